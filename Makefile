@@ -1,0 +1,142 @@
+# make, make run, make test; `make help` lists the rest. Each variant has a folder of its own:
+# build/ is the release; VARIANT=asan, tsan, fuzz or clang builds in build/asan and so on.
+SHELL   := /bin/bash
+VERSION := 0.1.0
+VARIANT :=
+B       := build$(if $(VARIANT),/$(VARIANT))
+PREFIX  := /usr/local
+LISTEN  := 127.0.0.1:8080
+
+# --- flags -------------------------------------------------------------------------------------
+ifeq ($(origin CC),default)
+CC := $(if $(filter fuzz clang,$(VARIANT)),clang,gcc)
+endif
+WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition \
+	-Wvla -Wpointer-arith -Wformat=2 -Wundef -Wwrite-strings -Wimplicit-fallthrough \
+	-Wno-missing-field-initializers $(if $(WERROR)$(filter true,$(CI)),-Werror)
+SANITIZE    := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
+FLAGS_      := -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+FLAGS_clang := $(FLAGS_)
+FLAGS_asan  := $(SANITIZE) -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FLAGS_tsan  := $(SANITIZE) -fsanitize=thread
+FLAGS_fuzz  := $(FLAGS_asan) -fsanitize=fuzzer-no-link
+
+# llhttp is a library since Debian 13; before, its C source was packaged, and joins our archive.
+LLHTTP   := $(shell pkg-config --exists libllhttp 2>/dev/null || ls /usr/share/llhttp/*.c 2>/dev/null)
+PKGS     := jansson libcrypto $(if $(LLHTTP),,libllhttp)
+LIBS     := -lwslay $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+BASE     := -std=gnu17 -D_GNU_SOURCE -DAIO_VERSION='"$(VERSION)"' -Isrc \
+	$(if $(LLHTTP),-isystem /usr/share/include/llhttp) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+COMPILE   = $(CC) $(BASE) -g -pthread -fPIE -fstack-protector-strong $(FLAGS_$(VARIANT)) $(CFLAGS)
+LINK      = $(CC) -pthread -pie -Wl,-z,relro,-z,now $(FLAGS_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
+say       = $(if $(V),,@printf '  %-5s %s\n' '$1' '$2';)# V=1 shows whole commands
+
+# --- what is built -----------------------------------------------------------------------------
+objects = $(patsubst %.c,$(B)/%.o,$1)
+SRC     := $(sort $(shell find src -name '*.c' 2>/dev/null))
+OBJ     := $(call objects,$(filter-out src/main.c,$(SRC))) $(patsubst /usr/share/%.c,$(B)/%.o,$(LLHTTP))
+FIXTURE := $(call objects,$(wildcard tests/fixture/*.c))
+UNIT    := $(patsubst %.c,%,$(wildcard tests/unit/*.c))
+FUZZ    := $(patsubst fuzz/%.c,%,$(wildcard fuzz/*.c))
+OWN     := $(shell find src tests fuzz -name '*.[ch]' 2>/dev/null)
+
+all: $(B)/aio ## build build/aio
+$(B)/aio: $(B)/src/main.o $(B)/libaio.a
+$(B)/fixture: $(FIXTURE) $(B)/libaio.a
+$(UNIT:%=$(B)/%): $(B)/%: $(B)/%.o $(B)/libaio.a
+$(FUZZ:%=$(B)/%): $(B)/%: $(B)/fuzz/%.o $(B)/libaio.a
+$(FUZZ:%=$(B)/%): LDFLAGS += -fsanitize=fuzzer
+$(B)/aio $(B)/fixture $(UNIT:%=$(B)/%) $(FUZZ:%=$(B)/%):
+	$(call say,link,$@)$(LINK) -o $@ $^ $(LIBS)
+$(B)/libaio.a: $(OBJ) $(B)/objects
+	$(call say,ar,$@)rm -f $@ && $(AR) rcs $@ $(OBJ)
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,cc,$<)$(COMPILE) $(WARN) -MMD -MP -c -o $@ $<
+$(B)/llhttp/%.o: /usr/share/llhttp/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,cc,$<)$(COMPILE) -w -DLLHTTP_STRICT_MODE=1 -c -o $@ $<
+-include $(patsubst %.o,%.d,$(OBJ) $(B)/src/main.o $(FIXTURE) $(UNIT:%=$(B)/%.o) $(FUZZ:%=$(B)/fuzz/%.o))
+
+# Files that change only when their text does: new flags rebuild all, a removed source the archive.
+write = mkdir -p $(@D); echo '$(subst ','\'',$1)' | cmp -s - $@ || echo '$(subst ','\'',$1)' >$@
+$(B)/flags: FORCE
+	@pkg-config --exists $(PKGS) || { echo "Libraries are missing: run 'make deps' first." >&2; exit 1; }
+	@$(call write,$(COMPILE) $(WARN) $(LIBS))
+$(B)/objects: FORCE
+	@$(call write,$(OBJ))
+
+# --- run and install ---------------------------------------------------------------------------
+SUB   = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+SHARE = $(DESTDIR)$(PREFIX)/share/aiobox
+
+deps: ## install what building and running need (apt, pip into .venv, npm into node_modules)
+	@tools/deps product
+test-deps: deps ## install what testing needs too (apt, pip into build/venv)
+	@tools/deps test
+run: deps ## build and start on LISTEN=127.0.0.1:8080
+	+@$(SUB) all
+	@exec build/aio serve --listen $(LISTEN)
+install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
+	+@$(SUB) all
+	install -D -m 755 build/aio $(DESTDIR)$(PREFIX)/bin/aio
+	rm -rf $(SHARE)/web $(SHARE)/node_modules
+	mkdir -p $(SHARE)
+	cp -R $(wildcard web) node_modules $(SHARE)
+	tools/deps venv $(SHARE)/.venv requirements.txt
+	$(if $(DESTDIR),grep -rlIZ '$(DESTDIR)' $(SHARE)/.venv/{bin,pyvenv.cfg,.deps} | xargs -0r sed -i 's|$(DESTDIR)||g')
+uninstall: ## remove what install installed
+	rm -rf $(DESTDIR)$(PREFIX)/bin/aio $(SHARE)
+clean: ## remove build/
+	rm -rf build
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
+
+# --- test --------------------------------------------------------------------------------------
+STEPS := check-format warnings tidy unit api tsan fuzz coverage docs-check
+# The sanitizers' memory maps and a kernel's widest address randomization do not go together.
+FIXED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+export UBSAN_OPTIONS ?= print_stacktrace=1
+export TSAN_OPTIONS  ?= second_deadlock_stack=1
+pytest = AIO=$(CURDIR)/build/$1/aio FIXTURE=$(CURDIR)/build/$1/fixture $(FIXED) build/venv/bin/python \
+	-m pytest -ra --timeout=120 -o cache_dir=$(CURDIR)/build/pytest tests $(ARGS)
+
+test: test-deps ## everything below, in this order
+	+@tools/steps "$(SUB) WERROR=1" $(STEPS)
+check-format: ## our C is formatted as .clang-format says
+	@build/venv/bin/clang-format --dry-run -Werror $(OWN)
+format: ## make it so
+	@build/venv/bin/clang-format -i $(OWN)
+warnings: ## gcc and clang compile without a warning
+	+@$(SUB) -k WERROR=1 CC=gcc all fixture
+	+@$(SUB) -k WERROR=1 VARIANT=clang all fixture
+tidy: ## clang-tidy has nothing to say
+	+@$(SUB) -k $(SRC:%.c=build/tidy/%)
+build/tidy/%: build/%.o .clang-tidy
+	@mkdir -p $(@D)
+	$(call say,tidy,$*.c)clang-tidy --quiet $*.c -- $(BASE) 2>$@.err || { cat $@.err; exit 1; }
+	@touch $@
+unit: ## unit tests, under ASan and UBSan
+	+@$(SUB) VARIANT=asan $(UNIT:%=build/asan/%)
+	@$(FIXED) tools/tap $(UNIT:%=build/asan/%)
+api: ## tests from outside, under ASan and UBSan (ARGS='-k shell' picks some)
+	+@$(SUB) VARIANT=asan all fixture
+	@$(call pytest,asan)
+tsan: ## the tests marked concurrency, under ThreadSanitizer
+	+@$(SUB) VARIANT=tsan all fixture
+	@$(call pytest,tsan) -m concurrency
+fuzz: ## every fuzzer for FUZZ_SECONDS=20
+	+@$(SUB) VARIANT=fuzz $(FUZZ:%=build/fuzz/%)
+	@$(FIXED) tools/fuzz $(FUZZ:%=build/fuzz/%)
+CONTRACT := ../shared/tools/contract-coverage
+coverage: all ## how much of the API's contract is there
+	@if [ -x $(CONTRACT) ]; then build/aio openapi | $(CONTRACT) || true; else echo "SKIP: no $(CONTRACT)"; fi
+docs-check: all ## docs/configuration.md says what the program says
+	@build/aio serve --help-markdown | diff -u docs/configuration.md -
+bench: test-deps ## measure, and compare
+	+@$(SUB) all fixture
+	@build/venv/bin/python bench/run.py $(ARGS)
+
+.PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) format bench FORCE
+fixture: $(B)/fixture
+.DELETE_ON_ERROR:

@@ -1,0 +1,72 @@
+/* Tickets, and the check that a gateway in front asks for. */
+#include <string.h>
+
+#include "api/routes.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "net/auth.h"
+#include "net/call.h"
+#include "net/server.h"
+
+struct ticket {
+	const char *ticket;
+	int64_t expires_in;
+};
+static const struct field ticket_fields[] = {
+	STR(ticket, ticket, REQUIRED, "To be sent as ?ticket= until it expires."),
+	INT(ticket, expires_in, REQUIRED, "Seconds."),
+};
+static const struct schema ticket_schema = SCHEMA(ticket, "Ticket", ticket_fields);
+static const struct field ticket_data = { .type = T_OBJ, .of = &ticket_schema };
+
+static int create_ticket(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	char text[AUTH_TICKET_ROOM];
+	int expires_in;
+	if (auth_ticket(call->server->auth, text, sizeof text, &expires_in) < 0)
+		return err_set(err, ERR_INTERNAL, "no randomness for a ticket");
+	struct ticket ticket = { text, expires_in };
+	return call_reply(call, &ticket, err);
+}
+
+struct check {
+	const char *original_uri, *authorization, *api_key;
+};
+static const struct field check_fields[] = {
+	{ .name = "x-original-uri", .type = T_STR, .at = FIELD_AT(check, original_uri, const char *),
+	  .flags = HEADER, .help = "The URI that the gateway was asked for; its query is looked at." },
+	{ .name = "authorization", .type = T_STR, .at = FIELD_AT(check, authorization, const char *),
+	  .flags = HEADER | HIDDEN },
+	{ .name = "x-aio-api-key", .type = T_STR, .at = FIELD_AT(check, api_key, const char *),
+	  .flags = HEADER | HIDDEN },
+};
+static const struct schema check_schema = SCHEMA(check, "AuthCheck", check_fields);
+static const struct field check_data = { .type = T_MAP };
+
+static int check(struct call *call, const void *in, struct err *err)
+{
+	const struct check *request = in;
+	const char *mark = request->original_uri ? strchr(request->original_uri, '?') : NULL;
+	struct auth_request credentials = { .authorization = request->authorization,
+					    .api_key_header = request->api_key,
+					    .query = mark ? mark + 1 : NULL };
+	if (auth_check(call->server->auth, &credentials, err) < 0)
+		return -1;
+	struct pair status = { "status", "ok" };
+	return call_reply(call, &(struct list){ 1, &status }, err);
+}
+
+static const struct route routes[] = {
+	{ "POST", "/tickets", create_ticket, NULL, &ticket_data, "Create a ticket",
+	  "A short-lived credential for URLs that cannot carry a header: WebSockets, pages, frames. Each "
+	  "call makes a new one; one ticket may be used any number of times until it expires.",
+	  .flags = BARE | NO_TICKET },
+	{ "GET", "/auth", check, &check_schema, &check_data, "Check credentials",
+	  "For a gateway's authentication subrequest: checks the ticket or key in the query of "
+	  "`x-original-uri`, or the `Authorization` header. 200 or 401.",
+	  .flags = BARE | PUBLIC },
+};
+const struct route_group auth_group = {
+	"auth", "Credentials.", routes, COUNT(routes)
+};

@@ -1,0 +1,91 @@
+/* The manual for agents: the declared API as plain text. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/routes.h"
+
+static const char *type_name(enum desc_type type)
+{
+	static const char *const names[] = {
+		[T_STR] = "string",  [T_TEXT] = "string", [T_INT] = "integer", [T_NUM] = "number",
+		[T_BOOL] = "boolean", [T_TRI] = "boolean", [T_ENUM] = "string", [T_JSON] = "JSON",
+		[T_OBJ] = "object",  [T_LIST] = "list",   [T_MAP] = "object of strings",
+		[T_UNION] = "object", [T_FILE] = "file",
+	};
+	return names[type];
+}
+
+static void put_field(const struct field *f, const char *indent, struct buf *to)
+{
+	const char *place = f->flags & PATH ? " in the path" : f->flags & QUERY ? " in the query" : "";
+	place = f->flags & HEADER ? " header" : place;
+	buf_printf(to, "%s%s: %s%s%s%s", indent, f->name, type_name(f->type),
+		   f->type == T_LIST ? " of " : "", f->type == T_LIST ? type_name(f->item) : "", place);
+	if (f->flags & REQUIRED)
+		buf_str(to, ", required");
+	else if (f->def)
+		buf_printf(to, ", default %s", f->def);
+	for (size_t i = 0; f->choices && f->choices[i]; i++)
+		buf_printf(to, "%s%s", i ? " | " : ", one of ", f->choices[i]);
+	if (f->help)
+		buf_printf(to, ". %s", f->help);
+	buf_str(to, "\n");
+}
+
+static void put_fields(const struct schema *schema, const char *indent, bool answer, struct buf *to)
+{
+	for (size_t i = 0; i < schema->variant_count; i++) {
+		buf_printf(to, "%swhen %s is %s:\n", indent, schema->tag, schema->variants[i].tag);
+		put_fields(schema->variants[i].of, "      ", answer, to);
+	}
+	for (size_t i = 0; i < schema->count; i++) {
+		struct field f = schema->fields[i];
+		if (f.flags & HIDDEN)
+			continue;
+		if (answer)
+			f.flags = 0;
+		put_field(&f, indent, to);
+	}
+}
+
+static void put_route(const struct route *route, struct buf *to)
+{
+	buf_printf(to, "\n%s %s\n  %s%s", route->method, route->path, route->summary,
+		   strchr(".?!", route->summary[strlen(route->summary) - 1]) ? "" : ".");
+	buf_printf(to, "%s%s\n", route->help ? " " : "", route->help ? route->help : "");
+	if (route->flags & UPGRADE)
+		buf_str(to, "  A WebSocket.\n");
+	if (route->in)
+		put_fields(route->in, "    ", false, to);
+	if (route->flags & EVENTS)
+		buf_str(to, "  With 'Accept: text/event-stream' the answer is a stream of events.\n");
+	if (route->data && route->data->of) {
+		buf_printf(to, "  Answer%s:\n", route->flags & BARE ? "" : ", in data");
+		put_fields(route->data->of, "    ", true, to);
+	} else if (route->data && route->data->help) {
+		buf_printf(to, "  Answer%s: %s\n", route->flags & BARE ? "" : ", in data",
+			   route->data->help);
+	}
+}
+
+void manual_write(const struct route_group *const *groups, struct buf *to)
+{
+	buf_str(to,
+		"How to call it: JSON over HTTP, Content-Type: application/json. Answers are\n"
+		"{\"success\", \"message\", \"data\", \"hint\"} unless said otherwise. success: true means that the\n"
+		"request was handled; look at data for how the work itself ended. Invalid input is answered\n"
+		"422 with {\"detail\": [{\"loc\", \"msg\", \"type\"}]}. If the server wants credentials, send\n"
+		"'Authorization: Bearer KEY'.\n");
+	for (size_t g = 0; groups[g]; g++) {
+		bool first = true;
+		for (size_t i = 0; i < groups[g]->count; i++) {
+			const struct route *route = &groups[g]->routes[i];
+			if (route->flags & INTERNAL)
+				continue;
+			if (first)
+				buf_printf(to, "\n## %s: %s\n", groups[g]->tag, groups[g]->help);
+			first = false;
+			put_route(route, to);
+		}
+	}
+}

@@ -1,0 +1,114 @@
+#include "base/config.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+
+#define AT(member) offsetof(struct config, member)
+
+static const struct opt options[] = {
+	/* clang-format off */
+	{ "listen", "AIO_LISTEN", OPT_STR, AT(listen), NULL, "HOST:PORT|unix:PATH|fd:N",
+	  "Where to listen; 127.0.0.1 and PUBLIC_PORT when absent. fd:N is an inherited listening descriptor." },
+	{ NULL, "PUBLIC_PORT", OPT_INT, AT(public_port), "8080", "a port",
+	  "The port when --listen is not given.", 1, 65535 },
+	{ "insecure", "AIO_INSECURE", OPT_BOOL, AT(insecure), "false", NULL,
+	  "Allow an address that is not loopback, and any Host name, without authentication." },
+	{ NULL, "SANDBOX_API_KEY", OPT_STR, AT(api_key), NULL, NULL,
+	  "A key that callers must send: X-AIO-API-Key, Authorization: Bearer, or ?api_key=." },
+	{ NULL, "AUTH_TOKEN", OPT_STR, AT(auth_token), NULL, NULL,
+	  "A second key, accepted in the same three ways." },
+	{ NULL, "JWT_PUBLIC_KEY", OPT_STR, AT(jwt_public_key), NULL, NULL,
+	  "Base64 of a PEM public key (RSA, P-256 or Ed25519): callers may send a JWT signed with it (RS256, ES256, EdDSA) as Authorization: Bearer." },
+	{ "ticket-ttl", "TICKET_TTL_SECONDS", OPT_SECONDS, AT(ticket_ttl_ms), "30", "SECONDS",
+	  "How long a ticket from POST /tickets is good for.", 1000, 86400000 },
+	{ "domain", "AIO_DOMAIN", OPT_STR, AT(domain), NULL, "NAME",
+	  "A host name, beside localhost, that this server is reached by; its subdomains and PORT-NAME count too." },
+	{ "cors-origins", "AIO_CORS_ORIGINS", OPT_STR, AT(cors_origins), NULL, "ORIGIN,…",
+	  "Other web origins whose pages may call this server, such as https://app.example.com." },
+	{ "workspace", "WORKSPACE", OPT_STR, AT(workspace), NULL, "DIR",
+	  "Default directory of everything; the sandbox user's home when absent. Made when missing." },
+	{ "user", "USER", OPT_STR, AT(user), NULL, "NAME",
+	  "The sandbox user. When absent, or when it only names who started the server: gem where that user exists, else whoever started the server." },
+	{ NULL, "TZ", OPT_STR, AT(time_zone), NULL, NULL,
+	  "The time zone of the server and of what it starts." },
+	{ "max-head", "AIO_MAX_HEAD", OPT_SIZE, AT(max_head), "64K", "SIZE",
+	  "Largest head of a request.", 1024, 1 << 24 },
+	{ "max-body", "AIO_MAX_BODY", OPT_SIZE, AT(max_body), "64M", "SIZE",
+	  "Largest JSON body of a request.", 1024, 1ll << 32 },
+	{ "max-upload", "AIO_MAX_UPLOAD", OPT_SIZE, AT(max_upload), "10G", "SIZE",
+	  "Largest upload; it goes straight to disk.", 1024, 1ll << 50 },
+	{ "max-connections", "AIO_MAX_CONNECTIONS", OPT_INT, AT(max_connections), "10000", "N",
+	  "Most connections at once; more are answered 503.", 1, 1000000 },
+	{ "idle-timeout", "AIO_IDLE_TIMEOUT", OPT_SECONDS, AT(idle_ms), "300", "SECONDS",
+	  "How long a connection may wait for its next request.", 100, 86400000 },
+	{ "head-timeout", "AIO_HEAD_TIMEOUT", OPT_SECONDS, AT(head_ms), "10", "SECONDS",
+	  "How long the head of a request may take to arrive.", 100, 86400000 },
+	{ "body-timeout", "AIO_BODY_TIMEOUT", OPT_SECONDS, AT(body_ms), "30", "SECONDS",
+	  "How long a body may take to arrive, beyond one second per KiB.", 100, 86400000 },
+	{ "send-timeout", "AIO_SEND_TIMEOUT", OPT_SECONDS, AT(send_ms), "60", "SECONDS",
+	  "How long a client may take nothing of its answer.", 100, 86400000 },
+	{ "log-level", "AIO_LOG_LEVEL", OPT_ENUM, AT(log_level), "info", "error|warn|info|debug",
+	  "Least important line that is logged; requests are info." },
+	{ "log-format", "AIO_LOG_FORMAT", OPT_ENUM, AT(log_format), "text", "text|json",
+	  "Shape of a log line." },
+	/* clang-format on */
+};
+
+const struct opt_table config_table = {
+	"aio serve [--listen HOST:PORT|unix:PATH|fd:N] [options]",
+	"Runs one sandbox server in the foreground, for the environment it is started in.",
+	options,
+	COUNT(options),
+};
+
+/* A login shell sets USER to whoever logged in, which says nothing about the sandbox's user. */
+static void resolve_user(struct config *config)
+{
+	const struct passwd *me = getpwuid(getuid());
+	auto_free char *invoker = xstrdup(me ? me->pw_name : "root");
+	if (config->user && *config->user && strcmp(config->user, invoker) != 0)
+		return;
+	config->user = getpwnam("gem") ? "gem" : TAKE(invoker);
+}
+
+static int resolve_workspace(struct config *config, struct err *err)
+{
+	const struct passwd *user = getpwnam(config->user);
+	if (!user)
+		return err_set(err, ERR_INVALID, "--user: there is no user '%s' on this machine",
+			       config->user);
+	if (!config->workspace || !*config->workspace)
+		config->workspace = xstrdup(user->pw_dir);
+	if (*config->workspace != '/')
+		return err_set(err, ERR_INVALID, "--workspace: '%s' is not an absolute path",
+			       config->workspace);
+	if (mkdir(config->workspace, 0755) == 0) {
+		if (chown(config->workspace, user->pw_uid, user->pw_gid) < 0 && getuid() == 0)
+			return err_set(err, errno, "--workspace: chown '%s'", config->workspace);
+	} else if (errno != EEXIST) {
+		return err_set(err, errno, "--workspace: mkdir '%s'", config->workspace);
+	}
+	return 0;
+}
+
+int config_load(struct config *config, int argc, char **argv, struct err *err)
+{
+	*config = (struct config){ 0 };
+	int used = opt_parse(&config_table, argc, argv, config, err);
+	if (used < 0)
+		return -1;
+	if (used < argc)
+		return err_set(err, ERR_INVALID, "unexpected argument '%s' (see --help)", argv[used]);
+	if (!config->listen)
+		config->listen = xasprintf("127.0.0.1:%d", (int)config->public_port);
+	resolve_user(config);
+	return resolve_workspace(config, err);
+}

@@ -1,0 +1,26 @@
+/* config.h - the options of a box server, from one table. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/opt.h"
+
+struct err;
+
+struct config {
+	const char *listen;
+	const char *domain, *cors_origins;
+	bool insecure;
+	const char *jwt_public_key, *api_key, *auth_token;
+	const char *workspace, *user, *time_zone;
+	int64_t public_port, ticket_ttl_ms;
+	int64_t max_head, max_body, max_upload, max_connections;
+	int64_t idle_ms, head_ms, body_ms, send_ms;
+	int64_t log_level, log_format;
+};
+
+extern const struct opt_table config_table;
+
+/* Fills config from the environment and argv[1…], with what defaults need looked up. -1 with one
+ * line in err. Strings live as long as the process. */
+int config_load(struct config *config, int argc, char **argv, struct err *err);

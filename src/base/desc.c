@@ -1,0 +1,604 @@
+#include "base/desc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/json.h"
+
+enum { PROBLEMS_MAX = 100, INPUT_MAX = 1024, PROBLEMS_SIZE_MAX = 1 << 20 };
+
+/* ---- problems ---- */
+
+static void put_loc(const struct loc *loc, struct jw *jw)
+{
+	if (loc->up)
+		put_loc(loc->up, jw);
+	if (loc->key)
+		jw_str(jw, loc->key);
+	else
+		jw_int(jw, (int64_t)loc->index);
+}
+
+/* The input as the caller sent it, unless that is long. */
+static void put_input(const json_t *input, struct jw *jw)
+{
+	struct jw copy;
+	jw_init(&copy, INPUT_MAX);
+	jw_json(&copy, input);
+	if (jw_failed(&copy))
+		jw_null(jw);
+	else
+		jw_raw(jw, copy.out.data, copy.out.len);
+	jw_done(&copy);
+}
+
+void desc_problem(struct problems *problems, const char *type, const struct loc *loc,
+		  const char *message, const json_t *input)
+{
+	if (problems->count++ >= PROBLEMS_MAX)
+		return;
+	struct jw jw;
+	jw_init(&jw, PROBLEMS_SIZE_MAX);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "type", type);
+	jw_key(&jw, "loc");
+	jw_open(&jw, '[');
+	put_loc(loc, &jw);
+	jw_close(&jw, ']');
+	jw_key_str(&jw, "msg", message);
+	jw_key(&jw, "input");
+	put_input(input, &jw);
+	jw_close(&jw, '}');
+	problems->json.cap = PROBLEMS_SIZE_MAX;
+	buf_str(&problems->json, problems->json.len ? "," : "[");
+	buf_add(&problems->json, jw.out.data, jw.out.len);
+	jw_done(&jw);
+}
+
+/* One value on its way into a struct. */
+struct take {
+	const struct field *field;
+	const struct loc *loc;
+	struct arena *arena;
+	struct problems *problems;
+};
+
+__attribute__((format(printf, 4, 5))) static void refuse(const struct take *take, const char *type,
+							 const json_t *input, const char *format,
+							 ...)
+{
+	char message[512];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(message, sizeof message, format, args);
+	va_end(args);
+	desc_problem(take->problems, type, take->loc, message, input);
+}
+
+/* ---- values ---- */
+
+static size_t characters(const char *text, size_t len)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < len; i++)
+		count += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return count;
+}
+
+static bool check_string(const struct take *take, const json_t *value)
+{
+	if (!json_is_string(value)) {
+		refuse(take, "string_type", value, "Input should be a valid string");
+		return false;
+	}
+	const struct field *f = take->field;
+	size_t count = characters(json_string_value(value), json_string_length(value));
+	if (f->max_len && count > f->max_len)
+		refuse(take, "string_too_long", value, "String should have at most %zu character%s",
+		       f->max_len, f->max_len == 1 ? "" : "s");
+	else if (count < f->min_len)
+		refuse(take, "string_too_short", value, "String should have at least %zu character%s",
+		       f->min_len, f->min_len == 1 ? "" : "s");
+	else
+		return true;
+	return false;
+}
+
+static void take_str(const struct take *take, const json_t *value, const char **to)
+{
+	if (!check_string(take, value))
+		return;
+	const char *text = json_string_value(value);
+	if (strlen(text) != json_string_length(value))
+		refuse(take, "string_nul", value, "Input should not contain NUL");
+	else if (take->field->flags & ABSPATH && *text && *text != '/')
+		refuse(take, "path_not_absolute", value, "Path should be absolute");
+	else
+		*to = text;
+}
+
+static void take_text(const struct take *take, const json_t *value, struct text *to)
+{
+	if (check_string(take, value))
+		*to = (struct text){ json_string_value(value), json_string_length(value) };
+}
+
+static bool in_range(const struct take *take, const json_t *input, double value)
+{
+	const struct field *f = take->field;
+	if (f->flags & ABOVE && value <= f->min)
+		refuse(take, "greater_than", input, "Input should be greater than %.15g", f->min);
+	else if (f->flags & MIN && value < f->min)
+		refuse(take, "greater_than_equal", input,
+		       "Input should be greater than or equal to %.15g", f->min);
+	else if (f->flags & MAX && value > f->max)
+		refuse(take, "less_than_equal", input,
+		       "Input should be less than or equal to %.15g", f->max);
+	else
+		return true;
+	return false;
+}
+
+static bool text_number(const char *text, double *ret)
+{
+	char *end;
+	double value = strtod(text, &end);
+	while (*end == ' ')
+		end++;
+	if (end == text || *end || !isfinite(value) || strpbrk(text, "xXnNpP"))
+		return false;
+	*ret = value;
+	return true;
+}
+
+static void take_num(const struct take *take, const json_t *value, double *to)
+{
+	double number;
+	if (json_is_number(value))
+		number = json_number_value(value);
+	else if (json_is_string(value)) {
+		if (!text_number(json_string_value(value), &number)) {
+			refuse(take, "float_parsing", value,
+			       "Input should be a valid number, unable to parse string as a number");
+			return;
+		}
+	} else {
+		refuse(take, "float_type", value, "Input should be a valid number");
+		return;
+	}
+	if (in_range(take, value, number))
+		*to = number;
+}
+
+static void take_int(const struct take *take, const json_t *value, int64_t *to)
+{
+	double number = 0;
+	int64_t integer = 0;
+	bool exact = json_is_integer(value);
+	if (exact) {
+		integer = json_integer_value(value);
+	} else if (json_is_string(value)) {
+		char *end;
+		errno = 0;
+		integer = strtoll(json_string_value(value), &end, 10);
+		exact = end != json_string_value(value) && !*end && !errno;
+		if (!exact && !text_number(json_string_value(value), &number)) {
+			refuse(take, "int_parsing", value,
+			       "Input should be a valid integer, unable to parse string as an integer");
+			return;
+		}
+	} else if (json_is_real(value)) {
+		number = json_real_value(value);
+	} else {
+		refuse(take, "int_type", value, "Input should be a valid integer");
+		return;
+	}
+	if (!exact) {
+		if (number != floor(number) || fabs(number) >= 0x1p63) {
+			refuse(take, "int_from_float", value,
+			       "Input should be a valid integer, got a number with a fractional part");
+			return;
+		}
+		integer = (int64_t)number;
+	}
+	if (integer == INT_ABSENT)
+		refuse(take, "int_parsing_size", value, "Unable to parse input as an integer, too small");
+	else if (in_range(take, value, (double)integer))
+		*to = integer;
+}
+
+static bool take_bool(const struct take *take, const json_t *value, bool *to)
+{
+	static const char *const yes[] = { "1", "true", "yes", "on", "t", "y" };
+	static const char *const no[] = { "0", "false", "no", "off", "f", "n" };
+	if (json_is_boolean(value)) {
+		*to = json_is_true(value);
+		return true;
+	}
+	if (json_is_number(value) && (json_number_value(value) == 0 || json_number_value(value) == 1)) {
+		*to = json_number_value(value) == 1;
+		return true;
+	}
+	if (json_is_string(value)) {
+		for (size_t i = 0; i < COUNT(yes); i++) {
+			bool is_yes = !strcasecmp(json_string_value(value), yes[i]);
+			if (is_yes || !strcasecmp(json_string_value(value), no[i])) {
+				*to = is_yes;
+				return true;
+			}
+		}
+	}
+	refuse(take, json_is_string(value) || json_is_number(value) ? "bool_parsing" : "bool_type", value,
+	       json_is_string(value) || json_is_number(value)
+		       ? "Input should be a valid boolean, unable to interpret input"
+		       : "Input should be a valid boolean");
+	return false;
+}
+
+/* "'a', 'b' or 'c'" */
+static const char *choices_text(const char *const *choices, char *text, size_t room)
+{
+	size_t len = 0;
+	for (size_t i = 0; choices[i] && len < room; i++)
+		len += (size_t)snprintf(text + len, room - len, "%s'%s'",
+					!i                ? ""
+					: choices[i + 1] ? ", "
+							 : " or ",
+					choices[i]);
+	return text;
+}
+
+static void take_enum(const struct take *take, const json_t *value, const char **to)
+{
+	const char *const *choices = take->field->choices;
+	for (size_t i = 0; json_is_string(value) && choices[i]; i++)
+		if (!strcmp(json_string_value(value), choices[i])) {
+			*to = choices[i];
+			return;
+		}
+	char text[400];
+	refuse(take, "enum", value, "Input should be %s", choices_text(choices, text, sizeof text));
+}
+
+static void take_value(const struct take *take, const json_t *value, void *to);
+
+static const void *take_struct(const struct take *take, const json_t *value,
+			       const struct schema *schema, void *to)
+{
+	if (!json_is_object(value)) {
+		refuse(take, "model_attributes_type", value,
+		       "Input should be a valid dictionary or object to extract fields from");
+		return NULL;
+	}
+	void *room = to ? to : arena_alloc(take->arena, schema->size);
+	desc_decode(schema, 0, value, take->loc, take->arena, room, take->problems);
+	return room;
+}
+
+static size_t item_size(const struct field *field)
+{
+	switch (field->item) {
+	case T_INT:
+		return sizeof(int64_t);
+	case T_NUM:
+		return sizeof(double);
+	case T_BOOL:
+		return sizeof(bool);
+	case T_OBJ:
+	case T_UNION:
+		return field->of->size;
+	default:
+		return sizeof(void *);
+	}
+}
+
+static void take_list(const struct take *take, const json_t *value, struct list *to)
+{
+	const struct field *f = take->field;
+	if (!json_is_array(value)) {
+		refuse(take, "list_type", value, "Input should be a valid list");
+		return;
+	}
+	size_t count = json_array_size(value), size = item_size(f);
+	if ((f->max_len && count > f->max_len) || count < f->min_len) {
+		refuse(take, count < f->min_len ? "too_short" : "too_long", value,
+		       "List should have at %s %zu items after validation, not %zu",
+		       count < f->min_len ? "least" : "most",
+		       count < f->min_len ? f->min_len : f->max_len, count);
+		return;
+	}
+	char *items = arena_alloc(take->arena, count * size);
+	struct field item = { .name = f->name, .type = f->item, .choices = f->choices, .of = f->of };
+	for (size_t i = 0; i < count; i++) {
+		struct loc loc = { .up = take->loc, .index = i };
+		struct take one = { &item, &loc, take->arena, take->problems };
+		if (f->item == T_OBJ)
+			take_struct(&one, json_array_get(value, i), f->of, items + i * size);
+		else
+			take_value(&one, json_array_get(value, i), items + i * size);
+	}
+	*to = (struct list){ count, items };
+}
+
+static void take_map(const struct take *take, const json_t *value, struct list *to)
+{
+	if (!json_is_object(value)) {
+		refuse(take, "dict_type", value, "Input should be a valid dictionary");
+		return;
+	}
+	struct pair *pairs = arena_alloc(take->arena, json_object_size(value) * sizeof *pairs);
+	struct field item = { .name = take->field->name, .type = T_STR };
+	const char *key;
+	json_t *one;
+	size_t count = 0;
+	json_object_foreach ((json_t *)value, key, one) {
+		struct loc loc = { .up = take->loc, .key = key };
+		struct take inner = { &item, &loc, take->arena, take->problems };
+		pairs[count].name = key;
+		take_str(&inner, one, &pairs[count++].value);
+	}
+	*to = (struct list){ count, pairs };
+}
+
+static void take_union(const struct take *take, const json_t *value, const struct schema *schema,
+		       struct tagged *to)
+{
+	const json_t *tag = json_is_object(value) ? json_object_get(value, schema->tag) : NULL;
+	if (!json_is_string(tag)) {
+		refuse(take, "union_tag_not_found", value,
+		       "Unable to extract tag using discriminator '%s'", schema->tag);
+		return;
+	}
+	for (size_t i = 0; i < schema->variant_count; i++) {
+		const struct variant *v = &schema->variants[i];
+		if (strcmp(json_string_value(tag), v->tag) != 0)
+			continue;
+		struct loc loc = { .up = take->loc, .key = v->tag };
+		struct take inner = { take->field, &loc, take->arena, take->problems };
+		to->tag = v->tag;
+		to->value = take_struct(&inner, value, v->of, NULL);
+		return;
+	}
+	refuse(take, "union_tag_invalid", value,
+	       "Input tag '%.60s' found using '%s' does not match any of the expected tags",
+	       json_string_value(tag), schema->tag);
+}
+
+static void take_value(const struct take *take, const json_t *value, void *to)
+{
+	bool flag;
+	switch (take->field->type) {
+	case T_STR:
+		take_str(take, value, to);
+		break;
+	case T_TEXT:
+		take_text(take, value, to);
+		break;
+	case T_INT:
+		take_int(take, value, to);
+		break;
+	case T_NUM:
+		take_num(take, value, to);
+		break;
+	case T_BOOL:
+		take_bool(take, value, to);
+		break;
+	case T_TRI:
+		if (take_bool(take, value, &flag))
+			*(enum tri *)to = flag ? YES : NO;
+		break;
+	case T_ENUM:
+		take_enum(take, value, to);
+		break;
+	case T_JSON:
+		*(const json_t **)to = value;
+		break;
+	case T_OBJ:
+		*(const void **)to = take_struct(take, value, take->field->of, NULL);
+		break;
+	case T_LIST:
+		take_list(take, value, to);
+		break;
+	case T_MAP:
+		take_map(take, value, to);
+		break;
+	case T_UNION:
+		take_union(take, value, take->field->of, to);
+		break;
+	case T_FILE: /* put there by whoever read the form */
+		refuse(take, "value_error", NULL, "Expected a file, sent as multipart/form-data");
+		break;
+	}
+}
+
+static void set_default(const struct field *f, void *to)
+{
+	const char *def = f->def;
+	switch (f->type) {
+	case T_STR:
+	case T_ENUM:
+		*(const char **)to = def;
+		break;
+	case T_TEXT:
+		*(struct text *)to = (struct text){ def, def ? strlen(def) : 0 };
+		break;
+	case T_INT:
+		*(int64_t *)to = def ? strtoll(def, NULL, 10) : INT_ABSENT;
+		break;
+	case T_NUM:
+		*(double *)to = def ? strtod(def, NULL) : NAN;
+		break;
+	case T_BOOL:
+		*(bool *)to = def && !strcmp(def, "true");
+		break;
+	case T_TRI:
+		*(enum tri *)to = !def ? UNSET : !strcmp(def, "true") ? YES : NO;
+		break;
+	default: /* pointers and lists start as zeroes */
+		break;
+	}
+}
+
+static const json_t *find_value(const json_t *from, const struct field *f)
+{
+	const json_t *value = json_object_get(from, f->name);
+	for (const char *at = f->alias; !value && at && *at; at += *at == ',') {
+		size_t len = strcspn(at, ",");
+		char name[64];
+		snprintf(name, sizeof name, "%.*s", (int)len, at);
+		value = json_object_get(from, name);
+		at += len;
+	}
+	return value;
+}
+
+void desc_decode(const struct schema *schema, unsigned place, const json_t *from,
+		 const struct loc *loc, struct arena *arena, void *to, struct problems *problems)
+{
+	if (schema->variants && !place) {
+		struct field field = { .name = schema->name, .type = T_UNION };
+		struct take take = { &field, loc, arena, problems };
+		take_union(&take, from, schema, to);
+		return;
+	}
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		if ((f->flags & (QUERY | PATH | HEADER)) != place)
+			continue;
+		void *at = (char *)to + f->at;
+		struct loc here = { .up = loc, .key = f->name };
+		struct take take = { f, &here, arena, problems };
+		if (f->type == T_FILE && *(void **)at)
+			continue;
+		set_default(f, at);
+		const json_t *value = find_value(from, f);
+		if (!value && f->flags & REQUIRED)
+			refuse(&take, "missing", from, "Field required");
+		else if (value && !(json_is_null(value) && !(f->flags & REQUIRED)))
+			take_value(&take, value, at);
+	}
+}
+
+/* ---- a struct into JSON ---- */
+
+static void encode_text(const struct field *f, const struct text *text, struct jw *jw)
+{
+	if (!text->data) {
+		jw_null(jw);
+	} else if (f->flags & BASE64) {
+		auto_buf struct buf coded = BUF(text->len / 3 * 4 + 8);
+		base64_encode(&coded, text->data, text->len);
+		jw_text(jw, coded.data ? coded.data : "", coded.len);
+	} else {
+		jw_text(jw, text->data, text->len);
+	}
+}
+
+static void encode_list(const struct field *f, const struct list *list, struct jw *jw)
+{
+	struct field item = { .type = f->item, .of = f->of };
+	size_t size = item_size(f);
+	if (!list->items && f->flags & NULLABLE) {
+		jw_null(jw);
+		return;
+	}
+	jw_open(jw, '[');
+	for (size_t i = 0; i < list->count; i++) {
+		const char *at = (const char *)list->items + i * size;
+		if (f->item == T_OBJ)
+			desc_encode(f->of, at, jw);
+		else
+			desc_encode_value(&item, at, jw);
+	}
+	jw_close(jw, ']');
+}
+
+static void encode_map(const struct list *map, struct jw *jw)
+{
+	const struct pair *pairs = map->items;
+	jw_open(jw, '{');
+	for (size_t i = 0; i < map->count; i++)
+		jw_key_str(jw, pairs[i].name, pairs[i].value);
+	jw_close(jw, '}');
+}
+
+static void encode_union(const struct schema *schema, const struct tagged *value, struct jw *jw)
+{
+	for (size_t i = 0; value->tag && i < schema->variant_count; i++)
+		if (!strcmp(schema->variants[i].tag, value->tag)) {
+			desc_encode(schema->variants[i].of, value->value, jw);
+			return;
+		}
+	jw_null(jw);
+}
+
+void desc_encode_value(const struct field *f, const void *value, struct jw *jw)
+{
+	switch (f->type) {
+	case T_STR:
+	case T_ENUM:
+		jw_str(jw, *(const char *const *)value);
+		break;
+	case T_TEXT:
+		encode_text(f, value, jw);
+		break;
+	case T_INT:
+		if (*(const int64_t *)value == INT_ABSENT)
+			jw_null(jw);
+		else
+			jw_int(jw, *(const int64_t *)value);
+		break;
+	case T_NUM:
+		jw_num(jw, *(const double *)value);
+		break;
+	case T_BOOL:
+		jw_bool(jw, *(const bool *)value);
+		break;
+	case T_TRI:
+		if (*(const enum tri *)value == UNSET)
+			jw_null(jw);
+		else
+			jw_bool(jw, *(const enum tri *)value == YES);
+		break;
+	case T_JSON:
+		jw_json(jw, *(const json_t *const *)value);
+		break;
+	case T_OBJ:
+		if (*(const void *const *)value)
+			desc_encode(f->of, *(const void *const *)value, jw);
+		else
+			jw_null(jw);
+		break;
+	case T_LIST:
+		encode_list(f, value, jw);
+		break;
+	case T_MAP:
+		encode_map(value, jw);
+		break;
+	case T_UNION:
+		encode_union(f->of, value, jw);
+		break;
+	case T_FILE:
+		jw_null(jw);
+		break;
+	}
+}
+
+void desc_encode(const struct schema *schema, const void *from, struct jw *jw)
+{
+	if (schema->variants) {
+		encode_union(schema, from, jw);
+		return;
+	}
+	jw_open(jw, '{');
+	for (size_t i = 0; i < schema->count; i++) {
+		jw_key(jw, schema->fields[i].name);
+		desc_encode_value(&schema->fields[i], (const char *)from + schema->fields[i].at, jw);
+	}
+	jw_close(jw, '}');
+}

@@ -1,0 +1,184 @@
+/* desc.h - a struct described once, as a table of fields.
+ *
+ * From the table come: JSON or text into the struct with every limit checked, the problems in
+ * FastAPI's shape, the struct into JSON, and the JSON Schema that documents all of it.
+ *
+ *	struct greet { const char *name; int64_t times; };
+ *	static const struct field greet_fields[] = {
+ *		STR(greet, name, REQUIRED, "Whom to greet.", .max_len = 100),
+ *		INT(greet, times, MIN, "How often.", .def = "1", .min = 1),
+ *	};
+ *	const struct schema greet_schema = SCHEMA(greet, "GreetRequest", greet_fields);
+ *
+ * In C a field is:   STR const char *   TEXT struct text   INT int64_t    NUM double   BOOL bool
+ * TRI enum tri   ENUM const char * (one of its choices)   JSON json_t *   OBJ pointer to a struct
+ * LIST struct list (of strings, integers, numbers, booleans, JSON or structs)   MAP struct list of
+ * struct pair   UNION struct tagged   FILE struct upload *.   Absent means NULL, INT_ABSENT, NAN,
+ * UNSET or an empty list. */
+#pragma once
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+
+struct arena;
+struct jw;
+
+enum desc_type {
+	T_STR,
+	T_TEXT,
+	T_INT,
+	T_NUM,
+	T_BOOL,
+	T_TRI,
+	T_ENUM,
+	T_JSON,
+	T_OBJ,
+	T_LIST,
+	T_MAP,
+	T_UNION,
+	T_FILE,
+};
+
+enum desc_flag {
+	OPTIONAL = 0, /* absent or null is fine */
+	REQUIRED = 1 << 0,
+	MIN = 1 << 1,   /* .min holds */
+	MAX = 1 << 2,   /* .max holds */
+	ABOVE = 1 << 3, /* .min itself is too small */
+	ABSPATH = 1 << 4,
+	QUERY = 1 << 5, /* where the field stands in a request, when not in the body */
+	PATH = 1 << 6,
+	HEADER = 1 << 7,
+	NULLABLE = 1 << 8, /* in an answer: may be null */
+	BASE64 = 1 << 9,   /* in an answer: bytes, sent as base64 */
+	HIDDEN = 1 << 10,  /* understood, not documented */
+};
+
+#define INT_ABSENT INT64_MIN
+enum tri { NO, YES, UNSET };
+
+struct text {
+	const char *data; /* NUL-terminated too, but may hold NUL */
+	size_t len;
+};
+struct list {
+	size_t count;
+	const void *items;
+};
+struct pair {
+	const char *name, *value;
+};
+struct tagged {
+	const char *tag; /* which variant */
+	const void *value;
+};
+struct upload {
+	int fd; /* a file without a name, at its start; closed with the call */
+	int64_t size;
+	const char *name, *type;
+};
+
+struct field {
+	const char *name;
+	enum desc_type type;
+	size_t at;
+	unsigned flags;
+	const char *help;
+	const char *def; /* as text: "5", "true", "utf-8" */
+	double min, max;
+	size_t min_len, max_len;    /* characters of a string, items of a list; 0: none */
+	const char *const *choices; /* of an ENUM, or of a list's items; ends with NULL */
+	const struct schema *of;    /* of OBJ, UNION, and a LIST of structs */
+	enum desc_type item;        /* of a LIST */
+	const char *alias;          /* other spellings accepted, separated by commas */
+};
+
+struct variant {
+	const char *tag;
+	const struct schema *of;
+};
+
+struct schema {
+	const char *name; /* among the document's components */
+	size_t size;      /* of the struct */
+	const struct field *fields;
+	size_t count;
+	const char *help;
+	const char *tag; /* of a tagged union: the field that tells, and what it can say */
+	const struct variant *variants;
+	size_t variant_count;
+};
+
+#define FIELD_AT(s, m, c_type)                                                              \
+	(offsetof(struct s, m) +                                                            \
+	 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct s *)0)->m), c_type) \
+				 ? 1                                                        \
+				 : -1]))
+#define FIELD(s, m, c_type, t, f, h, ...) \
+	{ .name = #m, .type = (t), .at = FIELD_AT(s, m, c_type), .flags = (f), .help = (h), __VA_ARGS__ }
+#define STR(s, m, f, ...)  FIELD(s, m, const char *, T_STR, f, __VA_ARGS__)
+#define TEXT(s, m, f, ...) FIELD(s, m, struct text, T_TEXT, f, __VA_ARGS__)
+#define INT(s, m, f, ...)  FIELD(s, m, int64_t, T_INT, f, __VA_ARGS__)
+#define NUM(s, m, f, ...)  FIELD(s, m, double, T_NUM, f, __VA_ARGS__)
+#define BOOL(s, m, f, ...) FIELD(s, m, bool, T_BOOL, f, __VA_ARGS__)
+#define TRI(s, m, f, ...)  FIELD(s, m, enum tri, T_TRI, f, __VA_ARGS__)
+#define ENUM(s, m, f, ...) FIELD(s, m, const char *, T_ENUM, f, __VA_ARGS__)
+#define JSON(s, m, f, ...) FIELD(s, m, json_t *, T_JSON, f, __VA_ARGS__)
+#define OBJ(s, m, f, ...)  { .name = #m, .type = T_OBJ, .at = offsetof(struct s, m), .flags = (f), .help = __VA_ARGS__ }
+#define LIST(s, m, f, ...) FIELD(s, m, struct list, T_LIST, f, __VA_ARGS__)
+#define MAP(s, m, f, ...)  FIELD(s, m, struct list, T_MAP, f, __VA_ARGS__)
+#define UNION(s, m, f, ...) FIELD(s, m, struct tagged, T_UNION, f, __VA_ARGS__)
+#define FILE_FIELD(s, m, f, ...) FIELD(s, m, struct upload *, T_FILE, f, __VA_ARGS__)
+
+#define SCHEMA(s, title, table, ...)                                                      \
+	{                                                                                 \
+		.name = (title), .size = sizeof(struct s), .fields = (table),             \
+		.count = COUNT(table), ##__VA_ARGS__                                      \
+	}
+#define TAGGED(title, field_name, table, ...)                                        \
+	{                                                                            \
+		.name = (title), .size = sizeof(struct tagged), .tag = (field_name), \
+		.variants = (table), .variant_count = COUNT(table), ##__VA_ARGS__    \
+	}
+
+/* What is wrong with a request: FastAPI's list of problems as JSON text. */
+struct problems {
+	struct buf json; /* "[{…},{…}"; the caller closes it */
+	size_t count;
+};
+
+/* The place of a value in a request: ["body","files",0]. */
+struct loc {
+	const struct loc *up;
+	const char *key; /* NULL: index */
+	size_t index;
+};
+
+/* Fills the fields of `to` that stand in `place` (0 body, QUERY, PATH, HEADER) from a JSON object,
+ * whose strings are taken for numbers and booleans where those are wanted. Values live in the
+ * arena or in `from`. What is wrong is added to problems. */
+void desc_decode(const struct schema *schema, unsigned place, const json_t *from,
+		 const struct loc *loc, struct arena *arena, void *to, struct problems *problems);
+
+/* Adds a problem of the caller's own. input may be NULL. */
+void desc_problem(struct problems *problems, const char *type, const struct loc *loc,
+		  const char *message, const json_t *input);
+
+/* Writes the struct as a JSON object; or one value as a field describes it. */
+void desc_encode(const struct schema *schema, const void *from, struct jw *jw);
+void desc_encode_value(const struct field *field, const void *value, struct jw *jw);
+
+/* Writes the JSON Schema of an object's fields that stand in `place`, of one field, and of a
+ * reference to a schema. Fields of an answer are never "optional": `answer` tells which it is. */
+void desc_schema(const struct schema *schema, unsigned place, bool answer, struct jw *jw);
+void desc_field_schema(const struct field *field, bool answer, struct jw *jw);
+void desc_schema_ref(const struct schema *schema, struct jw *jw);
+
+/* Calls fn for the schema, and while fn says true for every schema that one mentions. */
+typedef bool desc_visit(const struct schema *schema, void *arg);
+void desc_walk(const struct schema *schema, desc_visit *fn, void *arg);

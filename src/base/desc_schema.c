@@ -1,0 +1,193 @@
+/* The JSON Schema side of desc.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/desc.h"
+#include "base/json.h"
+
+void desc_schema_ref(const struct schema *schema, struct jw *jw)
+{
+	char ref[160];
+	snprintf(ref, sizeof ref, "#/components/schemas/%s", schema->name);
+	jw_open(jw, '{');
+	jw_key_str(jw, "$ref", ref);
+	jw_close(jw, '}');
+}
+
+static void put_choices(const char *const *choices, struct jw *jw)
+{
+	jw_key(jw, "enum");
+	jw_open(jw, '[');
+	for (; *choices; choices++)
+		jw_str(jw, *choices);
+	jw_close(jw, ']');
+}
+
+static void put_limits(const struct field *f, struct jw *jw)
+{
+	const char *least = f->type == T_LIST ? "minItems" : "minLength";
+	const char *most = f->type == T_LIST ? "maxItems" : "maxLength";
+	if (f->flags & (MIN | ABOVE)) {
+		jw_key(jw, f->flags & ABOVE ? "exclusiveMinimum" : "minimum");
+		jw_num(jw, f->min);
+	}
+	if (f->flags & MAX) {
+		jw_key(jw, "maximum");
+		jw_num(jw, f->max);
+	}
+	if (f->min_len)
+		jw_key_int(jw, least, (int64_t)f->min_len);
+	if (f->max_len)
+		jw_key_int(jw, most, (int64_t)f->max_len);
+	if (f->flags & ABSPATH)
+		jw_key_str(jw, "pattern", "^(/|$)");
+}
+
+/* The members of the schema of a value, without the object around them. */
+static void put_type(const struct field *f, struct jw *jw)
+{
+	static const char *const names[] = {
+		[T_STR] = "string",   [T_TEXT] = "string", [T_INT] = "integer", [T_NUM] = "number",
+		[T_BOOL] = "boolean", [T_TRI] = "boolean", [T_ENUM] = "string", [T_LIST] = "array",
+		[T_MAP] = "object",   [T_FILE] = "string", [T_UNION] = NULL,
+	};
+	if (f->type == T_OBJ || f->type == T_UNION) {
+		char ref[160];
+		snprintf(ref, sizeof ref, "#/components/schemas/%s", f->of->name);
+		jw_key_str(jw, "$ref", ref);
+		return;
+	}
+	if (f->type == T_JSON)
+		return;
+	jw_key_str(jw, "type", names[f->type]);
+	if (f->type == T_ENUM)
+		put_choices(f->choices, jw);
+	if (f->type == T_FILE)
+		jw_key_str(jw, "contentMediaType", "application/octet-stream");
+	if (f->type == T_TEXT && f->flags & BASE64)
+		jw_key_str(jw, "contentEncoding", "base64");
+	put_limits(f, jw);
+	if (f->type == T_LIST) {
+		struct field item = { .type = f->item, .of = f->of, .choices = f->choices };
+		if (f->choices)
+			item.type = T_ENUM;
+		jw_key(jw, "items");
+		jw_open(jw, '{');
+		put_type(&item, jw);
+		jw_close(jw, '}');
+	}
+	if (f->type == T_MAP) {
+		jw_key(jw, "additionalProperties");
+		jw_open(jw, '{');
+		jw_key_str(jw, "type", "string");
+		jw_close(jw, '}');
+	}
+}
+
+static void put_default(const struct field *f, struct jw *jw)
+{
+	if (!f->def)
+		return;
+	jw_key(jw, "default");
+	if (f->type == T_STR || f->type == T_ENUM || f->type == T_TEXT)
+		jw_str(jw, f->def);
+	else
+		jw_raw(jw, f->def, strlen(f->def));
+}
+
+void desc_field_schema(const struct field *f, bool answer, struct jw *jw)
+{
+	bool nullable = answer ? f->flags & NULLABLE : !(f->flags & (REQUIRED | PATH)) && !f->def;
+	jw_open(jw, '{');
+	if (nullable && f->type != T_JSON) {
+		jw_key(jw, "anyOf");
+		jw_open(jw, '[');
+		jw_open(jw, '{');
+		put_type(f, jw);
+		jw_close(jw, '}');
+		jw_open(jw, '{');
+		jw_key_str(jw, "type", "null");
+		jw_close(jw, '}');
+		jw_close(jw, ']');
+	} else {
+		put_type(f, jw);
+	}
+	if (!answer)
+		put_default(f, jw);
+	if (f->help)
+		jw_key_str(jw, "description", f->help);
+	jw_close(jw, '}');
+}
+
+static void put_union(const struct schema *schema, struct jw *jw)
+{
+	jw_key(jw, "oneOf");
+	jw_open(jw, '[');
+	for (size_t i = 0; i < schema->variant_count; i++)
+		desc_schema_ref(schema->variants[i].of, jw);
+	jw_close(jw, ']');
+	jw_key(jw, "discriminator");
+	jw_open(jw, '{');
+	jw_key_str(jw, "propertyName", schema->tag);
+	jw_key(jw, "mapping");
+	jw_open(jw, '{');
+	for (size_t i = 0; i < schema->variant_count; i++) {
+		char ref[160];
+		snprintf(ref, sizeof ref, "#/components/schemas/%s", schema->variants[i].of->name);
+		jw_key_str(jw, schema->variants[i].tag, ref);
+	}
+	jw_close(jw, '}');
+	jw_close(jw, '}');
+}
+
+static void put_fields(const struct schema *schema, unsigned place, bool answer, struct jw *jw)
+{
+	bool any = false;
+	jw_key_str(jw, "type", "object");
+	jw_key(jw, "properties");
+	jw_open(jw, '{');
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		if (f->flags & HIDDEN || (f->flags & (QUERY | PATH | HEADER)) != place)
+			continue;
+		any = any || answer || f->flags & REQUIRED;
+		jw_key(jw, f->name);
+		desc_field_schema(f, answer, jw);
+	}
+	jw_close(jw, '}');
+	if (!any)
+		return;
+	jw_key(jw, "required");
+	jw_open(jw, '[');
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		if (!(f->flags & HIDDEN) && (f->flags & (QUERY | PATH | HEADER)) == place &&
+		    (answer || f->flags & REQUIRED))
+			jw_str(jw, f->name);
+	}
+	jw_close(jw, ']');
+}
+
+void desc_schema(const struct schema *schema, unsigned place, bool answer, struct jw *jw)
+{
+	jw_open(jw, '{');
+	if (schema->variants)
+		put_union(schema, jw);
+	else
+		put_fields(schema, place, answer, jw);
+	jw_key_str(jw, "title", schema->name);
+	if (schema->help)
+		jw_key_str(jw, "description", schema->help);
+	jw_close(jw, '}');
+}
+
+void desc_walk(const struct schema *schema, desc_visit *fn, void *arg)
+{
+	if (!fn(schema, arg))
+		return;
+	for (size_t i = 0; i < schema->count; i++)
+		if (schema->fields[i].of)
+			desc_walk(schema->fields[i].of, fn, arg);
+	for (size_t i = 0; i < schema->variant_count; i++)
+		desc_walk(schema->variants[i].of, fn, arg);
+}

@@ -1,0 +1,35 @@
+/* opt.h - the options of a command, from one table: flags, environment, defaults, help. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum opt_type { OPT_STR, OPT_INT, OPT_SIZE, OPT_SECONDS, OPT_BOOL, OPT_ENUM };
+
+/* A size may end with K, M or G. Seconds may have a fraction and are kept in milliseconds. */
+struct opt {
+	const char *flag; /* without "--"; NULL: environment only */
+	const char *env;  /* NULL: flag only */
+	enum opt_type type;
+	size_t at;       /* const char *, int64_t (OPT_INT, SIZE, SECONDS), bool; ENUM: int64_t */
+	const char *def; /* as text; NULL: none */
+	const char *arg; /* what the value is, in the help; an enum's choices: "text|json" */
+	const char *help;
+	int64_t min, max; /* of a number; both 0: none */
+};
+
+struct opt_table {
+	const char *usage, *about;
+	const struct opt *opts;
+	size_t count;
+};
+
+/* Fills `to` from defaults, then the environment, then argv[1…]. Stops at the first argument that
+ * is not an option and returns its index, or -1 with one line in err. --help and --version are
+ * the caller's: it looks for them before. Strings are borrowed. */
+int opt_parse(const struct opt_table *table, int argc, char **argv, void *to, struct err *err);
+
+/* The whole help, on stdout: for a terminal, or as a page of documentation. */
+void opt_help(const struct opt_table *table);
+void opt_help_markdown(const struct opt_table *table);

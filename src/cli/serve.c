@@ -1,0 +1,70 @@
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/routes.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "net/server.h"
+#include "proc/child.h"
+
+static int wrong(const struct err *err)
+{
+	fprintf(stderr, "aio serve: %s\n", err->msg);
+	return 2;
+}
+
+/* Blocked before any thread starts, so that only the main thread hears them, through a signalfd. */
+static void block_signals(void)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void say_ready(const struct server *server)
+{
+	if (server->local)
+		printf("aio %s is ready on %s\n", AIO_VERSION, server->url);
+	else
+		printf("aio %s is ready: %s  (API explorer %s/v1/docs, manual for agents %s/llms.txt)\n",
+		       AIO_VERSION, server->url, server->url, server->url);
+	fflush(stdout);
+}
+
+int serve_groups(int argc, char **argv, const struct route_group *const *groups)
+{
+	struct config config;
+	struct server server;
+	struct err err;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "--help-markdown")) {
+			(strcmp(argv[i], "--help") ? opt_help_markdown : opt_help)(&config_table);
+			return 0;
+		}
+	}
+	block_signals();
+	if (config_load(&config, argc, argv, &err) < 0)
+		return wrong(&err);
+	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);
+	int result = server_init(&server, &config, groups, &err);
+	if (result == 0)
+		result = server_listen(&server, &err);
+	if (result == 0) {
+		say_ready(&server);
+		server_run(&server);
+		child_end_all();
+	}
+	server_done(&server);
+	return result < 0 ? wrong(&err) : 0;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	return serve_groups(argc, argv, api_groups);
+}

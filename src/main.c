@@ -1,0 +1,43 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "cli/commands.h"
+
+static int cmd_help(int argc, char **argv);
+
+static const struct command {
+	const char *name, *about;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "serve", "run one sandbox server in the foreground", cmd_serve },
+	{ "openapi", "print the OpenAPI document of the API", cmd_openapi },
+	{ "help", "print this", cmd_help },
+};
+
+static int cmd_help(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("aio " AIO_VERSION ": the all-in-one sandbox for AI agents\n\nUsage: aio COMMAND [options]\n\n");
+	for (size_t i = 0; i < COUNT(commands); i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].about);
+	printf("\n'aio COMMAND --help' tells more. 'aio --version' prints the version.\n");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "help";
+	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+		puts("aio " AIO_VERSION);
+		return 0;
+	}
+	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+		return cmd_help(argc, argv);
+	for (size_t i = 0; i < COUNT(commands); i++)
+		if (!strcmp(name, commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	fprintf(stderr, "aio: unknown command '%s' (see 'aio help')\n", name);
+	return 2;
+}

@@ -1,0 +1,44 @@
+/* auth.h - who may use a server: shared keys, JSON Web Tokens and short-lived tickets.
+ *
+ * A ticket is for a URL that cannot carry a header. It holds its own expiry under a MAC with a key
+ * that only this process knows, so nothing is stored, and it may be used until then. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+struct auth;
+struct err;
+
+enum { AUTH_TICKET_ROOM = 76, AUTH_TICKET_TTL_SEC = 30 };
+
+/* Texts that are NULL or "" are not configured. */
+struct auth_config {
+	const char *jwt_public_key, *api_key, *auth_token;
+	const char *jwt_audience; /* tokens must be for it */
+	int ticket_ttl;           /* seconds; 0 for AUTH_TICKET_TTL_SEC */
+};
+
+/* NULL where the configuration is wrong: the error names the variable. Free with auth_free(). Any
+ * number of threads may use it at once. */
+struct auth *auth_new(const struct auth_config *config, struct err *err);
+void auth_free(struct auth *auth); /* NULL is fine */
+
+/* False with no key configured: everything is open, and auth_check() lets everything pass. */
+bool auth_enabled(const struct auth *auth);
+
+struct auth_request {
+	const char *authorization;  /* the header's value, or NULL */
+	const char *api_key_header; /* that of X-AIO-API-Key, or NULL */
+	const char *query;          /* raw, without the '?', or NULL */
+	bool no_ticket;             /* for the route that makes tickets: none renews itself */
+};
+
+/* 0 if any of the request's credentials is valid, else -1 with ERR_UNAUTHORIZED. */
+int auth_check(const struct auth *auth, const struct auth_request *request, struct err *err);
+
+/* Writes a new ticket and how many seconds it is good for. -1 if it does not fit in room bytes, or
+ * if there is no randomness. */
+int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in);
+
+/* Masks, in place, what may be a credential in a request target or URL that will be logged. */
+void auth_redact(char *target);

@@ -1,0 +1,81 @@
+/* call.h - one use of a declared operation, whoever makes it: an HTTP request, an MCP client, a
+ * command line. A handler sees its request struct and this, never a connection. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/desc.h"
+#include "base/json.h"
+
+struct arena;
+struct err;
+struct route;
+struct server;
+struct ws;
+
+/* The beginning of an answer. */
+struct answer {
+	int status;
+	const char *type;
+	int64_t length; /* -1: not known yet */
+	struct pair headers[8];
+	size_t header_count;
+};
+
+/* Where an answer goes. Each function returns 0, or -1 with ERR_GONE when nobody listens. */
+struct sink {
+	int (*begin)(struct sink *sink, const struct answer *answer, struct err *err);
+	int (*write)(struct sink *sink, const void *data, size_t len, struct err *err);
+	int (*file)(struct sink *sink, int fd, int64_t at, int64_t len, struct err *err);
+	int client_fd; /* to be polled: a hang-up means that the caller left; -1: none */
+	bool begun;    /* an answer has begun: no other one can be given */
+};
+
+struct call {
+	const struct route *route;
+	struct server *server;
+	struct arena *arena; /* lives until the answer is given */
+	struct sink *sink;
+	struct ws *ws;           /* of an UPGRADE route */
+	const char *id;          /* in the log */
+	const char *base_url;    /* as the caller reached us: "http://localhost:8080" */
+	const char *if_none_match, *if_range, *range; /* for call_file(); may be NULL */
+	bool head_only;          /* the caller wants no body */
+	bool wants_events;       /* the caller accepts Server-Sent Events */
+
+	const char *message, *hint; /* of the envelope; NULL: the usual */
+	bool failed;                /* "success": false */
+	const void *extra;          /* a struct as route->extra says */
+	struct jw jw;
+};
+
+/* Answers with data, as route->data describes it; NULL for null. */
+int call_reply(struct call *call, const void *data, struct err *err);
+
+/* The same for data that is written by hand, piece by piece: between the two one JSON value is
+ * written to the returned writer, which streams what is large. */
+struct jw *call_reply_begin(struct call *call, struct err *err);
+int call_reply_end(struct call *call, struct err *err);
+
+/* Answers with text of any media type. */
+int call_text(struct call *call, const char *type, const char *text, size_t len, struct err *err);
+
+/* Answers with a file, honouring Range, If-None-Match and If-Range. `name`, when not NULL, makes
+ * it a download of that name. headers are further ones; count at most 4. */
+int call_file(struct call *call, int fd, const char *type, const char *name,
+	      const struct pair *headers, size_t count, struct err *err);
+
+int call_redirect(struct call *call, const char *to, struct err *err);
+
+/* Sends one Server-Sent Event, beginning the stream if need be. id may be NULL; data is one or more
+ * lines of text. call_event_ping() keeps the stream alive and notices a caller who left. */
+int call_event(struct call *call, const char *event, const char *id, const char *data, size_t len,
+	       struct err *err);
+int call_event_ping(struct call *call, struct err *err);
+
+enum call_wake { CALL_WOKEN, CALL_TIMEOUT, CALL_LEFT, CALL_STOPPING };
+
+/* Waits until the eventfd is signalled (and takes the signal), the moment (of clock_ms(); INT64_MAX
+ * for never) has come, the caller has left, or the server stops. A half-closed caller has not left. */
+enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms);

@@ -1,0 +1,40 @@
+/* conn.h - one accepted connection: its thread reads requests and writes answers in turn. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "net/call.h"
+#include "net/http.h"
+
+struct server;
+
+struct conn {
+	struct sink sink; /* first: handlers answer through it */
+	struct server *server;
+	struct conn *previous, *next; /* in the server's list, under its lock */
+	bool idle;                    /* between requests; under the server's lock */
+	int fd;
+	char peer[64];
+	struct http http;
+	struct arena arena; /* of the current request */
+
+	/* The answer being given. */
+	struct buf head;         /* not sent yet */
+	int status;              /* 0: none yet */
+	int64_t left;            /* of a known length; -1: unknown */
+	int64_t sent;            /* bytes of its body */
+	bool chunked, head_only, close_after;
+	bool broken; /* it cannot be ended as it began: the connection ends instead */
+	const char *request_id, *cors_origin, *allow;
+	bool vary_origin;
+};
+
+/* Takes over an accepted descriptor and serves it in a thread of its own. */
+int conn_start(struct server *server, int fd, const char *peer, struct err *err);
+
+/* Answers a request that no handler saw: {"detail": …}. `json` says detail is JSON already. */
+int conn_fail(struct conn *conn, int status, const char *detail, bool json);
+
+/* Sends bytes as they are, for a protocol other than HTTP. */
+int conn_send_raw(struct conn *conn, const void *data, size_t len, struct err *err);

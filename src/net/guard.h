@@ -1,0 +1,15 @@
+/* guard.h - which pages of a browser may drive this server.
+ *
+ * A server without authentication on loopback trusts whoever can reach it, and every web page can
+ * make a browser reach it. So requests of foreign origins are refused, and so are host names that
+ * are not ours: a foreign name that resolves to 127.0.0.1 (DNS rebinding) has our own origin. */
+#pragma once
+#include <stdbool.h>
+
+/* Whether a Host header is an IP literal, localhost, below it, the configured domain (may be NULL),
+ * below that, or a preview name of one of them: "PORT-localhost". */
+bool guard_host(const char *host, const char *domain);
+
+/* Whether an Origin header is the server's own, as its Host header tells, or one of the configured
+ * (comma-separated, may be NULL; "*" for all). */
+bool guard_origin(const char *origin, const char *host, const char *configured);

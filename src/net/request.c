@@ -1,0 +1,395 @@
+#include "net/request.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/url.h"
+#include "net/auth.h"
+#include "net/body.h"
+#include "net/conn.h"
+#include "net/guard.h"
+#include "net/route.h"
+#include "net/server.h"
+#include "net/ws.h"
+
+enum { QUERY_VALUE_MAX = 1 << 20 };
+
+struct request {
+	struct conn *conn;
+	struct server *server;
+	const struct http_head *head;
+	const char *host, *origin;
+	char *path, *query;
+	struct route_entry *entry;
+	json_t *params;
+};
+
+static const char *new_id(struct arena *arena)
+{
+	static _Atomic uint64_t next;
+	uint64_t n = atomic_fetch_add(&next, 1);
+	/* The start time tells the ids of two runs apart. */
+	static _Atomic uint64_t run;
+	if (!atomic_load(&run))
+		atomic_store(&run, (uint64_t)time(NULL));
+	return arena_printf(arena, "%llx-%llx", (unsigned long long)atomic_load(&run),
+			    (unsigned long long)n);
+}
+
+static int fail(struct request *r, const struct err *err)
+{
+	if (err->code == ERR_GONE) {
+		r->conn->broken = true;
+		return -1;
+	}
+	conn_fail(r->conn, err_status(err->code), err->msg, false);
+	return -1;
+}
+
+/* ---- before the route ---- */
+
+/* "/path?query", or the same behind "http://host" as a proxy's client sends it. */
+static int split_target(struct request *r, struct err *err)
+{
+	char *target = arena_strdup(&r->conn->arena, r->head->target);
+	if (!strncasecmp(target, "http://", 7)) {
+		char *path = strchr(target + 7, '/');
+		target = path ? path : arena_strdup(&r->conn->arena, "/");
+	}
+	if (*target != '/' && strcmp(target, "*") != 0)
+		return err_set(err, ERR_BAD_REQUEST, "the request target must be a path");
+	char *mark = strchr(target, '?');
+	if (mark)
+		*mark++ = 0;
+	r->path = target;
+	r->query = mark;
+	return 0;
+}
+
+static bool is_safe(const struct http_head *head)
+{
+	return !head->upgrade && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD") ||
+				  !strcmp(head->method, "OPTIONS"));
+}
+
+static int check_caller(struct request *r, struct err *err)
+{
+	const struct config *config = r->server->config;
+	r->host = http_header(r->head, "host");
+	r->origin = http_header(r->head, "origin");
+	if (!r->server->local && !config->insecure && !auth_enabled(r->server->auth) && r->host &&
+	    !guard_host(r->host, config->domain))
+		return err_set(err, ERR_FORBIDDEN,
+			       "Host '%.100s' is not a name of this server: use localhost, an IP address, or "
+			       "start it with --domain",
+			       r->host);
+	r->conn->vary_origin = r->origin != NULL;
+	if (!r->origin)
+		return 0;
+	if (guard_origin(r->origin, r->host, config->cors_origins))
+		r->conn->cors_origin = r->origin;
+	else if (!is_safe(r->head))
+		return err_set(err, ERR_FORBIDDEN,
+			       "pages of origin '%.100s' may not call this server: see --cors-origins",
+			       r->origin);
+	return 0;
+}
+
+static int answer_preflight(struct request *r)
+{
+	const char *headers = http_header(r->head, "access-control-request-headers");
+	struct err err;
+	if (!r->conn->cors_origin) {
+		err_set(&err, ERR_FORBIDDEN,
+			"pages of origin '%.100s' may not call this server: see --cors-origins", r->origin);
+		return fail(r, &err);
+	}
+	struct answer answer = {
+		204, NULL, 0,
+		.headers = { { "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE" },
+			     { "Access-Control-Allow-Headers", headers ? headers : "*" },
+			     { "Access-Control-Max-Age", "600" } },
+		.header_count = 3
+	};
+	return r->conn->sink.begin(&r->conn->sink, &answer, &err);
+}
+
+static int check_credentials(struct request *r, struct err *err)
+{
+	if (r->entry && r->entry->route->flags & PUBLIC)
+		return 0;
+	struct auth_request credentials = {
+		.authorization = http_header(r->head, "authorization"),
+		.api_key_header = http_header(r->head, "x-aio-api-key"),
+		.query = r->query,
+		.no_ticket = r->entry && r->entry->route->flags & NO_TICKET,
+	};
+	return auth_check(r->server->auth, &credentials, err);
+}
+
+static int no_route(struct request *r, const char *allow)
+{
+	struct err err;
+	if (*allow && !strcmp(r->head->method, "OPTIONS")) {
+		struct answer answer = { 204, NULL, 0, .header_count = 0 };
+		r->conn->allow = arena_printf(&r->conn->arena, "%s, OPTIONS", allow);
+		return r->conn->sink.begin(&r->conn->sink, &answer, &err);
+	}
+	if (*allow) {
+		r->conn->allow = arena_printf(&r->conn->arena, "%s, OPTIONS", allow);
+		return conn_fail(r->conn, 405, "Method Not Allowed", false);
+	}
+	return conn_fail(r->conn, 404, "Not Found", false);
+}
+
+/* ---- the request's fields ---- */
+
+/* The query as an object of strings: a name that comes twice is a list. */
+static json_t *query_object(struct request *r)
+{
+	json_t *object = json_object();
+	auto_buf struct buf name = BUF(4096), value = BUF(QUERY_VALUE_MAX);
+	struct url_query it = { r->query };
+	while (url_query_next(&it, &name, &value)) {
+		if (!name.data)
+			continue;
+		json_t *text = json_stringn(value.data ? value.data : "", value.len);
+		json_t *before = json_object_getn(object, name.data, name.len);
+		if (!text)
+			continue;
+		if (!before) {
+			json_object_setn_new(object, name.data, name.len, text);
+		} else if (json_is_array(before)) {
+			json_array_append_new(before, text);
+		} else {
+			json_t *both = json_pack("[O,o]", before, text);
+			json_object_setn_new(object, name.data, name.len, both);
+		}
+	}
+	return object;
+}
+
+/* A list in the query may be given once; anything else that comes twice counts as the last one. */
+static void settle_lists(const struct schema *schema, json_t *query)
+{
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		json_t *value = f->flags & QUERY ? json_object_get(query, f->name) : NULL;
+		if (!value)
+			continue;
+		if (f->type == T_LIST && !json_is_array(value))
+			json_object_set_new(query, f->name, json_pack("[O]", value));
+		else if (f->type != T_LIST && json_is_array(value))
+			json_object_set(query, f->name, json_array_get(value, json_array_size(value) - 1));
+	}
+}
+
+static json_t *header_object(const struct request *r, const struct schema *schema)
+{
+	json_t *object = json_object();
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		const char *value = f->flags & HEADER ? http_header(r->head, f->name) : NULL;
+		if (value)
+			json_object_set_new(object, f->name, json_string(value));
+	}
+	return object;
+}
+
+static void decode_place(struct request *r, unsigned place, const char *name, json_t *from, void *to,
+			 struct problems *problems)
+{
+	const struct schema *schema = r->entry->route->in;
+	desc_decode(schema, place, from, &(struct loc){ .key = name }, &r->conn->arena, to, problems);
+}
+
+static void defer_decref(void *value)
+{
+	json_decref(value);
+}
+
+static int invalid(struct request *r, struct problems *problems)
+{
+	buf_str(&problems->json, "]");
+	int result = conn_fail(r->conn, 422, problems->json.data, true);
+	buf_done(&problems->json);
+	return result < 0 ? result : -1;
+}
+
+/* Fills the request struct of the route; -1 once the answer is an error. */
+static int decode(struct request *r, void **ret)
+{
+	const struct schema *schema = r->entry->route->in;
+	struct arena *arena = &r->conn->arena;
+	if (!schema)
+		return 0;
+	struct problems problems = { 0 };
+	struct err err;
+	*ret = arena_alloc(arena, schema->size);
+	json_t *query = query_object(r), *headers = header_object(r, schema);
+	arena_defer(arena, defer_decref, query);
+	arena_defer(arena, defer_decref, headers);
+	settle_lists(schema, query);
+	if (r->params)
+		decode_place(r, PATH, "path", r->params, *ret, &problems);
+	decode_place(r, QUERY, "query", query, *ret, &problems);
+	decode_place(r, HEADER, "header", headers, *ret, &problems);
+	if (body_wanted(r->entry->route) &&
+	    body_read(r->conn, r->entry->route, arena, *ret, &problems, &err) < 0) {
+		buf_done(&problems.json);
+		return fail(r, &err);
+	}
+	return problems.count ? invalid(r, &problems) : 0;
+}
+
+/* ---- the handler ---- */
+
+static int upgrade(struct request *r, struct call *call, struct err *err)
+{
+	const char *key = http_header(r->head, "sec-websocket-key");
+	const char *version = http_header(r->head, "sec-websocket-version");
+	const char *to = http_header(r->head, "upgrade");
+	char accept[29], answer[256];
+	if (!r->head->upgrade || !http_has_token(to, "websocket") || !version || strcmp(version, "13") != 0)
+		return err_set(err, ERR_UPGRADE_REQUIRED, "this is a WebSocket, version 13");
+	if (!ws_valid_key(key))
+		return err_set(err, ERR_BAD_REQUEST, "Sec-WebSocket-Key must be 16 bytes in base64");
+	ws_accept_key(key, accept);
+	int len = snprintf(answer, sizeof answer,
+			   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+			   "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
+			   accept, call->id);
+	if (conn_send_raw(r->conn, answer, (size_t)len, err) < 0)
+		return -1;
+	struct http *http = &r->conn->http;
+	r->conn->sink.begun = true;
+	r->conn->status = 101;
+	r->conn->close_after = true;
+	call->ws = ws_new(r->conn->fd, WS_SERVER, http->data + http->used, http->len - http->used,
+			  (size_t)r->server->config->max_body);
+	return 0;
+}
+
+/* An error of a handler, in the envelope. */
+static void answer_error(struct request *r, struct call *call, const struct err *err)
+{
+	struct err ignored;
+	struct jw jw;
+	if (r->conn->sink.begun || err->code == ERR_GONE) {
+		r->conn->broken = true;
+		return;
+	}
+	jw_init(&jw, 1 << 20);
+	jw_open(&jw, '{');
+	jw_key_bool(&jw, "success", false);
+	jw_key_str(&jw, "message", err->msg);
+	jw_key(&jw, "data");
+	jw_null(&jw);
+	jw_key_str(&jw, "hint", call->hint);
+	jw_close(&jw, '}');
+	struct answer answer = { err_status(err->code), "application/json", (int64_t)jw.out.len,
+				 .header_count = 0 };
+	if (r->conn->sink.begin(&r->conn->sink, &answer, &ignored) == 0)
+		(void)r->conn->sink.write(&r->conn->sink, jw.out.data, jw.out.len, &ignored);
+	jw_done(&jw);
+}
+
+static void run_handler(struct request *r, const void *in)
+{
+	const char *proto = http_header(r->head, "x-forwarded-proto");
+	const char *accept = http_header(r->head, "accept");
+	struct err err = { 0 };
+	struct call call = {
+		.route = r->entry->route,
+		.server = r->server,
+		.arena = &r->conn->arena,
+		.sink = &r->conn->sink,
+		.id = r->conn->request_id,
+		.base_url = arena_printf(&r->conn->arena, "%s://%s",
+					 proto && !strcmp(proto, "https") ? "https" : "http",
+					 r->host ? r->host : "localhost"),
+		.if_none_match = http_header(r->head, "if-none-match"),
+		.if_range = http_header(r->head, "if-range"),
+		.range = http_header(r->head, "range"),
+		.head_only = r->conn->head_only,
+		.wants_events = accept && strstr(accept, "text/event-stream"),
+	};
+	if (r->entry->route->flags & UPGRADE && upgrade(r, &call, &err) < 0) {
+		fail(r, &err);
+		return;
+	}
+	if (r->entry->route->handle(&call, in, &err) < 0)
+		answer_error(r, &call, &err);
+	else if (!r->conn->sink.begun)
+		(void)call_reply(&call, NULL, &err);
+	if (call.ws) {
+		ws_close(call.ws, r->conn->broken ? WS_INTERNAL_ERROR : WS_NORMAL, NULL);
+		ws_free(call.ws);
+	}
+}
+
+static void answer_request(struct request *r)
+{
+	struct err err;
+	char allow[128];
+	if (split_target(r, &err) < 0 || check_caller(r, &err) < 0) {
+		fail(r, &err);
+		return;
+	}
+	if (r->origin && !strcmp(r->head->method, "OPTIONS") &&
+	    http_header(r->head, "access-control-request-method")) {
+		answer_preflight(r);
+		return;
+	}
+	r->entry = router_find(&r->server->router, r->head->method, r->path, &r->params, allow,
+			       sizeof allow);
+	if (r->params)
+		arena_defer(&r->conn->arena, defer_decref, r->params);
+	if (check_credentials(r, &err) < 0) {
+		fail(r, &err);
+		return;
+	}
+	if (!r->entry) {
+		no_route(r, allow);
+		return;
+	}
+	void *in = NULL;
+	if (decode(r, &in) == 0)
+		run_handler(r, in);
+}
+
+static void log_request(const struct request *r, int64_t us)
+{
+	char *target = arena_strdup(&r->conn->arena, r->head->target);
+	auth_redact(target);
+	struct log_fact facts[] = {
+		{ "id", r->conn->request_id, 0 },
+		{ "peer", r->conn->peer, 0 },
+		{ "method", r->head->method, 0 },
+		{ "target", target, 0 },
+		{ "status", NULL, r->conn->status },
+		{ "bytes", NULL, (double)r->conn->sent },
+		{ "ms", NULL, (double)us / 1000 },
+	};
+	log_event(LOG_INFO, "request", facts, COUNT(facts));
+}
+
+void request_serve(struct conn *conn)
+{
+	struct request r = { .conn = conn, .server = conn->server, .head = &conn->http.head };
+	int64_t start = clock_us();
+	conn->request_id = new_id(&conn->arena);
+	conn->head_only = !strcmp(r.head->method, "HEAD");
+	answer_request(&r);
+	int64_t us = clock_us() - start;
+	route_count(r.entry ? &r.entry->stats : &r.server->router.unmatched, conn->status, us);
+	log_request(&r, us);
+}

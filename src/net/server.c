@@ -1,0 +1,278 @@
+#include "net/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "net/auth.h"
+#include "net/conn.h"
+#include "net/listen.h"
+
+enum { STOP_MS = 5000, FORCED_MS = 2000, ACCEPT_PAUSE_MS = 50 };
+
+/* The product's own files: $AIO_HOME, beside an installed program, or the source tree. */
+static void find_home(char *to, size_t room)
+{
+	static const char *const places[] = { "/../share/aiobox", "/.." };
+	const char *given = getenv("AIO_HOME");
+	if (given && *given) {
+		snprintf(to, room, "%s", given);
+		return;
+	}
+	char exe[2048], candidate[4096], real[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+	exe[n < 0 ? 0 : n] = 0;
+	char *slash = strrchr(exe, '/');
+	if (slash)
+		*slash = 0;
+	snprintf(to, room, "%s", exe);
+	for (size_t i = 0; i < COUNT(places); i++) {
+		snprintf(candidate, sizeof candidate, "%s%s/web", exe, places[i]);
+		if (access(candidate, F_OK) < 0)
+			continue;
+		snprintf(candidate, sizeof candidate, "%s%s", exe, places[i]);
+		snprintf(to, room, "%s", realpath(candidate, real) ? real : candidate);
+		return;
+	}
+}
+
+int server_init(struct server *server, const struct config *config,
+		const struct route_group *const *groups, struct err *err)
+{
+	*server = (struct server){ .config = config, .groups = groups, .listen_fd = -1 };
+	server->limits = (struct http_limits){ (size_t)config->max_head, (int)config->idle_ms,
+					       (int)config->head_ms, (int)config->body_ms };
+	server->started_ms = clock_ms();
+	pthread_mutex_init(&server->lock, NULL);
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&server->empty, &attr);
+	pthread_condattr_destroy(&attr);
+	router_init(&server->router, groups);
+	find_home(server->home, sizeof server->home);
+	mallopt(M_ARENA_MAX, 4); /* a thread per connection, not an arena per thread */
+	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (server->stop_fd < 0)
+		return err_set(err, errno, "eventfd");
+	struct auth_config auth = { .jwt_public_key = config->jwt_public_key,
+				    .api_key = config->api_key,
+				    .auth_token = config->auth_token,
+				    .ticket_ttl = (int)((config->ticket_ttl_ms + 999) / 1000) };
+	server->auth = auth_new(&auth, err);
+	return server->auth ? 0 : -1;
+}
+
+void server_done(struct server *server)
+{
+	if (server->socket_path)
+		unlink(server->socket_path);
+	free(server->socket_path);
+	if (server->listen_fd >= 0)
+		close(server->listen_fd);
+	close(server->stop_fd);
+	auth_free(server->auth);
+	router_done(&server->router);
+	pthread_cond_destroy(&server->empty);
+	pthread_mutex_destroy(&server->lock);
+}
+
+int server_listen(struct server *server, struct err *err)
+{
+	struct listener listener;
+	int result = listen_open(server->config->listen, &listener, err);
+	server->listen_fd = listener.fd;
+	server->local = listener.local;
+	server->socket_path = listener.path;
+	snprintf(server->url, sizeof server->url, "%s", listener.url);
+	if (result < 0)
+		return -1;
+	if (!listener.loopback && !auth_enabled(server->auth) && !server->config->insecure)
+		return err_set(err, ERR_INVALID,
+			       "refusing to listen on %s without authentication: set SANDBOX_API_KEY or "
+			       "JWT_PUBLIC_KEY, or give --insecure",
+			       server->config->listen);
+	return 0;
+}
+
+int server_stop_fd(const struct server *server)
+{
+	return server->stop_fd;
+}
+
+/* ---- the list of connections ---- */
+
+void server_add(struct server *server, struct conn *conn)
+{
+	pthread_mutex_lock(&server->lock);
+	conn->next = server->conns;
+	if (conn->next)
+		conn->next->previous = conn;
+	server->conns = conn;
+	server->conn_count++;
+	pthread_mutex_unlock(&server->lock);
+}
+
+void server_remove(struct server *server, struct conn *conn)
+{
+	pthread_mutex_lock(&server->lock);
+	if (conn->previous)
+		conn->previous->next = conn->next;
+	else
+		server->conns = conn->next;
+	if (conn->next)
+		conn->next->previous = conn->previous;
+	pthread_mutex_unlock(&server->lock);
+}
+
+void server_leave(struct server *server)
+{
+	pthread_mutex_lock(&server->lock);
+	if (--server->conn_count == 0)
+		pthread_cond_broadcast(&server->empty);
+	pthread_mutex_unlock(&server->lock);
+}
+
+size_t server_conn_count(struct server *server)
+{
+	pthread_mutex_lock(&server->lock);
+	size_t count = server->conn_count;
+	pthread_mutex_unlock(&server->lock);
+	return count;
+}
+
+/* ---- accepting ---- */
+
+static void peer_name(int fd, char *to, size_t room)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof address;
+	char text[INET6_ADDRSTRLEN] = "";
+	snprintf(to, room, "local");
+	if (getpeername(fd, (struct sockaddr *)&address, &len) < 0)
+		return;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
+	if (address.ss_family == AF_INET)
+		snprintf(to, room, "%s:%d", inet_ntop(AF_INET, &in->sin_addr, text, sizeof text),
+			 ntohs(in->sin_port));
+	else if (address.ss_family == AF_INET6)
+		snprintf(to, room, "[%s]:%d", inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text),
+			 ntohs(in6->sin6_port));
+}
+
+static void refuse(struct server *server, int fd, const char *why)
+{
+	static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+				     "Content-Type: application/json\r\nContent-Length: 34\r\n"
+				     "Connection: close\r\n\r\n{\"detail\":\"Too many connections.\"}";
+	server->refused++;
+	log_warn("connection refused: %s", why);
+	(void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void accept_one(struct server *server)
+{
+	struct err err;
+	char peer[64];
+	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_error("cannot accept: %s", strerror(errno));
+			poll(NULL, 0, ACCEPT_PAUSE_MS); /* the backlog holds them until something closes */
+		}
+		return;
+	}
+	server->accepted++;
+	if (server_conn_count(server) >= (size_t)server->config->max_connections) {
+		refuse(server, fd, "--max-connections is reached");
+		return;
+	}
+	peer_name(fd, peer, sizeof peer);
+	if (conn_start(server, fd, peer, &err) < 0)
+		refuse(server, fd, err.msg);
+}
+
+/* ---- stopping ---- */
+
+static void shut(struct server *server, bool all)
+{
+	pthread_mutex_lock(&server->lock);
+	for (struct conn *conn = server->conns; conn; conn = conn->next)
+		if (all || conn->idle)
+			shutdown(conn->fd, all ? SHUT_RDWR : SHUT_RD);
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* Waits until no connection is left, or a second signal comes. */
+static bool wait_empty(struct server *server, int signal_fd, int ms)
+{
+	int64_t until = clock_ms() + ms;
+	pthread_mutex_lock(&server->lock);
+	while (server->conn_count && clock_ms() < until) {
+		struct pollfd pfd = { .fd = signal_fd, .events = POLLIN };
+		if (signal_fd >= 0 && poll(&pfd, 1, 0) > 0)
+			break;
+		int64_t step = clock_ms() + 50;
+		struct timespec when = { step / 1000, step % 1000 * 1000000 };
+		pthread_cond_timedwait(&server->empty, &server->lock, &when);
+	}
+	bool empty = server->conn_count == 0;
+	pthread_mutex_unlock(&server->lock);
+	return empty;
+}
+
+static void stop(struct server *server, int signal_fd)
+{
+	close(server->listen_fd);
+	server->listen_fd = -1;
+	pthread_mutex_lock(&server->lock);
+	server->stopping = true;
+	pthread_mutex_unlock(&server->lock);
+	(void)eventfd_write(server->stop_fd, 1);
+	shut(server, false);
+	if (wait_empty(server, signal_fd, STOP_MS))
+		return;
+	log_warn("%zu requests did not finish in time", server_conn_count(server));
+	shut(server, true);
+	(void)wait_empty(server, -1, FORCED_MS);
+}
+
+void server_run(struct server *server)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	struct pollfd pfds[] = { { .fd = server->listen_fd, .events = POLLIN },
+				 { .fd = signal_fd, .events = POLLIN } };
+	for (;;) {
+		if (poll(pfds, COUNT(pfds), -1) < 0 && errno != EINTR)
+			break;
+		if (pfds[1].revents)
+			break;
+		if (pfds[0].revents)
+			accept_one(server);
+	}
+	struct signalfd_siginfo info;
+	(void)!read(signal_fd, &info, sizeof info);
+	stop(server, signal_fd);
+}

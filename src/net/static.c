@@ -1,0 +1,69 @@
+#include "net/static.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/desc.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "base/url.h"
+#include "net/call.h"
+#include "net/mime.h"
+#include "net/server.h"
+
+/* What is served below /static/, from where below the home. */
+static const struct pair trees[] = {
+	{ "web/", "web/" },
+	{ "scalar/", "node_modules/@scalar/api-reference/dist/browser/" },
+};
+
+/* Our pages run no inline script and load nothing from elsewhere. */
+static const char page_policy[] =
+	"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss:; "
+	"frame-ancestors 'self'; base-uri 'none'; form-action 'self'";
+
+struct static_request {
+	const char *rest;
+};
+
+static const struct field static_fields[] = {
+	{ .name = "*", .type = T_STR, .at = FIELD_AT(static_request, rest, const char *), .flags = PATH | REQUIRED },
+};
+const struct schema static_schema = SCHEMA(static_request, "StaticFile", static_fields);
+
+int static_file(struct call *call, const char *path, struct err *err)
+{
+	const char *type = mime_of(path);
+	struct pair headers[] = { { "Cache-Control", "no-cache" },
+				  { "Content-Security-Policy", page_policy },
+				  { "Referrer-Policy", "no-referrer" } };
+	char full[8192];
+	snprintf(full, sizeof full, "%s/%s", call->server->home, path);
+	auto_close int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR
+			       ? err_set(err, ERR_NOT_FOUND, "there is no file '%s': run 'make deps'?", path)
+			       : err_set(err, errno, "open '%s'", path);
+	return call_file(call, fd, type, NULL, headers, !strncmp(type, "text/html", 9) ? 3 : 1, err);
+}
+
+int static_serve(struct call *call, const void *in, struct err *err)
+{
+	const struct static_request *request = in;
+	auto_buf struct buf clean = BUF(4096);
+	/* The router has decoded the path; decoding it again is harmless only without '%'. */
+	if (!strchr(request->rest, '%') && url_path_clean(arena_printf(call->arena, "/%s", request->rest), &clean) == 0)
+		for (size_t i = 0; clean.data && i < COUNT(trees); i++) {
+			size_t len = strlen(trees[i].name);
+			if (!strncmp(clean.data, trees[i].name, len) && clean.data[len])
+				return static_file(call,
+						   arena_printf(call->arena, "%s%s", trees[i].value,
+								clean.data + len),
+						   err);
+		}
+	return err_set(err, ERR_NOT_FOUND, "there is no such file");
+}
