@@ -1,6 +1,5 @@
 # make, make run, make test; `make help` lists the rest. Each variant has a folder of its own:
 # build/ is the release; VARIANT=asan, tsan, fuzz or clang builds in build/asan and so on.
-SHELL   := /bin/bash
 VERSION := 0.1.0
 VARIANT :=
 B       := build$(if $(VARIANT),/$(VARIANT))
@@ -24,11 +23,11 @@ FLAGS_fuzz  := $(FLAGS_asan) -fsanitize=fuzzer-no-link
 # llhttp is a library since Debian 13; before, its C source was packaged, and joins our archive.
 LLHTTP   := $(shell pkg-config --exists libllhttp 2>/dev/null || ls /usr/share/llhttp/*.c 2>/dev/null)
 PKGS     := jansson libcrypto $(if $(LLHTTP),,libllhttp)
-LIBS     := -lwslay $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+LIBS     := -lwslay $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 BASE     := -std=gnu17 -D_GNU_SOURCE -DAIO_VERSION='"$(VERSION)"' -Isrc \
 	$(if $(LLHTTP),-isystem /usr/share/include/llhttp) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 COMPILE   = $(CC) $(BASE) -g -pthread -fPIE -fstack-protector-strong $(FLAGS_$(VARIANT)) $(CFLAGS)
-LINK      = $(CC) -pthread -pie -Wl,-z,relro,-z,now $(FLAGS_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
+LINK      = $(CC) -pthread -pie -Wl,--as-needed,-z,relro,-z,now $(FLAGS_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
 say       = $(if $(V),,@printf '  %-5s %s\n' '$1' '$2';)# V=1 shows whole commands
 
 # --- what is built -----------------------------------------------------------------------------
@@ -84,7 +83,7 @@ install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
 	mkdir -p $(SHARE)
 	cp -R $(wildcard web) node_modules $(SHARE)
 	tools/deps venv $(SHARE)/.venv requirements.txt
-	$(if $(DESTDIR),grep -rlIZ '$(DESTDIR)' $(SHARE)/.venv/{bin,pyvenv.cfg,.deps} | xargs -0r sed -i 's|$(DESTDIR)||g')
+	$(if $(DESTDIR),grep -rlIZ '$(DESTDIR)' $(addprefix $(SHARE)/.venv/,bin pyvenv.cfg .deps) | xargs -0r sed -i 's|$(DESTDIR)||g')
 uninstall: ## remove what install installed
 	rm -rf $(DESTDIR)$(PREFIX)/bin/aio $(SHARE)
 clean: ## remove build/

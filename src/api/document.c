@@ -22,7 +22,10 @@ static int document(struct call *call, const void *in, struct err *err)
 static int manual(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	auto_buf struct buf text = BUF(4 << 20);
+	auto_buf struct buf text = BUF(8 << 20);
+	if (sandbox_text(call->server, &text, err) < 0)
+		return -1;
+	buf_printf(&text, "\nDocs: %s/v1/docs\n\n", call->base_url);
 	manual_write(call->server->groups, &text);
 	return call_text(call, "text/plain; charset=utf-8", text.data, text.len, err);
 }
@@ -30,15 +33,14 @@ static int manual(struct call *call, const void *in, struct err *err)
 static const struct field any = { .type = T_JSON };
 
 static const struct route routes[] = {
-	{ "GET", "/health", health, NULL, NULL, "Is the server alive?",
-	  .flags = PUBLIC | BARE, .type = "text/plain" },
+	{ "GET", "/health", health, NULL, NULL, "Is the server alive?", .flags = PUBLIC | BARE,
+	  .type = "text/plain" },
 	{ "GET", "/openapi.json", document, NULL, &any, "This document", .flags = BARE },
 	{ "GET", "/v1/openapi.json", document, NULL, &any, "This document", .flags = BARE },
 	{ "GET", "/llms.txt", manual, NULL, NULL, "A manual for agents",
-	  "Plain text: what this sandbox is and every call it answers, made from the same tables as "
-	  "this document.",
+	  "Plain text: what this sandbox is, as `GET /v1/sandbox` says it, and every call it "
+	  "answers, made from the same tables as this document.",
 	  .flags = BARE, .type = "text/plain" },
 };
-const struct route_group document_group = {
-	"document", "What the server says about itself.", routes, COUNT(routes)
-};
+const struct route_group document_group = { "document", "What the server says about itself.",
+					    routes, COUNT(routes) };

@@ -7,20 +7,33 @@
 static const char *type_name(enum desc_type type)
 {
 	static const char *const names[] = {
-		[T_STR] = "string",  [T_TEXT] = "string", [T_INT] = "integer", [T_NUM] = "number",
-		[T_BOOL] = "boolean", [T_TRI] = "boolean", [T_ENUM] = "string", [T_JSON] = "JSON",
-		[T_OBJ] = "object",  [T_LIST] = "list",   [T_MAP] = "object of strings",
-		[T_UNION] = "object", [T_FILE] = "file",
+		[T_STR] = "string",
+		[T_TEXT] = "string",
+		[T_INT] = "integer",
+		[T_NUM] = "number",
+		[T_BOOL] = "boolean",
+		[T_TRI] = "boolean",
+		[T_ENUM] = "string",
+		[T_JSON] = "JSON",
+		[T_OBJ] = "object",
+		[T_LIST] = "list",
+		[T_MAP] = "object of strings",
+		[T_UNION] = "object",
+		[T_FILE] = "file",
+		[T_STREAM] = "string",
 	};
 	return names[type];
 }
 
 static void put_field(const struct field *f, const char *indent, struct buf *to)
 {
-	const char *place = f->flags & PATH ? " in the path" : f->flags & QUERY ? " in the query" : "";
+	const char *place = f->flags & PATH    ? " in the path"
+			    : f->flags & QUERY ? " in the query"
+					       : "";
 	place = f->flags & HEADER ? " header" : place;
 	buf_printf(to, "%s%s: %s%s%s%s", indent, f->name, type_name(f->type),
-		   f->type == T_LIST ? " of " : "", f->type == T_LIST ? type_name(f->item) : "", place);
+		   f->type == T_LIST ? " of " : "", f->type == T_LIST ? type_name(f->item) : "",
+		   place);
 	if (f->flags & REQUIRED)
 		buf_str(to, ", required");
 	else if (f->def)
@@ -58,13 +71,19 @@ static void put_route(const struct route *route, struct buf *to)
 	if (route->in)
 		put_fields(route->in, "    ", false, to);
 	if (route->flags & EVENTS)
-		buf_str(to, "  With 'Accept: text/event-stream' the answer is a stream of events.\n");
+		buf_str(to,
+			"  With 'Accept: text/event-stream' the answer is a stream of events.\n");
 	if (route->data && route->data->of) {
-		buf_printf(to, "  Answer%s:\n", route->flags & BARE ? "" : ", in data");
+		buf_printf(to, "  Answer%s%s:\n", route->flags & BARE ? "" : ", in data",
+			   route->data->type == T_LIST ? ", a list of" : "");
 		put_fields(route->data->of, "    ", true, to);
 	} else if (route->data && route->data->help) {
 		buf_printf(to, "  Answer%s: %s\n", route->flags & BARE ? "" : ", in data",
 			   route->data->help);
+	}
+	if (route->extra) {
+		buf_str(to, "  Beside data:\n");
+		put_fields(route->extra, "    ", true, to);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "api/routes.h"
+#include "api/sessions.h"
 #include "base/clock.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -83,6 +84,8 @@ static void put_memory(struct buf *to)
 	fclose(file);
 }
 
+static struct sessions *const kinds[] = { &shell_sessions, &bash_sessions };
+
 static int metrics(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
@@ -103,6 +106,9 @@ static int metrics(struct call *call, const void *in, struct err *err)
 	put_family(&text, "aio_request_seconds", "histogram", "From a request's head to the end of its answer.");
 	for_all_routes(&text, &server->router, put_latency);
 	put_family(&text, "aio_sessions", "gauge", "Sessions that are open, by kind.");
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		buf_printf(&text, "aio_sessions{kind=\"%s\"} %zu\n", kinds[i]->kind,
+			   sessions_count(kinds[i]));
 	put_family(&text, "aio_services", "gauge", "Services that are running, by name.");
 	put_memory(&text);
 	return call_text(call, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len, err);

@@ -193,6 +193,8 @@ static void put_envelope(const struct route *route, struct jw *jw)
 	jw_str(jw, "message");
 	jw_str(jw, "data");
 	jw_str(jw, "hint");
+	for (size_t i = 0; route->extra && i < route->extra->count; i++)
+		jw_str(jw, route->extra->fields[i].name);
 	jw_close(jw, ']');
 	jw_close(jw, '}');
 }
@@ -219,6 +221,7 @@ static void put_answer(const char *status, const char *text, const char *ref, st
 
 static void put_responses(const struct route *route, struct jw *jw)
 {
+	static const char stream[] = "{\"schema\":{\"type\":\"string\"}}";
 	jw_key(jw, "responses");
 	jw_open(jw, '{');
 	jw_key(jw, "200");
@@ -242,7 +245,7 @@ static void put_responses(const struct route *route, struct jw *jw)
 	jw_close(jw, '}');
 	if (route->flags & EVENTS) {
 		jw_key(jw, "text/event-stream");
-		jw_raw(jw, "{\"schema\":{\"type\":\"string\"}}", 30);
+		jw_raw(jw, stream, sizeof stream - 1);
 	}
 	jw_close(jw, '}');
 	jw_close(jw, '}');
@@ -361,6 +364,7 @@ static void put_tags(const struct route_group *const *groups, struct jw *jw)
 
 void openapi_write(const struct route_group *const *groups, struct jw *jw)
 {
+	static const char security[] = "[{},{\"bearer\":[]},{\"apiKey\":[]},{\"ticket\":[]}]";
 	jw_open(jw, '{');
 	put_info(jw);
 	put_tags(groups, jw);
@@ -375,6 +379,6 @@ void openapi_write(const struct route_group *const *groups, struct jw *jw)
 	jw_close(jw, '}');
 	put_components(groups, jw);
 	jw_key(jw, "security");
-	jw_raw(jw, "[{},{\"bearer\":[]},{\"apiKey\":[]},{\"ticket\":[]}]", 47);
+	jw_raw(jw, security, sizeof security - 1);
 	jw_close(jw, '}');
 }

@@ -2,9 +2,15 @@
 #pragma once
 #include "net/route.h"
 
+struct err;
 struct jw;
+struct sessions;
+struct server;
 
+extern const struct route_group bash_group, shell_group, terminal_group;
 extern const struct route_group sandbox_group, auth_group, document_group, metrics_group, page_group;
+
+extern struct sessions bash_sessions, shell_sessions;
 
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];
@@ -14,3 +20,6 @@ void openapi_write(const struct route_group *const *groups, struct jw *jw);
 
 /* A manual for agents of some groups, as plain text. */
 void manual_write(const struct route_group *const *groups, struct buf *to);
+
+/* Appends what GET /v1/sandbox says in `data`. */
+int sandbox_text(struct server *server, struct buf *to, struct err *err);

@@ -52,10 +52,13 @@ char *arena_strdup(struct arena *arena, const char *text)
 
 char *arena_printf(struct arena *arena, const char *format, ...)
 {
+	char small[128];
 	va_list args;
 	va_start(args, format);
-	int len = vsnprintf(NULL, 0, format, args);
+	int len = vsnprintf(small, sizeof small, format, args);
 	va_end(args);
+	if (len >= 0 && (size_t)len < sizeof small)
+		return arena_strndup(arena, small, (size_t)len);
 	char *text = arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
 	va_start(args, format);
 	vsnprintf(text, (size_t)(len < 0 ? 0 : len) + 1, format, args);

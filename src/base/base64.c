@@ -64,7 +64,7 @@ static ssize_t decode_digits(char *out, const signed char kinds[256], const char
 	uint32_t bits = 0;
 	size_t digits = 0, pads = 0;
 	for (size_t i = 0; i < len; i++) {
-		int kind = kinds[(unsigned char)text[i]];
+		signed char kind = kinds[(unsigned char)text[i]];
 		if (kind == BAD || (kind >= 0 && pads))
 			return -1;
 		pads += kind == PAD;

@@ -55,6 +55,10 @@ static const struct opt options[] = {
 	  "How long a body may take to arrive, beyond one second per KiB.", 100, 86400000 },
 	{ "send-timeout", "AIO_SEND_TIMEOUT", OPT_SECONDS, AT(send_ms), "60", "SECONDS",
 	  "How long a client may take nothing of its answer.", 100, 86400000 },
+	{ "max-sessions", "AIO_MAX_SESSIONS", OPT_INT, AT(max_sessions), "512", "N",
+	  "Most sessions of each kind at once. The one idle for longest makes room for a new one.", 1, 100000 },
+	{ "session-timeout", "AIO_SESSION_TIMEOUT", OPT_SECONDS, AT(session_ms), "86400", "SECONDS",
+	  "How long a session in which nothing runs is kept after its last use.", 1000, 31536000000 },
 	{ "log-level", "AIO_LOG_LEVEL", OPT_ENUM, AT(log_level), "info", "error|warn|info|debug",
 	  "Least important line that is logged; requests are info." },
 	{ "log-format", "AIO_LOG_FORMAT", OPT_ENUM, AT(log_format), "text", "text|json",
@@ -96,6 +100,9 @@ static int resolve_workspace(struct config *config, struct err *err)
 	} else if (errno != EEXIST) {
 		return err_set(err, errno, "--workspace: mkdir '%s'", config->workspace);
 	}
+	struct stat st;
+	if (stat(config->workspace, &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(err, ERR_INVALID, "--workspace: '%s' is not a directory", config->workspace);
 	return 0;
 }
 

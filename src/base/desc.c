@@ -1,5 +1,6 @@
 #include "base/desc.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,8 +10,17 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
-enum { PROBLEMS_MAX = 100, INPUT_MAX = 1024, PROBLEMS_SIZE_MAX = 1 << 20 };
+/* Whatever is wrong, a problem fits its size, and all of them fit theirs. */
+enum {
+	PROBLEMS_MAX = 100,
+	KEY_MAX = 256,
+	INPUT_MAX = 1024,
+	PROBLEM_SIZE_MAX = 1 << 14,
+	PROBLEMS_SIZE_MAX = PROBLEMS_MAX * PROBLEM_SIZE_MAX,
+	STREAM_PIECE = 32768,
+};
 
 /* ---- problems ---- */
 
@@ -18,10 +28,14 @@ static void put_loc(const struct loc *loc, struct jw *jw)
 {
 	if (loc->up)
 		put_loc(loc->up, jw);
-	if (loc->key)
-		jw_str(jw, loc->key);
-	else
+	if (!loc->key) {
 		jw_int(jw, (int64_t)loc->index);
+		return;
+	}
+	size_t len = strnlen(loc->key, KEY_MAX + 1); /* a map's key is the caller's */
+	if (len > KEY_MAX)
+		len = KEY_MAX - utf8_partial(loc->key, KEY_MAX);
+	jw_text(jw, loc->key, len);
 }
 
 /* The input as the caller sent it, unless that is long. */
@@ -43,7 +57,7 @@ void desc_problem(struct problems *problems, const char *type, const struct loc 
 	if (problems->count++ >= PROBLEMS_MAX)
 		return;
 	struct jw jw;
-	jw_init(&jw, PROBLEMS_SIZE_MAX);
+	jw_init(&jw, PROBLEM_SIZE_MAX);
 	jw_open(&jw, '{');
 	jw_key_str(&jw, "type", type);
 	jw_key(&jw, "loc");
@@ -144,25 +158,40 @@ static bool in_range(const struct take *take, const json_t *input, double value)
 	return false;
 }
 
-static bool text_number(const char *text, double *ret)
+/* A copy of a string that is to be a number: without the white space around it and the underscores
+ * between its digits. NULL when there is a NUL, or an underscore elsewhere. */
+static char *number_text(struct arena *arena, const json_t *value)
 {
-	char *end;
-	double value = strtod(text, &end);
-	while (*end == ' ')
-		end++;
-	if (end == text || *end || !isfinite(value) || strpbrk(text, "xXnNpP"))
-		return false;
-	*ret = value;
-	return true;
+	const char *from = json_string_value(value);
+	size_t len = json_string_length(value);
+	if (strlen(from) != len)
+		return NULL;
+	for (; len && isspace((unsigned char)*from); len--)
+		from++;
+	while (len && isspace((unsigned char)from[len - 1]))
+		len--;
+	char *text = arena_alloc(arena, len + 1), *to = text;
+	for (size_t i = 0; i < len; i++) {
+		if (from[i] != '_')
+			*to++ = from[i];
+		else if (!i || !isdigit((unsigned char)from[i - 1]) || !isdigit((unsigned char)from[i + 1]))
+			return NULL;
+	}
+	return text;
 }
 
 static void take_num(const struct take *take, const json_t *value, double *to)
 {
-	double number;
-	if (json_is_number(value))
+	double number = 0;
+	if (json_is_number(value)) {
 		number = json_number_value(value);
-	else if (json_is_string(value)) {
-		if (!text_number(json_string_value(value), &number)) {
+	} else if (json_is_boolean(value)) {
+		number = json_is_true(value);
+	} else if (json_is_string(value)) {
+		char *text = number_text(take->arena, value), *end = text;
+		if (text && !strpbrk(text, "xX("))
+			number = strtod(text, &end);
+		if (end == text || *end) {
 			refuse(take, "float_parsing", value,
 			       "Input should be a valid number, unable to parse string as a number");
 			return;
@@ -171,73 +200,103 @@ static void take_num(const struct take *take, const json_t *value, double *to)
 		refuse(take, "float_type", value, "Input should be a valid number");
 		return;
 	}
-	if (in_range(take, value, number))
+	if (!isfinite(number))
+		refuse(take, "finite_number", value, "Input should be a finite number");
+	else if (in_range(take, value, number))
 		*to = number;
+}
+
+/* Digits, also with ".0" behind them. ERANGE when they are too many, EINVAL when it is not so. */
+static int text_int(struct arena *arena, const json_t *value, int64_t *ret)
+{
+	char *text = number_text(arena, value);
+	if (!text)
+		return EINVAL;
+	size_t sign = *text == '-' || *text == '+';
+	size_t digits = strspn(text + sign, "0123456789");
+	char *point = text + sign + digits;
+	if (!digits || (*point && (*point != '.' || !point[1] || point[1 + strspn(point + 1, "0")])))
+		return EINVAL;
+	errno = 0;
+	*ret = strtoll(text, NULL, 10);
+	return errno;
+}
+
+/* A number without a fraction that 64 bits can hold. */
+static bool is_whole(const json_t *value)
+{
+	double number = json_number_value(value);
+	return json_is_integer(value) ||
+	       (json_is_real(value) && number == floor(number) && fabs(number) < 0x1p63);
 }
 
 static void take_int(const struct take *take, const json_t *value, int64_t *to)
 {
-	double number = 0;
 	int64_t integer = 0;
-	bool exact = json_is_integer(value);
-	if (exact) {
+	int wrong = 0;
+	if (json_is_integer(value)) {
 		integer = json_integer_value(value);
-	} else if (json_is_string(value)) {
-		char *end;
-		errno = 0;
-		integer = strtoll(json_string_value(value), &end, 10);
-		exact = end != json_string_value(value) && !*end && !errno;
-		if (!exact && !text_number(json_string_value(value), &number)) {
-			refuse(take, "int_parsing", value,
-			       "Input should be a valid integer, unable to parse string as an integer");
-			return;
-		}
+	} else if (json_is_boolean(value)) {
+		integer = json_is_true(value);
 	} else if (json_is_real(value)) {
-		number = json_real_value(value);
+		double number = json_real_value(value);
+		wrong = fabs(number) >= 0x1p63 ? ERANGE : is_whole(value) ? 0 : EDOM;
+		integer = wrong ? 0 : (int64_t)number;
+	} else if (json_is_string(value)) {
+		wrong = text_int(take->arena, value, &integer);
 	} else {
 		refuse(take, "int_type", value, "Input should be a valid integer");
 		return;
 	}
-	if (!exact) {
-		if (number != floor(number) || fabs(number) >= 0x1p63) {
-			refuse(take, "int_from_float", value,
-			       "Input should be a valid integer, got a number with a fractional part");
-			return;
-		}
-		integer = (int64_t)number;
-	}
-	if (integer == INT_ABSENT)
-		refuse(take, "int_parsing_size", value, "Unable to parse input as an integer, too small");
+	if (wrong == EINVAL)
+		refuse(take, "int_parsing", value,
+		       "Input should be a valid integer, unable to parse string as an integer");
+	else if (wrong == EDOM)
+		refuse(take, "int_from_float", value,
+		       "Input should be a valid integer, got a number with a fractional part");
+	else if (wrong || integer == INT_ABSENT)
+		refuse(take, "int_parsing_size", value,
+		       "Unable to parse input string as an integer, exceeded maximum size");
 	else if (in_range(take, value, (double)integer))
 		*to = integer;
 }
 
+/* Whether a value is this string; one with NUL never is. */
+static bool is_text(const json_t *value, const char *text)
+{
+	return json_is_string(value) && json_string_length(value) == strlen(text) &&
+	       !strcmp(json_string_value(value), text);
+}
+
+/* 1 or 0; -1 for no boolean. */
+static int bool_value(const json_t *value)
+{
+	static const char *const words[][2] = { { "0", "1" },    { "false", "true" }, { "no", "yes" },
+						{ "off", "on" }, { "f", "t" },        { "n", "y" } };
+	if (json_is_boolean(value))
+		return json_is_true(value);
+	if (json_is_number(value)) {
+		double number = json_number_value(value);
+		return number == 0 ? 0 : number == 1 ? 1 : -1;
+	}
+	if (json_is_string(value) && json_string_length(value) == strlen(json_string_value(value)))
+		for (int i = 0; i < 2 * (int)COUNT(words); i++)
+			if (!strcasecmp(json_string_value(value), words[i / 2][i % 2]))
+				return i % 2;
+	return -1;
+}
+
 static bool take_bool(const struct take *take, const json_t *value, bool *to)
 {
-	static const char *const yes[] = { "1", "true", "yes", "on", "t", "y" };
-	static const char *const no[] = { "0", "false", "no", "off", "f", "n" };
-	if (json_is_boolean(value)) {
-		*to = json_is_true(value);
-		return true;
-	}
-	if (json_is_number(value) && (json_number_value(value) == 0 || json_number_value(value) == 1)) {
-		*to = json_number_value(value) == 1;
-		return true;
-	}
-	if (json_is_string(value)) {
-		for (size_t i = 0; i < COUNT(yes); i++) {
-			bool is_yes = !strcasecmp(json_string_value(value), yes[i]);
-			if (is_yes || !strcasecmp(json_string_value(value), no[i])) {
-				*to = is_yes;
-				return true;
-			}
-		}
-	}
-	refuse(take, json_is_string(value) || json_is_number(value) ? "bool_parsing" : "bool_type", value,
-	       json_is_string(value) || json_is_number(value)
-		       ? "Input should be a valid boolean, unable to interpret input"
-		       : "Input should be a valid boolean");
-	return false;
+	int found = bool_value(value);
+	if (found >= 0)
+		*to = found;
+	else if (json_is_string(value) || is_whole(value))
+		refuse(take, "bool_parsing", value,
+		       "Input should be a valid boolean, unable to interpret input");
+	else
+		refuse(take, "bool_type", value, "Input should be a valid boolean");
+	return found >= 0;
 }
 
 /* "'a', 'b' or 'c'" */
@@ -256,8 +315,8 @@ static const char *choices_text(const char *const *choices, char *text, size_t r
 static void take_enum(const struct take *take, const json_t *value, const char **to)
 {
 	const char *const *choices = take->field->choices;
-	for (size_t i = 0; json_is_string(value) && choices[i]; i++)
-		if (!strcmp(json_string_value(value), choices[i])) {
+	for (size_t i = 0; choices[i]; i++)
+		if (is_text(value, choices[i])) {
 			*to = choices[i];
 			return;
 		}
@@ -267,12 +326,17 @@ static void take_enum(const struct take *take, const json_t *value, const char *
 
 static void take_value(const struct take *take, const json_t *value, void *to);
 
+static void refuse_struct(const struct take *take, const json_t *value)
+{
+	refuse(take, "model_attributes_type", value,
+	       "Input should be a valid dictionary or object to extract fields from");
+}
+
 static const void *take_struct(const struct take *take, const json_t *value,
 			       const struct schema *schema, void *to)
 {
 	if (!json_is_object(value)) {
-		refuse(take, "model_attributes_type", value,
-		       "Input should be a valid dictionary or object to extract fields from");
+		refuse_struct(take, value);
 		return NULL;
 	}
 	void *room = to ? to : arena_alloc(take->arena, schema->size);
@@ -289,6 +353,10 @@ static size_t item_size(const struct field *field)
 		return sizeof(double);
 	case T_BOOL:
 		return sizeof(bool);
+	case T_TRI:
+		return sizeof(enum tri);
+	case T_TEXT:
+		return sizeof(struct text);
 	case T_OBJ:
 	case T_UNION:
 		return field->of->size;
@@ -306,14 +374,16 @@ static void take_list(const struct take *take, const json_t *value, struct list 
 	}
 	size_t count = json_array_size(value), size = item_size(f);
 	if ((f->max_len && count > f->max_len) || count < f->min_len) {
-		refuse(take, count < f->min_len ? "too_short" : "too_long", value,
-		       "List should have at %s %zu items after validation, not %zu",
-		       count < f->min_len ? "least" : "most",
-		       count < f->min_len ? f->min_len : f->max_len, count);
+		bool few = count < f->min_len;
+		size_t limit = few ? f->min_len : f->max_len;
+		refuse(take, few ? "too_short" : "too_long", value,
+		       "List should have at %s %zu item%s after validation, not %zu", few ? "least" : "most",
+		       limit, limit == 1 ? "" : "s", count);
 		return;
 	}
 	char *items = arena_alloc(take->arena, count * size);
-	struct field item = { .name = f->name, .type = f->item, .choices = f->choices, .of = f->of };
+	struct field item = { .name = f->name, .type = f->choices ? T_ENUM : f->item,
+			      .choices = f->choices, .of = f->of };
 	for (size_t i = 0; i < count; i++) {
 		struct loc loc = { .up = take->loc, .index = i };
 		struct take one = { &item, &loc, take->arena, take->problems };
@@ -345,18 +415,38 @@ static void take_map(const struct take *take, const json_t *value, struct list *
 	*to = (struct list){ count, pairs };
 }
 
+static void bad_tag(const struct take *take, const json_t *value, const struct schema *schema,
+		    const json_t *tag)
+{
+	char tags[400] = "";
+	for (size_t i = 0, len = 0; i < schema->variant_count && len < sizeof tags; i++)
+		len += (size_t)snprintf(tags + len, sizeof tags - len, "%s'%s'", i ? ", " : "",
+					schema->variants[i].tag);
+	struct jw text;
+	jw_init(&text, INPUT_MAX);
+	jw_json(&text, tag);
+	refuse(take, "union_tag_invalid", value,
+	       "Input tag '%.60s' found using '%s' does not match any of the expected tags: %s",
+	       json_is_string(tag) ? json_string_value(tag) : text.out.data, schema->tag, tags);
+	jw_done(&text);
+}
+
 static void take_union(const struct take *take, const json_t *value, const struct schema *schema,
 		       struct tagged *to)
 {
-	const json_t *tag = json_is_object(value) ? json_object_get(value, schema->tag) : NULL;
-	if (!json_is_string(tag)) {
+	const json_t *tag = json_object_get(value, schema->tag);
+	if (!json_is_object(value)) {
+		refuse_struct(take, value);
+		return;
+	}
+	if (!tag) {
 		refuse(take, "union_tag_not_found", value,
 		       "Unable to extract tag using discriminator '%s'", schema->tag);
 		return;
 	}
 	for (size_t i = 0; i < schema->variant_count; i++) {
 		const struct variant *v = &schema->variants[i];
-		if (strcmp(json_string_value(tag), v->tag) != 0)
+		if (!is_text(tag, v->tag))
 			continue;
 		struct loc loc = { .up = take->loc, .key = v->tag };
 		struct take inner = { take->field, &loc, take->arena, take->problems };
@@ -364,9 +454,7 @@ static void take_union(const struct take *take, const json_t *value, const struc
 		to->value = take_struct(&inner, value, v->of, NULL);
 		return;
 	}
-	refuse(take, "union_tag_invalid", value,
-	       "Input tag '%.60s' found using '%s' does not match any of the expected tags",
-	       json_string_value(tag), schema->tag);
+	bad_tag(take, value, schema, tag);
 }
 
 static void take_value(const struct take *take, const json_t *value, void *to)
@@ -410,6 +498,7 @@ static void take_value(const struct take *take, const json_t *value, void *to)
 	case T_UNION:
 		take_union(take, value, take->field->of, to);
 		break;
+	case T_STREAM: /* in answers only */
 	case T_FILE: /* put there by whoever read the form */
 		refuse(take, "value_error", NULL, "Expected a file, sent as multipart/form-data");
 		break;
@@ -499,6 +588,42 @@ static void encode_text(const struct field *f, const struct text *text, struct j
 	}
 }
 
+static void encode_part(const struct stream *stream, int64_t at, int64_t end, struct jw *jw)
+{
+	auto_free char *piece = xmalloc(STREAM_PIECE);
+	while (at < end && !jw_failed(jw)) {
+		size_t want = end - at < STREAM_PIECE ? (size_t)(end - at) : STREAM_PIECE;
+		size_t got = 0, n;
+		while (got < want &&
+		       (n = stream->read(stream->arg, at + (int64_t)got, piece + got, want - got)))
+			got += n;
+		if (!got)
+			return;
+		/* A character that is cut off here comes whole with the next piece. */
+		if (got == want && at + (int64_t)got < end)
+			got -= utf8_partial(piece, got);
+		jw_part(jw, piece, got);
+		at += (int64_t)got;
+	}
+}
+
+static void encode_stream(const struct stream *stream, struct jw *jw)
+{
+	if (!stream->read) {
+		jw_null(jw);
+		return;
+	}
+	jw_part_open(jw);
+	if (stream->resume) {
+		encode_part(stream, stream->start, stream->cut, jw);
+		jw_part(jw, stream->middle, strlen(stream->middle));
+		encode_part(stream, stream->resume, stream->end, jw);
+	} else {
+		encode_part(stream, stream->start, stream->end, jw);
+	}
+	jw_part_close(jw);
+}
+
 static void encode_list(const struct field *f, const struct list *list, struct jw *jw)
 {
 	struct field item = { .type = f->item, .of = f->of };
@@ -508,7 +633,7 @@ static void encode_list(const struct field *f, const struct list *list, struct j
 		return;
 	}
 	jw_open(jw, '[');
-	for (size_t i = 0; i < list->count; i++) {
+	for (size_t i = 0; list->items && i < list->count; i++) {
 		const char *at = (const char *)list->items + i * size;
 		if (f->item == T_OBJ)
 			desc_encode(f->of, at, jw);
@@ -518,12 +643,19 @@ static void encode_list(const struct field *f, const struct list *list, struct j
 	jw_close(jw, ']');
 }
 
-static void encode_map(const struct list *map, struct jw *jw)
+static void encode_map(const struct field *f, const struct list *map, struct jw *jw)
 {
 	const struct pair *pairs = map->items;
+	const struct named *structs = map->items;
 	jw_open(jw, '{');
-	for (size_t i = 0; i < map->count; i++)
-		jw_key_str(jw, pairs[i].name, pairs[i].value);
+	for (size_t i = 0; i < map->count; i++) {
+		if (f->item == T_OBJ) {
+			jw_key(jw, structs[i].name);
+			desc_encode(f->of, structs[i].value, jw);
+		} else {
+			jw_key_str(jw, pairs[i].name, pairs[i].value);
+		}
+	}
 	jw_close(jw, '}');
 }
 
@@ -578,10 +710,13 @@ void desc_encode_value(const struct field *f, const void *value, struct jw *jw)
 		encode_list(f, value, jw);
 		break;
 	case T_MAP:
-		encode_map(value, jw);
+		encode_map(f, value, jw);
 		break;
 	case T_UNION:
 		encode_union(f->of, value, jw);
+		break;
+	case T_STREAM:
+		encode_stream(value, jw);
 		break;
 	case T_FILE:
 		jw_null(jw);

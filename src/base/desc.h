@@ -13,7 +13,7 @@
  * In C a field is:   STR const char *   TEXT struct text   INT int64_t    NUM double   BOOL bool
  * TRI enum tri   ENUM const char * (one of its choices)   JSON json_t *   OBJ pointer to a struct
  * LIST struct list (of strings, integers, numbers, booleans, JSON or structs)   MAP struct list of
- * struct pair   UNION struct tagged   FILE struct upload *.   Absent means NULL, INT_ABSENT, NAN,
+ * struct pair, or in answers of struct named (.item = T_OBJ)   UNION struct tagged   FILE struct upload *   STREAM struct stream, in answers.   Absent means NULL, INT_ABSENT, NAN,
  * UNSET or an empty list. */
 #pragma once
 #include <jansson.h>
@@ -42,6 +42,7 @@ enum desc_type {
 	T_MAP,
 	T_UNION,
 	T_FILE,
+	T_STREAM,
 };
 
 enum desc_flag {
@@ -73,9 +74,21 @@ struct list {
 struct pair {
 	const char *name, *value;
 };
+struct named {
+	const char *name;
+	const void *value;
+};
 struct tagged {
 	const char *tag; /* which variant */
 	const void *value;
+};
+/* In an answer: a string that is read piece by piece while it is sent. */
+struct stream {
+	size_t (*read)(void *arg, int64_t at, char *to, size_t room); /* NULL: null */
+	void *arg;
+	int64_t start, end;
+	int64_t cut, resume; /* what lies between is left out, with `middle` in its place; both 0: all */
+	char middle[96];
 };
 struct upload {
 	int fd; /* a file without a name, at its start; closed with the call */
@@ -133,6 +146,7 @@ struct schema {
 #define LIST(s, m, f, ...) FIELD(s, m, struct list, T_LIST, f, __VA_ARGS__)
 #define MAP(s, m, f, ...)  FIELD(s, m, struct list, T_MAP, f, __VA_ARGS__)
 #define UNION(s, m, f, ...) FIELD(s, m, struct tagged, T_UNION, f, __VA_ARGS__)
+#define STREAM(s, m, f, ...) FIELD(s, m, struct stream, T_STREAM, f, __VA_ARGS__)
 #define FILE_FIELD(s, m, f, ...) FIELD(s, m, struct upload *, T_FILE, f, __VA_ARGS__)
 
 #define SCHEMA(s, title, table, ...)                                                      \

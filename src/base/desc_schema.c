@@ -49,7 +49,7 @@ static void put_type(const struct field *f, struct jw *jw)
 	static const char *const names[] = {
 		[T_STR] = "string",   [T_TEXT] = "string", [T_INT] = "integer", [T_NUM] = "number",
 		[T_BOOL] = "boolean", [T_TRI] = "boolean", [T_ENUM] = "string", [T_LIST] = "array",
-		[T_MAP] = "object",   [T_FILE] = "string", [T_UNION] = NULL,
+		[T_MAP] = "object",   [T_FILE] = "string", [T_UNION] = NULL,      [T_STREAM] = "string",
 	};
 	if (f->type == T_OBJ || f->type == T_UNION) {
 		char ref[160];
@@ -77,9 +77,10 @@ static void put_type(const struct field *f, struct jw *jw)
 		jw_close(jw, '}');
 	}
 	if (f->type == T_MAP) {
+		struct field item = { .type = f->item, .of = f->of };
 		jw_key(jw, "additionalProperties");
 		jw_open(jw, '{');
-		jw_key_str(jw, "type", "string");
+		put_type(&item, jw);
 		jw_close(jw, '}');
 	}
 }

@@ -133,6 +133,8 @@ static const char *scan_step(struct scan *scan)
 	case '0' ... '9':
 		scan_number(scan);
 		return NULL;
+	case 0: /* jansson overlooks one behind a number */
+		return "NUL byte";
 	default:
 		scan->at++;
 		return NULL;
@@ -180,14 +182,34 @@ bool jw_failed(const struct jw *jw)
 	return jw->failed || jw->out.full;
 }
 
-static void put(struct jw *jw, const char *data, size_t len)
+static void put_slow(struct jw *jw, const char *data, size_t len)
 {
-	if (jw->flush && jw->out.len >= JW_FLUSH && !jw->failed) {
-		jw->failed = jw->flush(jw->arg, jw->out.data, jw->out.len) < 0;
-		jw->out.len = 0;
+	size_t n;
+	do {
+		if (jw->flush && jw->out.len >= JW_FLUSH && !jw->failed) {
+			jw->failed = jw->flush(jw->arg, jw->out.data, jw->out.len) < 0;
+			jw->out.len = 0;
+		}
+		n = jw->flush && len > JW_FLUSH ? JW_FLUSH : len;
+		if (!jw->failed)
+			buf_add(&jw->out, data, n);
+		data += n;
+		len -= n;
+	} while (len);
+}
+
+/* A piece is a few bytes, mostly, and has room. */
+static inline void put(struct jw *jw, const char *data, size_t len)
+{
+	struct buf *out = &jw->out;
+	if (out->full || jw->failed || out->len >= JW_FLUSH || len >= out->room - out->len ||
+	    len > out->cap - out->len) {
+		put_slow(jw, data, len);
+		return;
 	}
-	if (!jw->failed)
-		buf_add(&jw->out, data, len);
+	memcpy(out->data + out->len, data, len);
+	out->len += len;
+	out->data[out->len] = 0;
 }
 
 static void value_start(struct jw *jw)
@@ -213,11 +235,12 @@ void jw_close(struct jw *jw, char bracket)
 static void put_escaped(struct jw *jw, unsigned char c)
 {
 	static const char letters[] = "\b\f\n\r\t\"\\", names[] = "bfnrt\"\\";
+	static const char hex[] = "0123456789abcdef";
 	const char *at = c ? strchr(letters, c) : NULL;
-	char text[8];
-	int len = at ? snprintf(text, sizeof text, "\\%c", names[at - letters])
-		     : snprintf(text, sizeof text, "\\u%04x", c);
-	put(jw, text, (size_t)len);
+	if (at)
+		put(jw, (char[]){ '\\', names[at - letters] }, 2);
+	else
+		put(jw, (char[]){ '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] }, 6);
 }
 
 /* The length of the run at text that needs no escape, UTF-8 or not. */
@@ -233,8 +256,7 @@ static void put_utf8(struct jw *jw, const char *text, size_t len)
 {
 	while (len) {
 		size_t good = utf8_span(text, len);
-		for (size_t at = 0; at < good; at += JW_FLUSH)
-			put(jw, text + at, good - at < JW_FLUSH ? good - at : JW_FLUSH);
+		put(jw, text, good);
 		text += good;
 		len -= good;
 		if (len) {
@@ -246,9 +268,14 @@ static void put_utf8(struct jw *jw, const char *text, size_t len)
 	}
 }
 
-static void put_quoted(struct jw *jw, const char *text, size_t len)
+void jw_part_open(struct jw *jw)
 {
+	value_start(jw);
 	put(jw, "\"", 1);
+}
+
+void jw_part(struct jw *jw, const char *text, size_t len)
+{
 	while (len) {
 		size_t n = plain_run(text, len);
 		put_utf8(jw, text, n);
@@ -257,13 +284,37 @@ static void put_quoted(struct jw *jw, const char *text, size_t len)
 		text += n;
 		len -= n;
 	}
+}
+
+void jw_part_close(struct jw *jw)
+{
 	put(jw, "\"", 1);
+}
+
+/* A short string of plain ASCII, which nearly all are, goes out in one piece. */
+static bool put_short(struct jw *jw, const char *text, size_t len)
+{
+	char quoted[128 + 2];
+	if (len > sizeof quoted - 2)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if ((signed char)text[i] < 0x20 || text[i] == '"' || text[i] == '\\')
+			return false;
+		quoted[i + 1] = text[i];
+	}
+	quoted[0] = quoted[len + 1] = '"';
+	value_start(jw);
+	put(jw, quoted, len + 2);
+	return true;
 }
 
 void jw_text(struct jw *jw, const char *text, size_t len)
 {
-	value_start(jw);
-	put_quoted(jw, text, len);
+	if (put_short(jw, text, len))
+		return;
+	jw_part_open(jw);
+	jw_part(jw, text, len);
+	jw_part_close(jw);
 }
 
 void jw_str(struct jw *jw, const char *text)
@@ -293,20 +344,25 @@ void jw_int(struct jw *jw, int64_t value)
 	jw_raw(jw, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
 }
 
-void jw_num(struct jw *jw, double value)
+/* The shortest text that is this number again. */
+static size_t number_text(double value, char *text, size_t room)
 {
-	if (!isfinite(value)) {
-		jw_null(jw);
-		return;
-	}
-	char text[32];
 	int len = 0;
 	for (int digits = 15; digits <= 17; digits++) {
-		len = snprintf(text, sizeof text, "%.*g", digits, value);
+		len = snprintf(text, room, "%.*g", digits, value);
 		if (strtod(text, NULL) == value)
 			break;
 	}
-	jw_raw(jw, text, (size_t)len);
+	return (size_t)len;
+}
+
+void jw_num(struct jw *jw, double value)
+{
+	char text[32];
+	if (isfinite(value))
+		jw_raw(jw, text, number_text(value, text, sizeof text));
+	else
+		jw_null(jw);
 }
 
 void jw_bool(struct jw *jw, bool value)
@@ -317,6 +373,16 @@ void jw_bool(struct jw *jw, bool value)
 void jw_null(struct jw *jw)
 {
 	jw_raw(jw, "null", 4);
+}
+
+/* A real that came as 1.0 is one again for whoever reads it next. */
+static void put_real(struct jw *jw, double value)
+{
+	char text[32];
+	size_t len = number_text(value, text, sizeof text - 2);
+	if (!strpbrk(text, ".e"))
+		len = (size_t)(stpcpy(text + len, ".0") - text);
+	jw_raw(jw, text, len);
 }
 
 void jw_json(struct jw *jw, const json_t *value)
@@ -346,7 +412,7 @@ void jw_json(struct jw *jw, const json_t *value)
 		jw_int(jw, json_integer_value(value));
 		break;
 	case JSON_REAL:
-		jw_num(jw, json_real_value(value));
+		put_real(jw, json_real_value(value));
 		break;
 	case JSON_TRUE:
 	case JSON_FALSE:

@@ -49,6 +49,11 @@ void jw_null(struct jw *jw);
 void jw_raw(struct jw *jw, const char *json, size_t len); /* one value, already JSON */
 void jw_json(struct jw *jw, const json_t *value);         /* NULL becomes null */
 
+/* A string in parts, none of which ends in the middle of a character. */
+void jw_part_open(struct jw *jw);
+void jw_part(struct jw *jw, const char *text, size_t len);
+void jw_part_close(struct jw *jw);
+
 /* A key and its value. */
 void jw_key_str(struct jw *jw, const char *key, const char *text);
 void jw_key_int(struct jw *jw, const char *key, int64_t value);

@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
-enum { LINE_MAX_BYTES = 8192 };
+enum { TEXT_MAX = 2048, LINE_MAX_BYTES = 1 << 17 };
 
 static enum log_level threshold = LOG_INFO;
 static enum log_format style = LOG_TEXT;
@@ -30,6 +31,17 @@ static void put_time(char *to, size_t room)
 	snprintf(to + len, room - len, ".%03dZ", (int)(now.tv_nsec / 1000000));
 }
 
+/* The text of a fact, cut where it is long: what follows it must still fit. */
+static const char *bounded(const char *text, char room[TEXT_MAX + 4])
+{
+	if (strnlen(text, TEXT_MAX + 1) <= TEXT_MAX)
+		return text;
+	size_t len = TEXT_MAX - utf8_partial(text, TEXT_MAX);
+	memcpy(room, text, len);
+	strcpy(room + len, "…");
+	return room;
+}
+
 /* A word of a text line: quoted as in JSON unless it is plain. */
 static void put_word(struct jw *jw, const char *text)
 {
@@ -46,11 +58,12 @@ static void put_word(struct jw *jw, const char *text)
 static void put_text(struct jw *jw, const char *time, const char *level, const char *event,
 		     const struct log_fact *facts, size_t count)
 {
+	char room[TEXT_MAX + 4];
 	buf_printf(&jw->out, "%s %s %s", time, level, event);
 	for (size_t i = 0; i < count; i++) {
 		buf_printf(&jw->out, " %s=", facts[i].name);
 		if (facts[i].text)
-			put_word(jw, facts[i].text);
+			put_word(jw, bounded(facts[i].text, room));
 		else
 			buf_printf(&jw->out, "%.12g", facts[i].number);
 	}
@@ -59,6 +72,7 @@ static void put_text(struct jw *jw, const char *time, const char *level, const c
 static void put_json(struct jw *jw, const char *time, const char *level, const char *event,
 		     const struct log_fact *facts, size_t count)
 {
+	char room[TEXT_MAX + 4];
 	jw_open(jw, '{');
 	jw_key_str(jw, "time", time);
 	jw_key_str(jw, "level", level);
@@ -66,7 +80,7 @@ static void put_json(struct jw *jw, const char *time, const char *level, const c
 	for (size_t i = 0; i < count; i++) {
 		jw_key(jw, facts[i].name);
 		if (facts[i].text)
-			jw_str(jw, facts[i].text);
+			jw_str(jw, bounded(facts[i].text, room));
 		else
 			jw_num(jw, facts[i].number);
 	}
@@ -90,7 +104,8 @@ void log_event(enum log_level level, const char *event, const struct log_fact *f
 	jw_done(&jw);
 }
 
-static void say(enum log_level level, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void say(enum log_level level, const char *format,
+						       va_list args)
 {
 	if (level > threshold)
 		return;

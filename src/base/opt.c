@@ -1,6 +1,7 @@
 #include "base/opt.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,11 +51,10 @@ static int parse_number(const struct opt *opt, const char *text, int64_t *ret)
 	if (opt->type == OPT_SECONDS)
 		unit = 1000;
 	value *= unit;
-	bool whole = value == (double)(int64_t)value;
-	if (end == text || *end || errno || strpbrk(text, "xXnN") || value < -0x1p53 || value > 0x1p53 ||
-	    (!whole && opt->type != OPT_SECONDS))
+	if (end == text || *end || errno || strpbrk(text, "xXnN") || fabs(value) > 0x1p53 ||
+	    (value != floor(value) && opt->type != OPT_SECONDS))
 		return -1;
-	*ret = (int64_t)value;
+	*ret = llround(value);
 	if ((opt->min || opt->max) && (*ret < opt->min || (opt->max && *ret > opt->max)))
 		return -1;
 	return 0;
@@ -174,7 +174,10 @@ void opt_help(const struct opt_table *table)
 
 void opt_help_markdown(const struct opt_table *table)
 {
-	printf("| flag | environment | default | meaning |\n|---|---|---|---|\n");
+	printf("# Configuration\n\n%s A flag wins over its environment variable. This page is what "
+	       "`aio serve --help-markdown` prints.\n\n"
+	       "| flag | environment | default | meaning |\n|---|---|---|---|\n",
+	       table->about);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct opt *opt = &table->opts[i];
 		printf("| ");

@@ -48,7 +48,7 @@ size_t utf8_span(const char *text, size_t len)
 				continue;
 			}
 		}
-		size_t n = utf8_char(text + at, len - at);
+		size_t n = (signed char)text[at] >= 0 ? 1 : utf8_char(text + at, len - at);
 		if (!n)
 			break;
 		at += n;

@@ -1,9 +1,7 @@
-/* utf8.h - telling valid UTF-8 from other bytes, and making it from any bytes. */
+/* utf8.h - telling valid UTF-8 from other bytes. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
-
-struct buf;
 
 /* The length (1 to 4) of the valid character at text, or 0 where there is none; len > 0. */
 size_t utf8_char(const char *text, size_t len);

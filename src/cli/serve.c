@@ -1,14 +1,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/routes.h"
+#include "api/sessions.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "net/server.h"
 #include "proc/child.h"
+#include "proc/stage.h"
 
 static int wrong(const struct err *err)
 {
@@ -39,7 +42,7 @@ static void say_ready(const struct server *server)
 
 int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 {
-	struct config config;
+	static struct config config; /* its strings live as long as the process */
 	struct server server;
 	struct err err;
 	for (int i = 1; i < argc; i++) {
@@ -48,6 +51,7 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 			return 0;
 		}
 	}
+	stage_enter();
 	block_signals();
 	if (config_load(&config, argc, argv, &err) < 0)
 		return wrong(&err);
@@ -57,8 +61,12 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		result = server_listen(&server, &err);
 	if (result == 0) {
 		say_ready(&server);
-		server_run(&server);
+		bool ended = server_run(&server);
 		child_end_all();
+		if (!ended)
+			_exit(0);
+		sessions_close_all(&shell_sessions);
+		sessions_close_all(&bash_sessions);
 	}
 	server_done(&server);
 	return result < 0 ? wrong(&err) : 0;

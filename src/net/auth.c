@@ -7,6 +7,7 @@
 #include <openssl/rand.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/random.h>
 #include <strings.h>
 #include <time.h>
 
@@ -80,8 +81,9 @@ static int secret_set(const struct auth *auth, struct secret *secret, const char
 
 static int configure(struct auth *auth, const struct auth_config *config, struct err *err)
 {
-	if (RAND_bytes(auth->secret_key, MAC_SIZE) != 1 ||
-	    RAND_bytes(auth->ticket_key, MAC_SIZE) != 1)
+	/* Not RAND_bytes(): it would start up all of libcrypto, for those too who never need it. */
+	if (getrandom(auth->secret_key, MAC_SIZE, 0) != MAC_SIZE ||
+	    getrandom(auth->ticket_key, MAC_SIZE, 0) != MAC_SIZE)
 		return err_set(err, ERR_INTERNAL, "no randomness for the keys of tickets");
 	if (config->ticket_ttl < 0)
 		return err_set(err, ERR_INVALID, "TICKET_TTL_SECONDS is negative");

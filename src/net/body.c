@@ -71,8 +71,11 @@ static int read_whole(struct conn *conn, struct buf *to, struct err *err)
 		size_t want = conn->http.head.length > 0 ? (size_t)conn->http.head.length - to->len
 							 : READ_SIZE;
 		want = want < READ_SIZE ? want : READ_SIZE;
-		if (!left && !conn->http.body_done)
-			return too_large(cap, err);
+		if (!left) { /* the end of chunks takes one more read */
+			char beyond;
+			ssize_t n = http_read_body(&conn->http, &beyond, 1, err);
+			return n > 0 ? too_large(cap, err) : (int)n;
+		}
 		char *room = buf_grow(to, want < left ? want : left);
 		ssize_t n = http_read_body(&conn->http, room, want < left ? want : left, err);
 		if (n <= 0)
@@ -122,7 +125,10 @@ static int read_json(struct conn *conn, const struct schema *schema, struct aren
 	}
 	if (!value || json_is_null(value)) {
 		if (wants_something(schema))
-			desc_problem(problems, "missing", &loc, "Field required", NULL);
+			desc_problem(problems, value ? "model_attributes_type" : "missing", &loc,
+				     value ? "Input should be a valid dictionary or object to extract fields from"
+					   : "Field required",
+				     NULL);
 		value = json_object();
 		arena_defer(arena, defer_decref, value);
 		if (problems->count)
@@ -236,10 +242,14 @@ static int form_end(void *arg, struct err *err)
 static int feed_form(struct conn *conn, struct multipart *parser, struct err *err)
 {
 	auto_free char *data = xmalloc(READ_SIZE);
+	int64_t cap = conn->server->config->max_upload, got = 0;
 	for (;;) {
 		ssize_t n = http_read_body(&conn->http, data, READ_SIZE, err);
 		if (n < 0)
 			return -1;
+		got += n;
+		if (got > cap + FORM_FIELDS_MAX) /* parts that nobody wants count too */
+			return too_large(cap, err);
 		if (n == 0)
 			return multipart_finish(parser, err);
 		if (multipart_feed(parser, data, (size_t)n, err) < 0)

@@ -131,13 +131,14 @@ int call_event(struct call *call, const char *event, const char *id, const char 
 		buf_printf(&text, "id: %s\n", id);
 	if (event)
 		buf_printf(&text, "event: %s\n", event);
-	for (const char *at = data, *end = data + len; at <= end;) {
-		const char *line = memchr(at, '\n', (size_t)(end - at));
-		size_t n = (size_t)((line ? line : end) - at);
+	for (size_t at = 0, n; at <= len; at += n + 1) {
+		/* A CR ends a line too: what follows it would be a field of its own. */
+		for (n = 0; at + n < len && data[at + n] != '\n' && data[at + n] != '\r';)
+			n++;
 		buf_str(&text, "data: ");
-		buf_add(&text, at, n);
+		buf_add(&text, n ? data + at : "", n);
 		buf_str(&text, "\n");
-		at += n + 1;
+		at += at + n + 1 < len && data[at + n] == '\r' && data[at + n + 1] == '\n';
 	}
 	buf_str(&text, "\n");
 	return call->sink->write(call->sink, text.data, text.len, err);
@@ -165,7 +166,7 @@ static int parse_range(const char *text, int64_t size, struct range *ret)
 	char *end;
 	if (*text == '-') {
 		int64_t last = strtoll(text + 1, &end, 10);
-		if (end == text + 1 || *end || last < 0)
+		if (text[1] < '0' || text[1] > '9' || *end)
 			return 0;
 		if (last == 0 || size == 0)
 			return -1;

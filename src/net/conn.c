@@ -161,8 +161,12 @@ static int sink_file(struct sink *sink, int fd, int64_t at, int64_t len, struct 
 
 static void put_header(struct conn *conn, const char *name, const char *value)
 {
-	if (value && !strpbrk(value, "\r\n"))
-		buf_printf(&conn->head, "%s: %s\r\n", name, value);
+	if (!value || strpbrk(value, "\r\n"))
+		return;
+	buf_str(&conn->head, name);
+	buf_add(&conn->head, ": ", 2);
+	buf_str(&conn->head, value);
+	buf_add(&conn->head, "\r\n", 2);
 }
 
 static const char *date(void)
@@ -208,6 +212,13 @@ static void put_framing(struct conn *conn, const struct answer *answer)
 		put_header(conn, "Connection", "keep-alive");
 }
 
+/* Whether what is left of the request's body can be read, so that another request may follow. */
+static bool can_drain(const struct http *http)
+{
+	return !http->failed &&
+	       (http->body_done || (!http->head.expect_continue && http->left <= DRAIN_MAX));
+}
+
 static int sink_begin(struct sink *sink, const struct answer *answer, struct err *err)
 {
 	struct conn *conn = (struct conn *)sink;
@@ -215,7 +226,7 @@ static int sink_begin(struct sink *sink, const struct answer *answer, struct err
 		return err_set(err, ERR_INTERNAL, "the answer has already begun");
 	sink->begun = true;
 	conn->status = answer->status;
-	if (conn->server->stopping)
+	if (conn->server->stopping || !can_drain(&conn->http))
 		conn->close_after = true;
 	conn->head.len = 0;
 	buf_printf(&conn->head, "HTTP/1.1 %d %s\r\nServer: aio\r\nDate: %s\r\n", answer->status,
@@ -228,7 +239,10 @@ static int sink_begin(struct sink *sink, const struct answer *answer, struct err
 	for (size_t i = 0; i < answer->header_count; i++)
 		put_header(conn, answer->headers[i].name, answer->headers[i].value);
 	put_framing(conn, answer);
-	buf_str(&conn->head, "\r\n");
+	if (buf_str(&conn->head, "\r\n") < 0) {
+		conn->broken = true;
+		return err_set(err, ERR_INTERNAL, "the head of the answer is too large");
+	}
 	if (answer->length < 0)
 		return send_piece(conn, NULL, 0, err); /* the caller of a stream waits for this */
 	return 0;
@@ -270,6 +284,19 @@ int conn_fail(struct conn *conn, int status, const char *detail, bool json)
 
 /* ---- a connection's life ---- */
 
+/* Reads the rest of a body that nobody read. Not inlined: its frame would cost every idle thread
+ * a page of stack. */
+static __attribute__((noinline)) bool drain(struct conn *conn)
+{
+	struct err err;
+	char waste[4096];
+	size_t drained = 0;
+	ssize_t n = 0;
+	while (drained < DRAIN_MAX && (n = http_read_body(&conn->http, waste, sizeof waste, &err)) > 0)
+		drained += (size_t)n;
+	return n == 0 && conn->http.body_done;
+}
+
 /* Ends the answer and gets ready for the next request. False when there can be none. */
 static bool finish(struct conn *conn)
 {
@@ -283,16 +310,7 @@ static bool finish(struct conn *conn)
 		if (send_all(conn->fd, &end, 1, &err) < 0)
 			return false;
 	}
-	if (conn->close_after)
-		return false;
-	char waste[4096];
-	size_t drained = 0;
-	ssize_t n = 0;
-	if (conn->http.head.expect_continue && !conn->http.body_done)
-		return false;
-	while (drained < DRAIN_MAX && (n = http_read_body(&conn->http, waste, sizeof waste, &err)) > 0)
-		drained += (size_t)n;
-	return n == 0 && conn->http.body_done;
+	return !conn->close_after && (conn->http.body_done || drain(conn));
 }
 
 static void answer_reset(struct conn *conn)
@@ -311,6 +329,12 @@ static bool set_idle(struct conn *conn, bool idle)
 	bool stopping = conn->server->stopping;
 	pthread_mutex_unlock(&conn->server->lock);
 	return !stopping;
+}
+
+void conn_upgraded(struct conn *conn)
+{
+	if (!set_idle(conn, true))
+		shutdown(conn->fd, SHUT_RD);
 }
 
 /* What the client still sends is read and dropped for a moment: closing with unread input would
@@ -340,9 +364,7 @@ static void serve(struct conn *conn)
 		if (got == 0)
 			return;
 		if (got < 0) {
-			conn->http.head.minor = 1;
-			conn->close_after = true;
-			if (err.code != ERR_GONE && conn_fail(conn, err_status(err.code), err.msg, false) == 0)
+			if (err.code != ERR_GONE && request_refuse(conn, &err) == 0)
 				linger(conn);
 			answer_reset(conn);
 			return;
@@ -382,7 +404,7 @@ int conn_start(struct server *server, int fd, const char *peer, struct err *err)
 	conn->sink = (struct sink){ sink_begin, sink_write, sink_file, fd, false };
 	conn->server = server;
 	conn->fd = fd;
-	conn->head = BUF(HEAD_MAX);
+	conn->head = BUF(HEAD_MAX + (size_t)server->config->max_head); /* some headers are echoed */
 	snprintf(conn->peer, sizeof conn->peer, "%s", peer);
 	http_init(&conn->http, fd, HTTP_REQUESTS, &server->limits);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send);

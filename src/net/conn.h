@@ -13,7 +13,7 @@ struct conn {
 	struct sink sink; /* first: handlers answer through it */
 	struct server *server;
 	struct conn *previous, *next; /* in the server's list, under its lock */
-	bool idle;                    /* between requests; under the server's lock */
+	bool idle;                    /* its input may end; under the server's lock */
 	int fd;
 	char peer[64];
 	struct http http;
@@ -35,6 +35,9 @@ int conn_start(struct server *server, int fd, const char *peer, struct err *err)
 
 /* Answers a request that no handler saw: {"detail": …}. `json` says detail is JSON already. */
 int conn_fail(struct conn *conn, int status, const char *detail, bool json);
+
+/* Says that it is a WebSocket from now on: when the server stops, its input ends. */
+void conn_upgraded(struct conn *conn);
 
 /* Sends bytes as they are, for a protocol other than HTTP. */
 int conn_send_raw(struct conn *conn, const void *data, size_t len, struct err *err);

@@ -63,6 +63,14 @@ static int on_head_end(llhttp_t *parser)
 	return HPE_PAUSED;
 }
 
+/* Pauses where the trailers begin, because their lines have to be looked at. */
+static int on_chunk(llhttp_t *parser)
+{
+	struct http *http = parser->data;
+	http->last_chunk = parser->content_length == 0;
+	return http->last_chunk ? HPE_PAUSED : 0;
+}
+
 static int on_data(llhttp_t *parser, const char *at, size_t len)
 {
 	struct http *http = parser->data;
@@ -88,6 +96,7 @@ static void settings_init(void)
 	settings.on_header_value = on_value;
 	settings.on_header_value_complete = on_value_end;
 	settings.on_headers_complete = on_head_end;
+	settings.on_chunk_header = on_chunk;
 	settings.on_body = on_data;
 	settings.on_message_complete = on_message_end;
 }
@@ -99,7 +108,8 @@ static void parser_start(struct http *http)
 	http->parser.data = http;
 	http->head.count = http->target_len = 0;
 	memset(&http->at[0], 0, sizeof http->at[0]);
-	http->head_done = http->body_done = http->trailers = false;
+	http->head_done = http->body_done = http->trailers = http->last_chunk = http->failed = false;
+	http->before = '\n'; /* a line begins, in a head as in trailers */
 	http->body_got = 0;
 	http->overhead = 0;
 }
@@ -137,12 +147,29 @@ static char *text_at(struct http *http, uint32_t at, uint32_t len)
 	return http->data + at;
 }
 
-/* llhttp 8 lets a bare LF end a line and joins folded lines; both have split requests before. */
-static bool lines_are_clean(const char *head, size_t len)
+/* llhttp 8 lets a bare LF end a line and joins folded lines; both have split requests before. `before`
+ * is the byte before, and is kept for the lines that follow. */
+static bool lines_are_clean(const char *text, size_t len, char *before)
 {
-	const char *end = head + len;
-	for (const char *at = head; (at = memchr(at, '\n', (size_t)(end - at))); at++)
-		if (at == head || at[-1] != '\r' || (at + 1 < end && (at[1] == ' ' || at[1] == '\t')))
+	for (const char *at = text, *end = text + len; at < end; at++) {
+		if ((*at == '\n' && *before != '\r') || (*before == '\n' && (*at == ' ' || *at == '\t')))
+			return false;
+		*before = *at;
+	}
+	return true;
+}
+
+/* Two single spaces, no more: llhttp skips any number. */
+static bool request_line_is_clean(const struct http *http)
+{
+	const char *target = http->data + http->target;
+	return target[-1] == ' ' && target[-2] != ' ' && !strncmp(target + http->target_len, " HTTP/", 6);
+}
+
+static bool names_are_clean(const struct http *http)
+{
+	for (size_t i = 0; i < http->head.count; i++)
+		if (!http->at[i].name_len)
 			return false;
 	return true;
 }
@@ -178,8 +205,12 @@ static int head_finish(struct http *http, struct err *err)
 {
 	struct http_head *head = &http->head;
 	head->size = (size_t)(llhttp_get_error_pos(&http->parser) - http->data) - http->used;
-	if (!lines_are_clean(http->data + http->used, head->size))
+	if (!lines_are_clean(http->data + http->used, head->size, &http->before))
 		return err_set(err, ERR_BAD_REQUEST, "a line of the head is folded or ends with a bare LF");
+	if (http->side == HTTP_REQUESTS && http->parser.http_major && !request_line_is_clean(http))
+		return err_set(err, ERR_BAD_REQUEST, "the request line has superfluous spaces");
+	if (!names_are_clean(http))
+		return err_set(err, ERR_BAD_REQUEST, "a header has no name");
 	if (http->parser.flags & F_CHUNKED)
 		make_room(http, BODY_READ_SIZE); /* now: the headers point into the buffer */
 	for (size_t i = 0; i < head->count; i++) {
@@ -202,11 +233,12 @@ static int head_finish(struct http *http, struct err *err)
 			http_has_token(http_header(head, "connection"), "upgrade");
 	const char *expect = http_header(head, "expect");
 	head->expect_continue = expect && !strcasecmp(expect, "100-continue");
-	head->length = has_no_body(head, http->side)          ? 0
-		       : http_header(head, "content-length")   ? (int64_t)http->parser.content_length
-							       : -1;
-	if (head->length < -1)
+	bool has_length = http_header(head, "content-length") != NULL;
+	if (has_length && http->parser.content_length > INT64_MAX)
 		return err_set(err, ERR_BAD_REQUEST, "the length of the body is out of range");
+	head->length = has_no_body(head, http->side) ? 0
+		       : has_length		     ? (int64_t)http->parser.content_length
+						     : -1;
 	http->used += head->size;
 	http->body_at = http->used;
 	http->left = head->length;
@@ -217,17 +249,19 @@ static int head_finish(struct http *http, struct err *err)
 
 static int parse_error(struct http *http, struct err *err)
 {
-	if (http->head.count == HTTP_HEADERS_MAX)
+	if (!http->head_done && http->head.count == HTTP_HEADERS_MAX)
 		return err_set(err, ERR_HEAD_TOO_LARGE, "more than %d headers", HTTP_HEADERS_MAX);
 	const char *reason = llhttp_get_error_reason(&http->parser);
 	return err_set(err, ERR_BAD_REQUEST, "malformed HTTP: %s",
 		       reason && *reason ? reason : llhttp_errno_name(llhttp_get_errno(&http->parser)));
 }
 
-/* Parses data[from..len), which continues the head that starts at data[used]. */
-static int head_parse(struct http *http, size_t from, struct err *err)
+/* Parses data[parsed..len), which continues the head that starts at data[used]. */
+static int head_parse(struct http *http, struct err *err)
 {
-	llhttp_errno_t got = llhttp_execute(&http->parser, http->data + from, http->len - from);
+	const char *from = http->data + http->parsed;
+	llhttp_errno_t got = llhttp_execute(&http->parser, from, http->len - http->parsed);
+	http->parsed = http->len;
 	if (got == HPE_PAUSED && http->head_done) {
 		if ((size_t)(llhttp_get_error_pos(&http->parser) - http->data) - http->used >
 		    http->limits->head)
@@ -245,11 +279,11 @@ static int head_parse(struct http *http, size_t from, struct err *err)
 
 int http_feed(struct http *http, const void *data, size_t len, struct err *err)
 {
-	size_t from = http->len;
 	make_room(http, len + 1);
-	memcpy(http->data + http->len, data, len);
+	if (len)
+		memcpy(http->data + http->len, data, len);
 	http->len += len;
-	return head_parse(http, from, err);
+	return head_parse(http, err);
 }
 
 /* Waits for input until a moment. */
@@ -306,14 +340,12 @@ static ssize_t receive_first(struct http *http, struct err *err)
 
 int http_read_head(struct http *http, struct err *err)
 {
-	size_t from = http->used;
 	int64_t until_ms = 0;
 	for (;;) {
-		if (from < http->len) {
-			int got = head_parse(http, from, err);
+		if (http->parsed < http->len) {
+			int got = head_parse(http, err);
 			if (got)
 				return got;
-			from = http->len;
 		}
 		ssize_t n;
 		if (http->used == http->len) {
@@ -374,10 +406,13 @@ static int parse_chunks(struct http *http, char *to, size_t room, struct err *er
 	http->body_len = 0;
 	if (llhttp_get_errno(&http->parser) == HPE_PAUSED)
 		llhttp_resume(&http->parser);
+	bool in_trailers = http->last_chunk;
 	llhttp_errno_t got = llhttp_execute(&http->parser, start, size);
-	if (got != HPE_OK && !(got == HPE_PAUSED && http->body_done))
+	if (got != HPE_OK && got != HPE_PAUSED)
 		return parse_error(http, err);
 	size_t taken = got == HPE_OK ? size : (size_t)(llhttp_get_error_pos(&http->parser) - start);
+	if (in_trailers && !lines_are_clean(start, taken, &http->before))
+		return err_set(err, ERR_BAD_REQUEST, "a trailer is folded or ends with a bare LF");
 	http->used += taken;
 	http->overhead = http->body_len ? 0 : http->overhead + taken;
 	if (http->overhead > http->limits->head)
@@ -410,8 +445,10 @@ ssize_t http_read_body(struct http *http, void *to, size_t room, struct err *err
 {
 	if (http->body_done || !room)
 		return 0;
-	return http->head.chunked ? read_chunked(http, to, room, err)
-				  : read_plain(http, to, room, err);
+	ssize_t n = http->head.chunked ? read_chunked(http, to, room, err)
+				       : read_plain(http, to, room, err);
+	http->failed = n < 0;
+	return n;
 }
 
 void http_next(struct http *http)
@@ -426,7 +463,7 @@ void http_next(struct http *http)
 		memmove(http->data, http->data + http->used, http->len - http->used);
 	}
 	http->len -= http->used;
-	http->used = 0;
+	http->used = http->parsed = 0;
 	parser_start(http);
 }
 

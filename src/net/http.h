@@ -46,11 +46,15 @@ struct http {
 	llhttp_t parser;
 	char *data; /* data[used..len) is input that no message has taken yet */
 	size_t len, used, room, body_at;
+	size_t parsed; /* of the head: data[used..parsed) */
 	struct {
 		uint32_t name, name_len, value, value_len;
 	} at[HTTP_HEADERS_MAX];
 	uint32_t target, target_len;
 	bool head_done, body_done, trailers;
+	bool last_chunk;     /* was seen: what comes are trailers */
+	bool failed;         /* the end of the body will never be found */
+	char before;         /* the byte before, where lines are looked at */
 	int64_t left;        /* of a body with a length */
 	char *body_to;       /* where the parser puts the data of chunks */
 	size_t body_len;     /* how much it has put there */
@@ -69,7 +73,7 @@ void http_done(struct http *http);
 int http_read_head(struct http *http, struct err *err);
 
 /* Takes input from memory instead of the descriptor: 1 when the head is whole, 0 when more is
- * needed, -1 on error. */
+ * needed, -1 on error. No data at all goes on with what came behind the message before. */
 int http_feed(struct http *http, const void *data, size_t len, struct err *err);
 
 /* Reads some of the body. Returns how much, 0 at its end, -1 on error. */

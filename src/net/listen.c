@@ -91,7 +91,7 @@ static int open_unix(const char *path, struct listener *ret, struct err *err)
 	memcpy(address.sun_path, path, strlen(path));
 	remove_stale(&address);
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	mode_t mask = umask(0077); /* other users' programs must not drive the sandbox */
+	mode_t mask = umask(0177); /* other users' programs must not drive the sandbox */
 	int result = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
 	int code = errno;
 	umask(mask);

@@ -64,7 +64,7 @@ static int split_target(struct request *r, struct err *err)
 		char *path = strchr(target + 7, '/');
 		target = path ? path : arena_strdup(&r->conn->arena, "/");
 	}
-	if (*target != '/' && strcmp(target, "*") != 0)
+	if ((*target != '/' && strcmp(target, "*") != 0) || strchr(target, '#'))
 		return err_set(err, ERR_BAD_REQUEST, "the request target must be a path");
 	char *mark = strchr(target, '?');
 	if (mark)
@@ -152,6 +152,20 @@ static int no_route(struct request *r, const char *allow)
 
 /* ---- the request's fields ---- */
 
+/* A string of any bytes: U+FFFD for what is not UTF-8. */
+static json_t *any_string(const char *text, size_t len)
+{
+	json_t *value = json_stringn(text, len);
+	if (value)
+		return value;
+	struct jw jw;
+	jw_init(&jw, len * 6 + 2);
+	jw_text(&jw, text, len);
+	value = json_parse(jw.out.data, jw.out.len, NULL);
+	jw_done(&jw);
+	return value;
+}
+
 /* The query as an object of strings: a name that comes twice is a list. */
 static json_t *query_object(struct request *r)
 {
@@ -161,10 +175,8 @@ static json_t *query_object(struct request *r)
 	while (url_query_next(&it, &name, &value)) {
 		if (!name.data)
 			continue;
-		json_t *text = json_stringn(value.data ? value.data : "", value.len);
+		json_t *text = any_string(value.data ? value.data : "", value.len);
 		json_t *before = json_object_getn(object, name.data, name.len);
-		if (!text)
-			continue;
 		if (!before) {
 			json_object_setn_new(object, name.data, name.len, text);
 		} else if (json_is_array(before)) {
@@ -199,7 +211,7 @@ static json_t *header_object(const struct request *r, const struct schema *schem
 		const struct field *f = &schema->fields[i];
 		const char *value = f->flags & HEADER ? http_header(r->head, f->name) : NULL;
 		if (value)
-			json_object_set_new(object, f->name, json_string(value));
+			json_object_set_new(object, f->name, any_string(value, strlen(value)));
 	}
 	return object;
 }
@@ -273,6 +285,7 @@ static int upgrade(struct request *r, struct call *call, struct err *err)
 	r->conn->sink.begun = true;
 	r->conn->status = 101;
 	r->conn->close_after = true;
+	conn_upgraded(r->conn);
 	call->ws = ws_new(r->conn->fd, WS_SERVER, http->data + http->used, http->len - http->used,
 			  (size_t)r->server->config->max_body);
 	return 0;
@@ -331,7 +344,11 @@ static void run_handler(struct request *r, const void *in)
 	else if (!r->conn->sink.begun)
 		(void)call_reply(&call, NULL, &err);
 	if (call.ws) {
-		ws_close(call.ws, r->conn->broken ? WS_INTERNAL_ERROR : WS_NORMAL, NULL);
+		ws_close(call.ws,
+			 r->server->stopping ? WS_GOING_AWAY
+			 : r->conn->broken   ? WS_INTERNAL_ERROR
+					     : WS_NORMAL,
+			 NULL);
 		ws_free(call.ws);
 	}
 }
@@ -392,4 +409,21 @@ void request_serve(struct conn *conn)
 	int64_t us = clock_us() - start;
 	route_count(r.entry ? &r.entry->stats : &r.server->router.unmatched, conn->status, us);
 	log_request(&r, us);
+}
+
+int request_refuse(struct conn *conn, const struct err *err)
+{
+	conn->request_id = new_id(&conn->arena);
+	conn->http.head.minor = 1;
+	conn->close_after = true;
+	int result = conn_fail(conn, err_status(err->code), err->msg, false);
+	struct log_fact facts[] = {
+		{ "id", conn->request_id, 0 },
+		{ "peer", conn->peer, 0 },
+		{ "status", NULL, conn->status },
+		{ "error", err->msg, 0 },
+	};
+	route_count(&conn->server->router.unmatched, conn->status, 0);
+	log_event(LOG_INFO, "request", facts, COUNT(facts));
+	return result;
 }

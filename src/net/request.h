@@ -2,6 +2,10 @@
 #pragma once
 
 struct conn;
+struct err;
 
 /* Serves the request whose head conn->http holds. */
 void request_serve(struct conn *conn);
+
+/* Answers a request whose head could not be read. */
+int request_refuse(struct conn *conn, const struct err *err);

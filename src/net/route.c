@@ -18,13 +18,23 @@ static bool is_plain(const struct route_entry *entry)
 	return !strpbrk(entry->route->path, "{*");
 }
 
+/* What is literal comes before a parameter, and that before a star. */
+static int rank(char c)
+{
+	return c == '*' ? 512 : c == '{' ? 256 : (unsigned char)c;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct route_entry *x = a, *y = b;
 	if (is_plain(x) != is_plain(y))
 		return is_plain(x) ? -1 : 1;
-	int order = strcmp(x->route->path, y->route->path);
-	return is_plain(x) ? order : -order; /* '{' and '*' sort so that the longer pattern comes first */
+	const char *p = x->route->path, *q = y->route->path;
+	while (*p && *p == *q) {
+		p += *p == '{' ? strcspn(p, "}") : 1; /* the name tells nothing */
+		q += *q == '{' ? strcspn(q, "}") : 1;
+	}
+	return rank(*p) - rank(*q);
 }
 
 void router_init(struct router *router, const struct route_group *const *groups)

@@ -79,13 +79,21 @@ int server_init(struct server *server, const struct config *config,
 	return server->auth ? 0 : -1;
 }
 
-void server_done(struct server *server)
+/* The name goes first: once nobody listens, the next server may take it for its own. */
+static void stop_listening(struct server *server)
 {
 	if (server->socket_path)
 		unlink(server->socket_path);
 	free(server->socket_path);
+	server->socket_path = NULL;
 	if (server->listen_fd >= 0)
 		close(server->listen_fd);
+	server->listen_fd = -1;
+}
+
+void server_done(struct server *server)
+{
+	stop_listening(server);
 	close(server->stop_fd);
 	auth_free(server->auth);
 	router_done(&server->router);
@@ -239,23 +247,22 @@ static bool wait_empty(struct server *server, int signal_fd, int ms)
 	return empty;
 }
 
-static void stop(struct server *server, int signal_fd)
+static bool stop(struct server *server, int signal_fd)
 {
-	close(server->listen_fd);
-	server->listen_fd = -1;
+	stop_listening(server);
 	pthread_mutex_lock(&server->lock);
 	server->stopping = true;
 	pthread_mutex_unlock(&server->lock);
 	(void)eventfd_write(server->stop_fd, 1);
 	shut(server, false);
 	if (wait_empty(server, signal_fd, STOP_MS))
-		return;
+		return true;
 	log_warn("%zu requests did not finish in time", server_conn_count(server));
 	shut(server, true);
-	(void)wait_empty(server, -1, FORCED_MS);
+	return wait_empty(server, -1, FORCED_MS);
 }
 
-void server_run(struct server *server)
+bool server_run(struct server *server)
 {
 	sigset_t signals;
 	sigemptyset(&signals);
@@ -274,5 +281,5 @@ void server_run(struct server *server)
 	}
 	struct signalfd_siginfo info;
 	(void)!read(signal_fd, &info, sizeof info);
-	stop(server, signal_fd);
+	return stop(server, signal_fd);
 }

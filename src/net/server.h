@@ -43,8 +43,9 @@ int server_init(struct server *server, const struct config *config,
 int server_listen(struct server *server, struct err *err);
 
 /* Serves until SIGTERM or SIGINT (which the caller has blocked in all threads), then stops
- * accepting, gives running requests 5 s, and returns when all connections are closed. */
-void server_run(struct server *server);
+ * accepting, gives running requests 5 s, and returns when all connections are closed. False: some
+ * are not, their threads still use the server, and only the end of the process ends them. */
+bool server_run(struct server *server);
 
 void server_done(struct server *server);
 

@@ -14,17 +14,23 @@
 #include "net/mime.h"
 #include "net/server.h"
 
-/* What is served below /static/, from where below the home. */
+/* What is served below /static/, from where below the home: folders, or a file where there is no
+ * final slash. "sandbox/" holds addresses that clients know from AIO Sandbox. */
 static const struct pair trees[] = {
 	{ "web/", "web/" },
-	{ "scalar/", "node_modules/@scalar/api-reference/dist/browser/" },
+	{ "swagger-ui/", "node_modules/swagger-ui-dist/" },
+	{ "xterm/", "node_modules/@xterm/" },
+	{ "sandbox/xterm@5.3.0/", "node_modules/@xterm/xterm/" },
+	{ "sandbox/xterm-addon-fit@0.8.0/lib/xterm-addon-fit.js",
+	  "node_modules/@xterm/addon-fit/lib/addon-fit.js" },
 };
 
-/* Our pages run no inline script and load nothing from elsewhere. */
+/* Our pages load nothing from elsewhere. The one inline script they may run is the loader that hands
+ * a credential of the page's own address on to what the page is made of. */
 static const char page_policy[] =
-	"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss:; "
-	"frame-ancestors 'self'; base-uri 'none'; form-action 'self'";
+	"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+	"font-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'self'; base-uri 'none'; "
+	"script-src 'self' 'sha256-e1dK3Pb5UdlkAyLAsygdRUrVwR1u0sFXJEV1bDrjw1M='";
 
 struct static_request {
 	const char *rest;
@@ -59,7 +65,8 @@ int static_serve(struct call *call, const void *in, struct err *err)
 	if (!strchr(request->rest, '%') && url_path_clean(arena_printf(call->arena, "/%s", request->rest), &clean) == 0)
 		for (size_t i = 0; clean.data && i < COUNT(trees); i++) {
 			size_t len = strlen(trees[i].name);
-			if (!strncmp(clean.data, trees[i].name, len) && clean.data[len])
+			bool folder = trees[i].name[len - 1] == '/';
+			if (!strncmp(clean.data, trees[i].name, len) && folder == !!clean.data[len])
 				return static_file(call,
 						   arena_printf(call->arena, "%s%s", trees[i].value,
 								clean.data + len),

@@ -4,8 +4,7 @@
 struct call;
 struct err;
 
-/* Answers with a file below the product's home: HTML pages carry a strict Content-Security-Policy.
- * immutable says that the URL names a version, so that browsers may keep it. */
+/* Answers with a file below the product's home: HTML pages carry a strict Content-Security-Policy. */
 int static_file(struct call *call, const char *path, struct err *err);
 
 /* The handler of "/static/" and all below it. */

@@ -488,7 +488,8 @@ void ws_close(struct ws *ws, int code, const char *reason)
 {
 	int64_t until_ms = clock_ms() + CLOSE_TIMEOUT_MS, left;
 	struct ws_message dropped;
-	if (ws->state == OPEN && !send_close(ws, code, reason ? reason : ""))
+	/* A peer whose stream has ended may still read. */
+	if ((ws->state == OPEN || ws->state == LOST) && !send_close(ws, code, reason ? reason : ""))
 		(void)lost(ws, NULL, "");
 	while (ws->state == OPEN && (left = until_ms - clock_ms()) > 0)
 		(void)ws_recv(ws, &dropped, (int)left, NULL);

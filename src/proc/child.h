@@ -1,4 +1,4 @@
-/* child.h - programs started by the server: each in its own process group, none outlives it. */
+/* child.h - a program run to its end for what it prints; the end of the server is its end too. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -6,18 +6,29 @@
 #include "base/buf.h"
 
 struct err;
+struct user;
+
+/* What to run, and how. */
+struct child_spec {
+	char *const *argv;       /* the first is the program's path */
+	char *const *env;        /* NULL: the server's own */
+	const char *dir;         /* to start in; NULL: the server's own */
+	const struct user *user; /* whom to become; NULL: nobody else */
+	int64_t until_ms;        /* of clock_ms(): then the whole group is killed */
+	int stop_fd;             /* readable: the same at once; 0: none */
+};
 
 /* How a program ended. */
 struct child_end {
-	int code;   /* exit status; -1 when a signal ended it */
+	int code;   /* exit status; 128 and the signal's number when one ended it */
 	int signal; /* or 0 */
 };
 
-/* Runs argv to its end and collects its standard output (cut at out->cap; standard error is
- * dropped). env is NULL for the server's own. Past the deadline the whole group is killed: ERR_SLOW.
- * A program that is not there: ENOENT. Nothing waits for ever, even if its children keep the pipe. */
-int child_run(char *const argv[], char *const env[], int64_t until_ms, struct buf *out,
-	      struct child_end *ret, struct err *err);
+/* Runs a program to its end and collects its standard output (cut at out->cap; standard error is
+ * dropped). Past the deadline: ERR_SLOW. When the server stops: ERR_UNAVAILABLE. A program that
+ * cannot be started: its errno. Nothing waits for ever, even if its children keep the pipe. */
+int child_run(const struct child_spec *spec, struct buf *out, struct child_end *ret,
+	      struct err *err);
 
 /* Kills every group that is still running, and refuses new ones: for the end of the server. */
 void child_end_all(void);

@@ -1,0 +1,30 @@
+"""GET /v1/sandbox as a FastAPI program has it: typed models in, validated JSON out."""
+import json
+import os
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, create_model
+
+# What aio answered to the same request; the models are made in its image.
+with open(os.environ["BENCH_ANSWER"]) as file:
+    answer = json.load(file)
+
+
+def model(name: str, value: Any) -> Any:
+    """The type of a JSON value: a model of an object, a list of its first item's type, a scalar."""
+    if isinstance(value, dict):
+        fields = {key: (model(f"{name}_{key}", item), ...) for key, item in value.items()}
+        return create_model(name, **fields)
+    if isinstance(value, list):
+        return list[model(name, value[0])] if value else list[Any]
+    return Any if value is None else type(value) | None
+
+
+Answer: type[BaseModel] = model("Answer", answer)
+app = FastAPI()
+
+
+@app.get("/v1/sandbox", response_model=Answer)
+async def sandbox() -> Any:
+    return answer

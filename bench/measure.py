@@ -1,0 +1,108 @@
+"""How things are measured: load by wrk, start by posix_spawn, in rounds that take turns."""
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+
+median = statistics.median
+
+REPORT = """\
+done = function(summary, latency)
+	local e = summary.errors
+	io.stderr:write(string.format(
+		'{"requests": %d, "us": %d, "p50": %.1f, "p99": %.1f, "errors": %d}',
+		summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+		e.connect + e.read + e.write + e.status + e.timeout))
+end
+"""
+
+
+def wrk(url, connections, seconds):
+    """Requests a second, latencies in microseconds, errors."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(REPORT)
+        script.flush()
+        threads = min(connections, os.cpu_count() or 1)
+        argv = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "-s", script.name, url]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds + 30, check=True)
+    got = json.loads(done.stderr)
+    got["rate"] = got["requests"] / got["us"] * 1e6
+    return got
+
+
+def in_turns(rounds, *measures):
+    """Calls the measures in turn, A B A B …, and returns the list of results of each."""
+    results = [[] for _ in measures]
+    for _ in range(rounds):
+        for measure, kept in zip(measures, results):
+            kept.append(measure())
+    return results
+
+
+def ratio(ours, theirs):
+    """The median of the ratios of neighbours: what slowed a whole round slowed both."""
+    return median(a / b for a, b in zip(ours, theirs))
+
+
+# --- keep-alive --------------------------------------------------------------------------------
+def ask(sock, path):
+    """One request on an open connection; True when it is answered 200, in full."""
+    sock.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = sock.recv(65536)
+        if not piece:
+            return False
+        got += piece
+    head, body = got.split(b"\r\n\r\n", 1)
+    length = next(int(line[15:]) for line in head.split(b"\r\n")
+                  if line.lower().startswith(b"content-length:"))
+    while len(body) < length:
+        piece = sock.recv(65536)
+        if not piece:
+            return False
+        body += piece
+    return head.startswith(b"HTTP/1.1 200 ")
+
+
+# --- start -------------------------------------------------------------------------------------
+def spawn(argv, log, keep=()):
+    actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+               (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+               (os.POSIX_SPAWN_DUP2, 1, 2)]
+    for fd in keep:
+        os.set_inheritable(fd, True)
+    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
+
+
+def time_true(log):
+    """Milliseconds from spawning /bin/true to having reaped it."""
+    start = time.perf_counter()
+    os.waitpid(spawn(["/bin/true"], log), 0)
+    return (time.perf_counter() - start) * 1000
+
+
+def time_start(program, log):
+    """Milliseconds from spawning the server to its first answer, to a client that was there first:
+    the socket listens already, as it does when a host starts the server."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        with socket.create_connection(listener.getsockname(), timeout=10) as client:
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            start = time.perf_counter()
+            fd = listener.fileno()
+            pid = spawn([program, "serve", "--listen", f"fd:{fd}"], log, [fd])
+            try:
+                answer = client.recv(4096)
+                took = (time.perf_counter() - start) * 1000
+            finally:
+                os.kill(pid, signal.SIGTERM)
+                os.waitpid(pid, 0)
+    if not answer.startswith(b"HTTP/1.1 200 "):
+        raise RuntimeError(f"the first answer is {answer!r}")
+    return took

@@ -1,0 +1,207 @@
+"""make bench: each thing that should be fast or small, ours beside a peer, measured here and now.
+
+The two take turns, and their ratio counts: times alone say little on a machine that others use too.
+A bar that is missed is said loudly but is no failure: exit status 0."""
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import measure
+import peers
+from measure import in_turns, median, ratio, wrk
+
+PATH = "/v1/sandbox"
+IDLE = 5000
+
+
+@dataclasses.dataclass
+class Line:
+    """A line of the table. ok is None where there is no bar."""
+    what: str
+    ours: str
+    peer: str
+    ratio: float | None
+    bar: str
+    ok: bool | None = None
+
+
+# --- rows: functions that give lines -----------------------------------------------------------
+def throughput():
+    def rate(server):
+        got = wrk(server.url(PATH), 32, 1)
+        if got["errors"]:
+            raise RuntimeError(f"{got['errors']} errors on port {server.port}")
+        return got["rate"]
+
+    def line(what, ours, peer, theirs, least):
+        r = ratio(ours, theirs)
+        return Line(what, f"{median(ours):,.0f}/s", f"{peer} {median(theirs):,.0f}/s", r,
+                    f"≥ {least} ×" if least else "", r >= least if least else None)
+
+    what = f"GET {PATH}, 32 connections"
+    with peers.aio() as ours:
+        body, headers = ours.get(PATH)
+        with peers.nginx(body, headers) as nginx, peers.fastapi(body) as fastapi:
+            same_answer(body, nginx, fastapi)
+            a, n, f = in_turns(7, lambda: rate(ours), lambda: rate(nginx), lambda: rate(fastapi))
+    yield line(what, a, "nginx", n, 0.7)
+    yield line(what, a, "FastAPI", f, 5)
+    with peers.aio("--log-level", "error") as ours, peers.nginx(body, headers, log=False) as nginx:
+        a, n = in_turns(3, lambda: rate(ours), lambda: rate(nginx))
+    yield line("the same, neither writes a log", a, "nginx", n, None)
+
+
+def same_answer(body, nginx, fastapi):
+    if nginx.get(PATH)[0] != body:
+        raise RuntimeError("nginx does not answer with the same bytes")
+    if json.loads(fastapi.get(PATH)[0]) != json.loads(body):
+        raise RuntimeError("FastAPI does not answer with the same data")
+
+
+def latency():
+    with peers.aio() as ours, peers.nginx(*ours.get(PATH)) as nginx:
+        a, n = in_turns(7, lambda: wrk(ours.url(PATH), 1, 1)["p50"],
+                        lambda: wrk(nginx.url(PATH), 1, 1)["p50"])
+    r = ratio(a, n)
+    yield Line(f"GET {PATH}, 1 connection, p50", f"{median(a):.0f} µs", f"nginx {median(n):.0f} µs", r,
+               "≤ 2 ×", r <= 2)
+
+
+def idle_connections():
+    """One server without and one with idle connections, so that the two can take turns."""
+    count = min(IDLE, room_for_files() // 2)
+    errors = 0
+    with peers.aio() as alone, peers.aio() as loaded, contextlib.ExitStack() as open_sockets:
+        socks = []
+        for _ in range(count):
+            sock = socket.create_connection(("127.0.0.1", loaded.port), 10)
+            socks.append(open_sockets.enter_context(sock))
+            errors += not measure.ask(socks[-1], "/health")
+        time.sleep(0.5)
+        rss = loaded.memory()[0]
+        fresh = alone.memory()[0]
+        a, b = in_turns(5, lambda: wrk(loaded.url("/health"), 1, 1),
+                        lambda: wrk(alone.url("/health"), 1, 1))
+        errors += sum(got["errors"] for got in a + b)
+        errors += sum(not measure.ask(sock, "/health") for sock in socks)
+    p99 = [[got["p99"] for got in side] for side in (a, b)]
+    r = ratio(*p99)
+    what = f"{count:,} idle connections"
+    yield Line(f"{what}: errors", f"{errors}", "", None, "0", errors == 0 and count == IDLE)
+    yield Line(f"{what}: another client's p99", f"{median(p99[0]):.0f} µs",
+               f"none idle {median(p99[1]):.0f} µs", r, "< 3 ×", r < 3)
+    yield Line(f"{what}: RSS", f"{rss:.1f} MiB", f"none idle {fresh:.1f} MiB", None, "≤ 150 MiB", rss <= 150)
+
+
+def room_for_files():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < IDLE * 2 and os.getuid() == 0:
+        hard = IDLE * 2
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else IDLE * 2
+
+
+def start():
+    with tempfile.NamedTemporaryFile(prefix="aio-bench.") as log:
+        a, b = in_turns(30, lambda: measure.time_start(str(peers.AIO), log.name),
+                        lambda: measure.time_true(log.name))
+    r = ratio(a, b)
+    yield Line("aio serve, start to first answer", f"{median(a):.1f} ms", f"/bin/true {median(b):.1f} ms", r,
+               "≤ 5 × or ≤ 20 ms", r <= 5 or median(a) <= 20)
+
+
+def memory():
+    with peers.aio() as ours:
+        ours.get("/health")
+        rss, uss = ours.memory()
+    yield Line("idle memory, private (USS)", f"{uss:.1f} MiB", "", None, "≤ 4 MiB", uss <= 4)
+    yield Line("idle memory, RSS", f"{rss:.1f} MiB", "", None, "≤ 12 MiB", rss <= 12)
+
+
+# Name, what it needs beside aio, function.
+ROWS = [
+    ("throughput", ["wrk", "nginx"], throughput),
+    ("latency", ["wrk", "nginx"], latency),
+    ("idle-connections", ["wrk"], idle_connections),
+    ("start", [], start),
+    ("memory", [], memory),
+]
+
+NOTES = """\
+Rounds take turns (ours, peer, ours, peer …); figures are medians, ratios the medians of the rounds'.
+nginx: worker_processes auto, same body and headers by `return`. FastAPI: uvicorn as pip installs it,
+one worker, typed answer. Each writes its usual line per request to a file."""
+
+
+# --- the table ---------------------------------------------------------------------------------
+def cells(line):
+    verdict = {None: "", True: "pass", False: "MISS"}[line.ok]
+    return [line.what, line.ours, line.peer, f"{line.ratio:.2f}" if line.ratio else "", line.bar, verdict]
+
+
+def show(lines):
+    table = [["row", "ours", "peer or floor", "ratio", "bar", ""], *map(cells, lines)]
+    widths = [max(len(row[i]) for row in table) for i in range(6)]
+    table.insert(1, ["-" * width for width in widths])
+    for row in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print(f"\n{NOTES}")
+    missed = [line for line in lines if line.ok is False]
+    bars = sum(line.ok is not None for line in lines)
+    if os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1):
+        print(f"\nThe machine is busy (load {os.getloadavg()[0]:.1f}), which blurs these figures.")
+    print(f"\n{bars - len(missed)} of {bars} bars are met.")
+    for line in missed:
+        by = f", ratio {line.ratio:.2f}" if line.ratio else ""
+        print(f"*** MISSED: {line.what}: {line.ours}{by}, bar {line.bar or 'to run at all'} ***")
+
+
+def lacking(needs):
+    path = os.environ.get("PATH", "") + ":/usr/sbin"
+    return [name for name in needs if not shutil.which(name, path=path)]
+
+
+def run(names):
+    lines = []
+    for name, needs, row in ROWS:
+        if names and name not in names:
+            continue
+        if lacking(needs):
+            print(f"SKIP {name}: not installed: {', '.join(lacking(needs))}", file=sys.stderr)
+            continue
+        print(f"bench: {name} …", file=sys.stderr)
+        try:
+            lines.extend(row())
+        except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
+            lines.append(Line(name, "failed", str(error)[:80], None, "", False))
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures aio beside its peers.")
+    parser.add_argument("--row", action="append", choices=[name for name, _, _ in ROWS],
+                        help="only this one (may be repeated)")
+    parser.add_argument("--json", metavar="FILE", help="save the table")
+    args = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit("bench: interrupted")) # ends the servers too
+    room_for_files()
+    lines = run(args.row)
+    show(lines)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump([dataclasses.asdict(line) for line in lines], file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

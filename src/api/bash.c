@@ -1,0 +1,866 @@
+/* Commands on pipes: a new process for every command, stdout and stderr apart. A session remembers a
+ * directory and its commands; several may run at once. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/excerpt.h"
+#include "api/moment.h"
+#include "api/routes.h"
+#include "api/sessions.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "proc/command.h"
+#include "proc/environment.h"
+#include "proc/signals.h"
+#include "proc/tree.h"
+#include "proc/user.h"
+
+enum {
+	HISTORY_MAX = 64,          /* ended commands that a session remembers */
+	EVENT_PIECE = 65536,       /* bytes of output in one event */
+	PING_MS = 15000,
+	INPUT_MS = 10000,          /* for a command to take its input */
+};
+
+/* ---- sessions ---- */
+
+struct entry {
+	struct entry *older;
+	char id[32];
+	char *text;
+	struct command *command;
+};
+
+struct session {
+	_Atomic int refs;
+	pthread_mutex_t lock;
+	char id[SESSION_ID_MAX * 4 + 1], marker[112];
+	struct entry *commands; /* the newest first */
+	int64_t count, used_ms;
+	char *cwd, *snapshot;
+	struct timespec created, used;
+	bool closed;
+};
+
+static void entry_free(struct entry *entry)
+{
+	command_abandon(entry->command);
+	command_unref(entry->command);
+	free(entry->text);
+	free(entry);
+}
+
+static void session_ref(void *arg)
+{
+	struct session *session = arg;
+	atomic_fetch_add(&session->refs, 1);
+}
+
+static void session_unref(void *arg)
+{
+	struct session *session = arg;
+	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
+		return;
+	for (struct entry *entry = session->commands, *older; entry; entry = older) {
+		older = entry->older;
+		entry_free(entry);
+	}
+	pthread_mutex_destroy(&session->lock);
+	free(session->cwd);
+	free(session->snapshot);
+	free(session);
+}
+
+static void session_release(struct session **session)
+{
+	session_unref(*session);
+}
+#define auto_session __attribute__((cleanup(session_release)))
+
+static bool is_running(struct entry *entry)
+{
+	bool running = command_lock(entry->command)->state == COMMAND_RUNNING;
+	command_unlock(entry->command);
+	return running;
+}
+
+/* The newest command that runs, else the newest. With the session's lock. */
+static struct entry *current(struct session *session)
+{
+	for (struct entry *entry = session->commands; entry; entry = entry->older)
+		if (is_running(entry))
+			return entry;
+	return session->commands;
+}
+
+static bool session_busy(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	struct entry *entry = current(session);
+	bool busy = entry && is_running(entry);
+	pthread_mutex_unlock(&session->lock);
+	return busy;
+}
+
+static void touch(struct session *session)
+{
+	session->used_ms = clock_ms();
+	clock_gettime(CLOCK_REALTIME, &session->used);
+}
+
+static int64_t session_used_ms(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	int64_t used = session->used_ms;
+	pthread_mutex_unlock(&session->lock);
+	return used;
+}
+
+static void session_end(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	bool used = session->count > 0;
+	session->closed = true;
+	pthread_mutex_unlock(&session->lock);
+	if (used)
+		tree_end(session->marker);
+}
+
+static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
+						 session_used_ms, session_end };
+struct sessions bash_sessions = SESSIONS("bash", &session_ops);
+
+static void *session_make(const char *id, void *cwd, struct err *err)
+{
+	(void)err;
+	struct session *session = xcalloc(1, sizeof *session);
+	session->refs = 1;
+	pthread_mutex_init(&session->lock, NULL);
+	snprintf(session->id, sizeof session->id, "%s", id);
+	tree_marker(session->marker, sizeof session->marker, id);
+	session->cwd = xstrdup(cwd);
+	touch(session);
+	session->created = session->used;
+	return session;
+}
+
+static struct session *session_open(const struct config *config, const char *id, const char *cwd,
+				    struct err *err)
+{
+	const char *dir = cwd && *cwd ? cwd : config->workspace;
+	return sessions_open(&bash_sessions, config, id, session_make, (void *)dir, err);
+}
+
+static int check_directory(const char *path, struct err *err)
+{
+	struct stat st;
+	if (*path != '/')
+		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path", path);
+	if (stat(path, &st) < 0)
+		return err_set(err, errno, "exec_dir '%.200s'", path);
+	return S_ISDIR(st.st_mode) ? 0 : err_set(err, ENOTDIR, "exec_dir '%.200s'", path);
+}
+
+/* ---- what is said of a session ---- */
+
+static const char *const session_states[] = { "ready", "closed", NULL };
+
+struct session_info {
+	const char *session_id, *status, *working_dir, *created_at, *last_used_at, *current_command;
+	int64_t command_count;
+};
+static const struct field session_info_fields[] = {
+	STR(session_info, session_id, 0, "Session identifier."),
+	ENUM(session_info, status, 0, "`ready`, or `closed`: cannot be used any more.",
+	     .choices = session_states),
+	STR(session_info, working_dir, 0, "Where its next command runs."),
+	STR(session_info, created_at, 0, "When it was made."),
+	STR(session_info, last_used_at, 0, "When it was last used."),
+	STR(session_info, current_command, NULLABLE, "The command that is running."),
+	INT(session_info, command_count, 0, "How many commands it has run."),
+};
+static const struct schema session_info_schema =
+	SCHEMA(session_info, "BashSessionInfo", session_info_fields);
+static const struct field session_info_data = { .type = T_OBJ, .of = &session_info_schema };
+static const struct field session_list_data = { .type = T_LIST,
+						.item = T_OBJ,
+						.of = &session_info_schema };
+
+static struct session_info describe(struct session *session, struct arena *arena)
+{
+	pthread_mutex_lock(&session->lock);
+	struct entry *entry = current(session);
+	struct session_info info = {
+		.session_id = arena_strdup(arena, session->id),
+		.status = session_states[session->closed],
+		.working_dir = arena_strdup(arena, session->cwd),
+		.created_at = moment_text(arena, &session->created),
+		.last_used_at = moment_text(arena, &session->used),
+		.current_command = entry && is_running(entry) ? arena_strdup(arena, entry->text) : NULL,
+		.command_count = session->count,
+	};
+	pthread_mutex_unlock(&session->lock);
+	return info;
+}
+
+/* ---- exec ---- */
+
+static const char *const command_states[] = { "running", "completed", "timed_out", "killed",
+					      "pending", NULL };
+
+struct exec {
+	const char *session_id, *command, *exec_dir;
+	struct list env;
+	bool async_mode;
+	double timeout, hard_timeout;
+	int64_t max_output_length;
+};
+static const struct field exec_fields[] = {
+	STR(exec, command, REQUIRED, "Command to run, by bash.", .max_len = 1 << 20),
+	STR(exec, session_id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
+	    .max_len = 64, .alias = "id"),
+	STR(exec, exec_dir, OPTIONAL,
+	    "Working directory, an absolute path. The session's later commands run there too."),
+	MAP(exec, env, OPTIONAL, "Environment variables for this command only."),
+	BOOL(exec, async_mode, OPTIONAL, "Answer at once; read the output later.", .def = "false"),
+	NUM(exec, timeout, MIN, "Seconds to wait before answering `running`; the command goes on.",
+	    .min = 0),
+	NUM(exec, hard_timeout, MIN, "Seconds after which the command is ended: `timed_out`.", .min = 0),
+	INT(exec, max_output_length, MIN,
+	    "Longest stdout and stderr in the answer, in characters: longer ones lose their middle. 0 for "
+	    "all.",
+	    .def = "50000", .min = 0),
+};
+static const struct schema exec_schema = SCHEMA(exec, "BashExecRequest", exec_fields);
+
+struct exec_result {
+	const char *session_id, *command_id, *command, *status;
+	struct stream stdout_text, stderr_text;
+	int64_t exit_code, offset, stderr_offset;
+	bool truncated;
+};
+#define RESULT_AT(member) FIELD_AT(exec_result, member, struct stream)
+static const struct field exec_result_fields[] = {
+	STR(exec_result, session_id, 0, "Session identifier."),
+	STR(exec_result, command_id, 0, "Command identifier."),
+	STR(exec_result, command, 0, "The command."),
+	ENUM(exec_result, status, 0,
+	     "`running`; `completed`, whatever its exit code; `timed_out` by hard_timeout; `killed`.",
+	     .choices = command_states),
+	{ .name = "stdout", .type = T_STREAM, .at = RESULT_AT(stdout_text), .flags = NULLABLE,
+	  .help = "What it printed so far." },
+	{ .name = "stderr", .type = T_STREAM, .at = RESULT_AT(stderr_text), .flags = NULLABLE,
+	  .help = "What it printed as errors so far." },
+	INT(exec_result, exit_code, NULLABLE, "Once it has ended; 128 and the number of a signal."),
+	INT(exec_result, offset, 0, "Where the next stdout begins, in bytes: for /v1/bash/output."),
+	INT(exec_result, stderr_offset, 0, "Where the next stderr begins."),
+	BOOL(exec_result, truncated, 0,
+	     "Output was lost because it is larger than what is kept (1 GiB of each stream)."),
+};
+static const struct schema exec_result_schema =
+	SCHEMA(exec_result, "BashExecResult", exec_result_fields);
+static const struct field exec_result_data = { .type = T_OBJ, .of = &exec_result_schema };
+
+/* bash reads the command from its arguments; a snapshot is sourced before. */
+static struct command *start(struct call *call, struct session *session, const struct exec *exec,
+			     struct err *err)
+{
+	const char *text = exec->command;
+	pthread_mutex_lock(&session->lock);
+	const char *cwd = arena_strdup(call->arena, session->cwd);
+	if (session->snapshot)
+		text = arena_printf(call->arena, ". '%s'\n%s", session->snapshot, text);
+	pthread_mutex_unlock(&session->lock);
+	const struct user *user = user_sandbox(call->server->config->user, err);
+	if (!user)
+		return NULL;
+	const struct pair marker = { TREE_MARKER, session->marker + sizeof TREE_MARKER };
+	struct pair *extra = arena_alloc(call->arena, (exec->env.count + 1) * sizeof *extra);
+	if (exec->env.count)
+		memcpy(extra, exec->env.items, exec->env.count * sizeof *extra);
+	extra[exec->env.count] = marker;
+	char *argv[] = { (char *)"bash", (char *)"-c", (char *)text, NULL };
+	struct spawn spawn = {
+		.path = "/bin/bash",
+		.argv = argv,
+		.env = environment_make(call->arena, user, call->server->home,
+					&(struct list){ exec->env.count + 1, extra }),
+		.cwd = cwd,
+		.as = user,
+	};
+	int64_t hard = isnan(exec->hard_timeout) ? INT64_MAX
+						 : clock_ms() + (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);
+	return command_start(&spawn, hard, err);
+}
+
+/* Forgets the oldest ended commands of a session that has too many. With its lock. */
+static void trim(struct session *session)
+{
+	size_t seen = 0;
+	for (struct entry **at = &session->commands; *at;) {
+		struct entry *entry = *at;
+		if (++seen > HISTORY_MAX && !is_running(entry)) {
+			*at = entry->older;
+			entry_free(entry);
+		} else {
+			at = &entry->older;
+		}
+	}
+}
+
+static const char *remember(struct session *session, const char *text, struct command *command,
+			    struct arena *arena)
+{
+	struct entry *entry = xcalloc(1, sizeof *entry);
+	entry->text = xstrdup(text);
+	entry->command = command_ref(command);
+	pthread_mutex_lock(&session->lock);
+	snprintf(entry->id, sizeof entry->id, "cmd-%lld", (long long)++session->count);
+	entry->older = session->commands;
+	session->commands = entry;
+	touch(session);
+	trim(session);
+	const char *id = arena_strdup(arena, entry->id);
+	pthread_mutex_unlock(&session->lock);
+	return id;
+}
+
+static size_t read_stdout(void *arg, int64_t at, char *to, size_t room)
+{
+	size_t n = output_read(&command_lock(arg)->out[COMMAND_STDOUT], at, to, room);
+	command_unlock(arg);
+	return n;
+}
+
+static size_t read_stderr(void *arg, int64_t at, char *to, size_t room)
+{
+	size_t n = output_read(&command_lock(arg)->out[COMMAND_STDERR], at, to, room);
+	command_unlock(arg);
+	return n;
+}
+
+static struct exec_result result_of(struct command *command, const char *session_id,
+				    const char *command_id, const char *text)
+{
+	const struct command_view *view = command_lock(command);
+	const struct output *out = view->out;
+	struct exec_result result = {
+		.session_id = session_id,
+		.command_id = command_id,
+		.command = text,
+		.status = command_states[view->state],
+		.stdout_text = { .read = read_stdout, .arg = command, .end = out[COMMAND_STDOUT].size },
+		.stderr_text = { .read = read_stderr, .arg = command, .end = out[COMMAND_STDERR].size },
+		.exit_code = view->state == COMMAND_RUNNING ? INT_ABSENT : view->exit_code,
+		.offset = out[COMMAND_STDOUT].size,
+		.stderr_offset = out[COMMAND_STDERR].size,
+		.truncated = out[COMMAND_STDOUT].lost || out[COMMAND_STDERR].lost,
+	};
+	command_unlock(command);
+	return result;
+}
+
+/* Waits until the command has ended, or a moment has come. -1 when the caller left. */
+static int wait_end(struct call *call, struct command *command, int64_t until_ms, struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	enum call_wake wake = CALL_WOKEN;
+	const struct command_view *view = command_lock(command);
+	command_join(command, &waiter);
+	while (view->state == COMMAND_RUNNING && wake == CALL_WOKEN) {
+		command_unlock(command);
+		wake = call_wait(call, fd, until_ms);
+		command_lock(command);
+	}
+	command_leave(command, &waiter);
+	command_unlock(command);
+	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left; the command runs on") : 0;
+}
+
+static int stream_events(struct call *call, struct command *command, struct exec_result *result,
+			 int64_t until_ms, struct err *err);
+
+static int exec_command(struct call *call, const void *in, struct err *err)
+{
+	const struct exec *exec = in;
+	const char *dir = exec->exec_dir && *exec->exec_dir ? exec->exec_dir : NULL;
+	if (dir && check_directory(dir, err) < 0)
+		return -1;
+	auto_session struct session *session =
+		session_open(call->server->config, exec->session_id, dir, err);
+	if (!session)
+		return -1;
+	pthread_mutex_lock(&session->lock);
+	bool closed = session->closed;
+	if (dir) {
+		free(session->cwd);
+		session->cwd = xstrdup(dir);
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (closed)
+		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", session->id);
+	struct command *command = start(call, session, exec, err);
+	if (!command)
+		return -1;
+	const char *id = remember(session, exec->command, command, call->arena);
+	int64_t until = isnan(exec->timeout) ? INT64_MAX
+					     : clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);
+	int result = 0;
+	if (call->wants_events) {
+		struct exec_result r = { .session_id = session->id, .command_id = id,
+					 .command = exec->command };
+		result = stream_events(call, command, &r, until, err);
+	} else {
+		if (!exec->async_mode)
+			result = wait_end(call, command, until, err);
+		struct exec_result r = result_of(command, session->id, id, exec->command);
+		if (!exec->async_mode) {
+			excerpt_shorten(&r.stdout_text, exec->max_output_length);
+			excerpt_shorten(&r.stderr_text, exec->max_output_length);
+		}
+		call->message = exec->async_mode ? "Command started" : "Command executed";
+		if (result == 0)
+			result = call_reply(call, &r, err);
+	}
+	command_unref(command);
+	return result;
+}
+
+/* ---- exec as a stream of events ---- */
+
+static int put_event(struct call *call, const char *name, const struct exec_result *r,
+		     const char *text, size_t len, int64_t offset, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, EVENT_PIECE * 8);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "session_id", r->session_id);
+	jw_key_str(&jw, "command_id", r->command_id);
+	if (text) {
+		jw_key(&jw, "data");
+		jw_text(&jw, text, len);
+		jw_key_int(&jw, "offset", offset);
+	} else {
+		jw_key_str(&jw, "status", r->status);
+		jw_key(&jw, "exit_code");
+		if (r->exit_code == INT_ABSENT)
+			jw_null(&jw);
+		else
+			jw_int(&jw, r->exit_code);
+		jw_key_int(&jw, "offset", r->offset);
+		jw_key_int(&jw, "stderr_offset", r->stderr_offset);
+	}
+	jw_close(&jw, '}');
+	int result = call_event(call, name, NULL, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+/* Sends what one of the streams has beyond *at. A character that is cut off waits for its rest. */
+static int send_new(struct call *call, struct command *command, int stream, bool last,
+		    const struct exec_result *r, int64_t *at, bool *ret_sent, struct err *err)
+{
+	static const char *const names[] = { "stdout", "stderr" };
+	auto_free char *piece = xmalloc(EVENT_PIECE);
+	for (;;) {
+		size_t n = (stream ? read_stderr : read_stdout)(command, *at, piece, EVENT_PIECE);
+		size_t partial = n ? utf8_partial(piece, n) : 0;
+		if (!(last && partial == n))
+			n -= partial;
+		if (!n)
+			return 0;
+		*at += (int64_t)n;
+		*ret_sent = true;
+		if (put_event(call, names[stream], r, piece, n, *at, err) < 0)
+			return -1;
+	}
+}
+
+static int stream_events(struct call *call, struct command *command, struct exec_result *result,
+			 int64_t until_ms, struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	enum call_wake wake = CALL_WOKEN;
+	int64_t at[2] = { 0, 0 };
+	int failed = 0;
+	result->status = "running";
+	result->exit_code = INT_ABSENT;
+	failed = put_event(call, "start", result, NULL, 0, 0, err);
+	command_lock(command);
+	command_join(command, &waiter);
+	command_unlock(command);
+	for (bool ended = false; !failed && !ended;) {
+		bool sent = false;
+		ended = command_lock(command)->state != COMMAND_RUNNING;
+		command_unlock(command);
+		for (int i = 0; i < 2 && !failed; i++)
+			failed = send_new(call, command, i, ended, result, &at[i], &sent, err);
+		if (failed || ended || wake == CALL_STOPPING || clock_ms() >= until_ms)
+			break;
+		int64_t ping = clock_ms() + PING_MS;
+		wake = call_wait(call, fd, until_ms < ping ? until_ms : ping);
+		if (wake == CALL_TIMEOUT && clock_ms() < until_ms)
+			failed = call_event_ping(call, err);
+		if (wake == CALL_LEFT)
+			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
+	}
+	command_lock(command);
+	command_leave(command, &waiter);
+	command_unlock(command);
+	struct exec_result end = result_of(command, result->session_id, result->command_id, result->command);
+	end.offset = at[0];
+	end.stderr_offset = at[1];
+	return failed ? -1 : put_event(call, "exit", &end, NULL, 0, 0, err);
+}
+
+/* ---- output ---- */
+
+struct output_request {
+	const char *session_id, *command_id;
+	int64_t offset, stderr_offset;
+	bool wait;
+	double wait_timeout;
+};
+static const struct field output_fields[] = {
+	STR(output_request, session_id, REQUIRED, "Session.", .alias = "id"),
+	STR(output_request, command_id, OPTIONAL, "Command; the current or latest one when absent."),
+	INT(output_request, offset, MIN, "Where to read stdout from, in bytes.", .def = "0", .min = 0),
+	INT(output_request, stderr_offset, MIN, "Where to read stderr from, in bytes.", .def = "0",
+	    .min = 0),
+	BOOL(output_request, wait, OPTIONAL, "Wait for new output, or for the end.", .def = "false"),
+	NUM(output_request, wait_timeout, MIN | MAX, "Seconds to wait at most.", .def = "30", .min = 0,
+	    .max = 3600),
+};
+static const struct schema output_schema = SCHEMA(output_request, "BashOutputRequest", output_fields);
+
+struct command_info {
+	const char *command_id, *command, *status;
+	int64_t exit_code;
+};
+static const struct field command_info_fields[] = {
+	STR(command_info, command_id, 0, "Command identifier."),
+	STR(command_info, command, 0, "The command."),
+	ENUM(command_info, status, 0, "As in /v1/bash/exec.", .choices = command_states),
+	INT(command_info, exit_code, NULLABLE, "Once it has ended."),
+};
+static const struct schema command_info_schema =
+	SCHEMA(command_info, "BashCommandInfo", command_info_fields);
+
+struct output_result {
+	const char *session_id;
+	struct stream stdout_text, stderr_text;
+	int64_t offset, stderr_offset;
+	const struct command_info *command;
+	bool truncated;
+};
+static const struct field output_result_fields[] = {
+	STR(output_result, session_id, 0, "Session identifier."),
+	{ .name = "stdout", .type = T_STREAM, .at = FIELD_AT(output_result, stdout_text, struct stream),
+	  .help = "What was printed since the offset." },
+	{ .name = "stderr", .type = T_STREAM, .at = FIELD_AT(output_result, stderr_text, struct stream),
+	  .help = "What was printed as errors since the offset." },
+	INT(output_result, offset, 0, "For the next request."),
+	INT(output_result, stderr_offset, 0, "For the next request."),
+	OBJ(output_result, command, NULLABLE, "The command.", .of = &command_info_schema),
+	BOOL(output_result, truncated, 0, "Output was lost because it is larger than what is kept."),
+};
+static const struct schema output_result_schema =
+	SCHEMA(output_result, "BashOutputResult", output_result_fields);
+static const struct field output_result_data = { .type = T_OBJ, .of = &output_result_schema };
+
+/* A command of a session: with a reference, and its id and text in the arena. */
+static struct command *pick(struct session *session, const char *id, struct arena *arena,
+			    struct command_info *ret, struct err *err)
+{
+	struct command *command = NULL;
+	pthread_mutex_lock(&session->lock);
+	struct entry *entry = id && *id ? session->commands : current(session);
+	while (id && *id && entry && strcmp(entry->id, id) != 0)
+		entry = entry->older;
+	if (entry) {
+		command = command_ref(entry->command);
+		ret->command_id = arena_strdup(arena, entry->id);
+		ret->command = arena_strdup(arena, entry->text);
+	}
+	touch(session);
+	pthread_mutex_unlock(&session->lock);
+	if (!command)
+		err_set(err, ERR_NOT_FOUND,
+			id && *id ? "there is no command '%.40s' in session '%s'"
+				  : "%.0sno command was run in session '%s'",
+			id ? id : "", session->id);
+	return command;
+}
+
+static int wait_news(struct call *call, struct command *command, const struct output_request *request,
+		     struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	int64_t until = clock_ms() + (int64_t)(request->wait_timeout * 1000);
+	enum call_wake wake = CALL_WOKEN;
+	const struct command_view *view = command_lock(command);
+	command_join(command, &waiter);
+	while (view->state == COMMAND_RUNNING && wake == CALL_WOKEN &&
+	       view->out[COMMAND_STDOUT].size <= request->offset &&
+	       view->out[COMMAND_STDERR].size <= request->stderr_offset) {
+		command_unlock(command);
+		wake = call_wait(call, fd, until);
+		command_lock(command);
+	}
+	command_leave(command, &waiter);
+	command_unlock(command);
+	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left") : 0;
+}
+
+/* While a command runs, a character that is not whole yet is left for the next request. */
+static void hold_partial(struct stream *s)
+{
+	char tail[4];
+	int64_t from = s->end - s->start > 3 ? s->end - 3 : s->start;
+	size_t n = s->read(s->arg, from, tail, (size_t)(s->end - from));
+	s->end -= (int64_t)utf8_partial(tail, n);
+}
+
+static int read_output(struct call *call, const void *in, struct err *err)
+{
+	const struct output_request *request = in;
+	auto_session struct session *session = sessions_find(&bash_sessions, request->session_id, err);
+	struct command_info info;
+	if (!session)
+		return -1;
+	struct command *command = pick(session, request->command_id, call->arena, &info, err);
+	if (!command)
+		return -1;
+	int result = request->wait ? wait_news(call, command, request, err) : 0;
+	struct exec_result all = result_of(command, session->id, info.command_id, info.command);
+	info.status = all.status;
+	info.exit_code = all.exit_code;
+	struct output_result r = { .session_id = session->id, .stdout_text = all.stdout_text,
+				   .stderr_text = all.stderr_text, .command = &info,
+				   .truncated = all.truncated };
+	r.stdout_text.start = request->offset < r.stdout_text.end ? request->offset : r.stdout_text.end;
+	r.stderr_text.start = request->stderr_offset < r.stderr_text.end ? request->stderr_offset
+									 : r.stderr_text.end;
+	if (!strcmp(all.status, "running")) {
+		hold_partial(&r.stdout_text);
+		hold_partial(&r.stderr_text);
+	}
+	r.offset = r.stdout_text.end;
+	r.stderr_offset = r.stderr_text.end;
+	if (result == 0)
+		result = call_reply(call, &r, err);
+	command_unref(command);
+	return result;
+}
+
+/* ---- write, kill ---- */
+
+struct write_request {
+	const char *session_id, *command_id;
+	struct text input;
+	bool close;
+};
+static const struct field write_fields[] = {
+	STR(write_request, session_id, REQUIRED, "Session.", .alias = "id"),
+	STR(write_request, command_id, OPTIONAL, "Command; the current one when absent."),
+	TEXT(write_request, input, REQUIRED, "Sent to its standard input as it is: no newline is added."),
+	BOOL(write_request, close, OPTIONAL, "Close its standard input afterwards.", .def = "false"),
+};
+static const struct schema write_schema = SCHEMA(write_request, "BashWriteRequest", write_fields);
+
+static int give_input(struct command *command, const struct text *input, struct err *err)
+{
+	int64_t until = clock_ms() + INPUT_MS;
+	for (size_t done = 0; done < input->len;) {
+		ssize_t n = command_input(command, input->data + done, input->len - done, err);
+		if (n < 0)
+			return err_set(err, ERR_CONFLICT, "the command does not read its input any more");
+		done += (size_t)n;
+		if (n)
+			continue;
+		struct pollfd pfd = { .fd = command_input_fd(command), .events = POLLOUT };
+		int64_t left = until - clock_ms();
+		if (left <= 0 || poll(&pfd, 1, (int)left) == 0)
+			return err_set(err, ERR_CONFLICT,
+				       "the command took %zu of %zu bytes, then did not read for %d s", done,
+				       input->len, INPUT_MS / 1000);
+	}
+	return 0;
+}
+
+static int write_input(struct call *call, const void *in, struct err *err)
+{
+	const struct write_request *request = in;
+	auto_session struct session *session = sessions_find(&bash_sessions, request->session_id, err);
+	struct command_info info;
+	struct command *command =
+		session ? pick(session, request->command_id, call->arena, &info, err) : NULL;
+	if (!command)
+		return -1;
+	int result = give_input(command, &request->input, err);
+	if (result == 0 && request->close)
+		command_input_close(command);
+	command_unref(command);
+	call->message = "Input written";
+	return result < 0 ? -1 : call_reply(call, NULL, err);
+}
+
+struct kill_request {
+	const char *session_id, *command_id, *signal;
+};
+static const struct field kill_fields[] = {
+	STR(kill_request, session_id, REQUIRED, "Session.", .alias = "id"),
+	STR(kill_request, command_id, OPTIONAL, "Command; all that run in the session when absent."),
+	STR(kill_request, signal, OPTIONAL, "Name or number of the signal.", .def = "SIGTERM",
+	    .max_len = 20),
+};
+static const struct schema kill_schema = SCHEMA(kill_request, "BashKillRequest", kill_fields);
+
+static int kill_command(struct call *call, const void *in, struct err *err)
+{
+	const struct kill_request *request = in;
+	int number = signal_number(request->signal), sent = 0;
+	if (number <= 0)
+		return err_set(err, ERR_BAD_REQUEST, "'%.20s' is not a signal", request->signal);
+	auto_session struct session *session = sessions_find(&bash_sessions, request->session_id, err);
+	if (!session)
+		return -1;
+	pthread_mutex_lock(&session->lock);
+	for (struct entry *entry = session->commands; entry; entry = entry->older)
+		if (!request->command_id || !*request->command_id || !strcmp(entry->id, request->command_id))
+			sent += command_signal(entry->command, number, NULL) == 0;
+	touch(session);
+	pthread_mutex_unlock(&session->lock);
+	if (!sent) {
+		call->failed = true;
+		call->message = "No command is running";
+	} else {
+		call->message = arena_printf(call->arena, "Sent %s to %d command%s", request->signal, sent,
+					     sent == 1 ? "" : "s");
+	}
+	return call_reply(call, NULL, err);
+}
+
+/* ---- sessions ---- */
+
+struct create_request {
+	const char *session_id, *exec_dir, *snapshot_path;
+};
+static const struct field create_fields[] = {
+	STR(create_request, session_id, OPTIONAL, "Its identifier; a new one when absent or empty.",
+	    .max_len = 64, .alias = "id"),
+	STR(create_request, exec_dir, OPTIONAL, "Where its commands run, an absolute path."),
+	STR(create_request, snapshot_path, OPTIONAL, "A script that each command sources first."),
+};
+static const struct schema create_schema =
+	SCHEMA(create_request, "BashSessionCreateRequest", create_fields);
+
+static int create_session(struct call *call, const void *in, struct err *err)
+{
+	const struct create_request *request = in;
+	const char *snapshot = request->snapshot_path;
+	if (request->exec_dir && *request->exec_dir && check_directory(request->exec_dir, err) < 0)
+		return -1;
+	if (snapshot && *snapshot && (access(snapshot, R_OK) < 0 || strchr(snapshot, '\'')))
+		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read", snapshot);
+	auto_session struct session *session =
+		session_open(call->server->config, request->session_id, request->exec_dir, err);
+	if (!session)
+		return -1;
+	if (snapshot && *snapshot) {
+		pthread_mutex_lock(&session->lock);
+		free(session->snapshot);
+		session->snapshot = xstrdup(snapshot);
+		pthread_mutex_unlock(&session->lock);
+	}
+	struct session_info info = describe(session, call->arena);
+	return call_reply(call, &info, err);
+}
+
+struct listing {
+	struct arena *arena;
+	struct session_info *infos;
+	size_t count, room;
+};
+
+static void list_one(void *session, void *arg)
+{
+	struct listing *listing = arg;
+	if (listing->count < listing->room)
+		listing->infos[listing->count++] = describe(session, listing->arena);
+}
+
+static int list_sessions(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	sessions_expire(&bash_sessions, call->server->config);
+	struct listing listing = { call->arena, NULL, 0, sessions_count(&bash_sessions) };
+	listing.infos = arena_alloc(call->arena, listing.room * sizeof *listing.infos);
+	sessions_each(&bash_sessions, list_one, &listing);
+	return call_reply(call, &(struct list){ listing.count, listing.infos }, err);
+}
+
+struct close_request {
+	const char *session_id;
+};
+static const struct field close_fields[] = {
+	STR(close_request, session_id, PATH | REQUIRED, "Session."),
+};
+static const struct schema close_schema = SCHEMA(close_request, "BashClose", close_fields);
+
+static int close_session(struct call *call, const void *in, struct err *err)
+{
+	const struct close_request *request = in;
+	if (sessions_close(&bash_sessions, request->session_id, err) < 0)
+		return -1;
+	call->message = "Session closed";
+	return call_reply(call, NULL, err);
+}
+
+static const struct field nothing = { .type = T_JSON };
+
+static const struct route routes[] = {
+	{ "POST", "/v1/bash/exec", exec_command, &exec_schema, &exec_result_data, "Run a command",
+	  "A new bash runs the command; stdout and stderr come apart. Without `timeout` the answer comes "
+	  "when it ends. `status` tells whether it ended, `exit_code` how. With `Accept: "
+	  "text/event-stream` the events `start`, `stdout`, `stderr` and `exit` come as they happen. "
+	  "`cd` and `export` do not last: use `exec_dir` and `env`. A caller that leaves does not end "
+	  "the command: read it with /v1/bash/output.",
+	  .flags = EVENTS },
+	{ "POST", "/v1/bash/output", read_output, &output_schema, &output_result_data,
+	  "Read what a command printed",
+	  "From byte offsets: feed the returned ones back. `wait` waits for news. Read until "
+	  "`command.status` is not `running`." },
+	{ "POST", "/v1/bash/write", write_input, &write_schema, &nothing, "Write to a command's stdin" },
+	{ "POST", "/v1/bash/kill", kill_command, &kill_schema, &nothing,
+	  "Send a signal to a command's process group" },
+	{ "GET", "/v1/bash/sessions", list_sessions, NULL, &session_list_data, "List sessions" },
+	{ "POST", "/v1/bash/sessions/create", create_session, &create_schema, &session_info_data,
+	  "Create a session", "An existing id gives that session." },
+	{ "POST", "/v1/bash/sessions/{session_id}/close", close_session, &close_schema, &nothing,
+	  "Close a session", "All its processes are ended." },
+};
+const struct route_group bash_group = {
+	"bash", "Commands on pipes, stdout and stderr apart.", routes, COUNT(routes)
+};

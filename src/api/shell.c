@@ -1,0 +1,998 @@
+/* Shells on a terminal: what a command changes (directory, variables, functions) the next one finds. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/excerpt.h"
+#include "api/moment.h"
+#include "api/routes.h"
+#include "api/sessions.h"
+#include "api/shells.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/url.h"
+#include "base/utf8.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "proc/shell.h"
+#include "proc/user.h"
+#include "term/plain.h"
+#include "term/screen.h"
+
+enum {
+	OUTPUT_CHARS_MAX = 30000,
+	VIEW_CHARS_MAX = 100000,
+	NO_CHANGE_S = 120,
+	WAIT_S = 30,
+	ACTIVE_MS = 5 * 60 * 1000,
+	KILL_MS = 5000,
+	INPUT_MS = 10000,
+	PING_MS = 15000,
+	PIECE = 32768,
+};
+
+/* ---- sessions ---- */
+
+static void session_ref(void *session)
+{
+	shell_ref(session);
+}
+
+static void session_unref(void *session)
+{
+	shell_unref(session);
+}
+
+static bool session_busy(void *session)
+{
+	shell_lock(session);
+	bool busy = shell_current(session) != NULL;
+	shell_unlock(session);
+	return busy;
+}
+
+static int64_t session_used_ms(void *session)
+{
+	shell_lock(session);
+	int64_t used = shell_used_ms(session);
+	shell_unlock(session);
+	return used;
+}
+
+static void session_end(void *session)
+{
+	shell_end(session);
+}
+
+static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
+						 session_used_ms, session_end };
+struct sessions shell_sessions = SESSIONS("shell", &session_ops);
+
+static void *session_make(const char *id, void *settings, struct err *err)
+{
+	return shell_open(id, settings, err);
+}
+
+static void shell_release(struct shell **shell)
+{
+	shell_unref(*shell);
+}
+#define auto_shell __attribute__((cleanup(shell_release)))
+
+struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
+			  int no_change_s, struct err *err)
+{
+	const struct user *user = user_sandbox(server->config->user, err);
+	struct shell_settings settings = {
+		.cwd = dir && *dir ? dir : server->config->workspace,
+		.home = server->home,
+		.logical = logical,
+		.as = user,
+		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
+	};
+	return user ? sessions_open(&shell_sessions, server->config, id, session_make, &settings, err)
+		    : NULL;
+}
+
+/* ---- what is said of a command ---- */
+
+static const char *const states[] = { "running",      "completed",  "no_change_timeout",
+				      "hard_timeout", "terminated", NULL };
+
+static const char *status_of(const struct shell_command *command)
+{
+	static const char *const names[] = { "running", "running", "completed", "hard_timeout",
+					     "terminated" };
+	return command ? names[command->status] : "completed";
+}
+
+static int64_t exit_code_of(const struct shell_command *command)
+{
+	return command && command->status == SHELL_COMPLETED ? command->exit_code : INT_ABSENT;
+}
+
+/* Plain text made from what a terminal showed, kept like any output. */
+static size_t read_plain(void *arg, int64_t at, char *to, size_t room)
+{
+	return output_read(arg, at, to, room);
+}
+
+static void free_plain(void *arg)
+{
+	output_done(arg);
+}
+
+static struct output *new_plain(struct arena *arena)
+{
+	struct output *plain = arena_alloc(arena, sizeof *plain);
+	arena_defer(arena, free_plain, plain);
+	return plain;
+}
+
+/* Appends a command's output as plain text, without the line break at its end. Locks by pieces, so
+ * that a large one does not hold up the shell. */
+static void add_plain(struct shell *shell, const struct shell_command *command, struct output *to)
+{
+	struct plain plain;
+	auto_buf struct buf text = BUF(16 << 20);
+	auto_free char *piece = xmalloc(PIECE);
+	plain_init(&plain);
+	for (int64_t at = 0;;) {
+		shell_lock(shell);
+		size_t n = output_read(&command->raw, at, piece, PIECE);
+		shell_unlock(shell);
+		at += (int64_t)n;
+		text.len = 0;
+		if (n)
+			plain_feed(&plain, piece, n, &text);
+		else
+			plain_finish(&plain, &text);
+		output_add(to, text.data ? text.data : "", text.len);
+		if (!n)
+			break;
+	}
+	plain_done(&plain);
+	char last;
+	if (output_read(to, to->size - 1, &last, 1) && last == '\n')
+		to->size--;
+	if (to->fd <= 0)
+		to->memory.len = (size_t)to->size;
+}
+
+static struct stream plain_stream(struct output *plain, int64_t max)
+{
+	struct stream stream = { .read = read_plain, .arg = plain, .end = plain->size };
+	excerpt_shorten(&stream, max);
+	return stream;
+}
+
+struct console {
+	const char *ps1, *command;
+	struct stream output;
+};
+static const struct field console_fields[] = {
+	STR(console, ps1, 0, "The prompt."),
+	STR(console, command, 0, "The command."),
+	STREAM(console, output, 0, "What it printed."),
+};
+static const struct schema console_schema = SCHEMA(console, "ConsoleRecord", console_fields);
+
+/* The screen, where it says more than the output: something is running on it. */
+static const char *screen_of(struct shell *shell, const struct shell_command *command,
+			     struct arena *arena, bool *ret_alternate)
+{
+	auto_buf struct buf text = BUF(4 << 20);
+	const char *result = NULL;
+	*ret_alternate = false;
+	shell_lock(shell);
+	if (!command || command->status == SHELL_RUNNING) {
+		struct screen *screen = shell_screen(shell);
+		*ret_alternate = screen_alternate(screen);
+		if (screen_text(screen, &text) == 0)
+			result = arena_strndup(arena, text.data ? text.data : "", text.len);
+	}
+	shell_unlock(shell);
+	return result;
+}
+
+struct exec_result {
+	const char *session_id, *command, *status, *screen;
+	struct stream output;
+	struct list console;
+	int64_t exit_code;
+};
+static const struct field exec_result_fields[] = {
+	STR(exec_result, session_id, 0, "Session identifier."),
+	STR(exec_result, command, 0, "The command."),
+	ENUM(exec_result, status, 0,
+	     "`running`: goes on; `completed`, whatever its exit code; `no_change_timeout`: goes on, silent; "
+	     "`hard_timeout` and `terminated`: was stopped.",
+	     .choices = states),
+	STREAM(exec_result, output, NULLABLE,
+	       "What it printed, as plain text; the screen, while a full-screen program is on."),
+	LIST(exec_result, console, NULLABLE, "The same with its prompt.", .item = T_OBJ,
+	     .of = &console_schema),
+	INT(exec_result, exit_code, NULLABLE, "Once it is completed."),
+	STR(exec_result, screen, NULLABLE, "The terminal's screen, while something runs on it."),
+};
+static const struct schema exec_result_schema =
+	SCHEMA(exec_result, "ShellCommandResult", exec_result_fields);
+static const struct field exec_result_data = { .type = T_OBJ, .of = &exec_result_schema };
+
+static struct output *text_output(struct arena *arena, const char *text)
+{
+	struct output *output = new_plain(arena);
+	output_add(output, text, strlen(text));
+	return output;
+}
+
+static struct exec_result result_of(struct call *call, struct shell *shell,
+				    struct shell_command *command, int64_t max)
+{
+	bool alternate;
+	struct console *console = arena_alloc(call->arena, sizeof *console);
+	struct output *plain = new_plain(call->arena);
+	const char *screen = screen_of(shell, command, call->arena, &alternate);
+	add_plain(shell, command, plain);
+	if (alternate)
+		plain = text_output(call->arena, screen);
+	shell_lock(shell);
+	*console = (struct console){ arena_strdup(call->arena, command->prompt ? command->prompt : ""),
+				     arena_strdup(call->arena, command->text),
+				     plain_stream(plain, max) };
+	struct exec_result result = { .session_id = shell_id(shell),
+				      .command = console->command,
+				      .status = status_of(command),
+				      .output = console->output,
+				      .console = { 1, console },
+				      .exit_code = exit_code_of(command),
+				      .screen = screen };
+	if (command->shell_ended)
+		call->hint = "The command ended its shell. The next one starts a fresh shell.";
+	else if (command->fresh)
+		call->hint = "The shell of this session had ended, so a fresh one was started: its directory, "
+			     "variables and functions are new.";
+	shell_unlock(shell);
+	return result;
+}
+
+/* ---- exec ---- */
+
+struct exec {
+	const char *id, *exec_dir, *command;
+	bool async_mode, preserve_symlinks, truncate;
+	double timeout, hard_timeout;
+	int64_t no_change_timeout;
+	enum tri strict;
+};
+static const struct field exec_fields[] = {
+	STR(exec, command, REQUIRED, "Command to run.", .max_len = 1 << 20),
+	STR(exec, id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
+	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
+	STR(exec, exec_dir, OPTIONAL, "Directory to go to first, an absolute path."),
+	BOOL(exec, async_mode, OPTIONAL, "Answer at once; look later with view or wait.", .def = "false"),
+	NUM(exec, timeout, MIN, "Seconds to wait before answering `running`; the command goes on.",
+	    .min = 0),
+	TRI(exec, strict, OPTIONAL,
+	    "Answer an error when exec_dir does not exist, instead of running where the session is."),
+	INT(exec, no_change_timeout, MIN,
+	    "Seconds without new output after which the answer is `no_change_timeout`; the command goes on. "
+	    "The session's when absent.",
+	    .min = 0),
+	NUM(exec, hard_timeout, MIN, "Seconds after which the command is stopped: `hard_timeout`.",
+	    .min = 0),
+	BOOL(exec, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir in the path.",
+	     .def = "false"),
+	BOOL(exec, truncate, OPTIONAL, "Cut output over 30000 characters in the middle.", .def = "true"),
+};
+static const struct schema exec_schema = SCHEMA(exec, "ShellExecRequest", exec_fields);
+
+/* Where to go before the command: NULL for nowhere. -1 when that is an error. */
+static int check_dir(const char *dir, bool strict, const char **ret, struct err *err)
+{
+	struct stat st;
+	*ret = NULL;
+	if (!dir || !*dir)
+		return 0;
+	if (*dir != '/')
+		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path", dir);
+	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
+		*ret = dir;
+	else if (strict)
+		return err_set(err, ENOENT, "exec_dir '%.200s'", dir);
+	return 0;
+}
+
+static int64_t ms_from_now(double seconds)
+{
+	return isnan(seconds) ? INT64_MAX : clock_ms() + (int64_t)(fmin(seconds, 1e9) * 1000);
+}
+
+/* Waits until the command has ended or a moment has come. CALL_TIMEOUT with *ret_silent when it was
+ * silent for too long. */
+static enum call_wake wait_command(struct call *call, struct shell *shell,
+				   const struct shell_command *command, int64_t until_ms,
+				   int64_t silence_ms, bool *ret_silent)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	enum call_wake wake = CALL_WOKEN;
+	*ret_silent = false;
+	shell_lock(shell);
+	shell_join(shell, &waiter);
+	while (command->status <= SHELL_RUNNING && wake <= CALL_TIMEOUT) {
+		int64_t silent_at = silence_ms ? command->changed_ms + silence_ms : INT64_MAX;
+		*ret_silent = clock_ms() >= silent_at;
+		if (*ret_silent || clock_ms() >= until_ms) {
+			wake = CALL_TIMEOUT;
+			break;
+		}
+		shell_unlock(shell);
+		wake = call_wait(call, fd, until_ms < silent_at ? until_ms : silent_at);
+		shell_lock(shell);
+	}
+	shell_leave(shell, &waiter);
+	shell_unlock(shell);
+	return wake;
+}
+
+static int stream_exec(struct call *call, struct shell *shell, struct shell_command *command,
+		       int64_t until_ms, struct err *err);
+
+static void release(struct shell *shell, struct shell_command *command)
+{
+	shell_lock(shell);
+	shell_command_unref(command);
+	shell_unlock(shell);
+}
+
+static int answer_exec(struct call *call, const struct exec *exec, struct shell *shell,
+		       struct shell_command *command, struct err *err)
+{
+	bool silent = false;
+	int64_t until = ms_from_now(exec->timeout);
+	shell_lock(shell);
+	int64_t silence = exec->no_change_timeout == INT_ABSENT ? *shell_no_change_s(shell)
+								: exec->no_change_timeout;
+	shell_unlock(shell);
+	if (call->wants_events)
+		return stream_exec(call, shell, command, until, err);
+	if (!exec->async_mode &&
+	    wait_command(call, shell, command, until, silence * 1000, &silent) == CALL_LEFT)
+		return err_set(err, ERR_GONE, "the caller left; the command runs on");
+	struct exec_result result =
+		result_of(call, shell, command, exec->truncate ? OUTPUT_CHARS_MAX : 0);
+	if (silent && !strcmp(result.status, "running"))
+		result.status = "no_change_timeout";
+	call->message = exec->async_mode ? "Command started" : "Command executed";
+	return call_reply(call, &result, err);
+}
+
+static int exec_command(struct call *call, const void *in, struct err *err)
+{
+	const struct exec *exec = in;
+	const char *dir;
+	if (check_dir(exec->exec_dir, exec->strict == YES, &dir, err) < 0)
+		return -1;
+	auto_shell struct shell *shell =
+		shells_open(call->server, exec->id, NULL, exec->preserve_symlinks, 0, err);
+	if (!shell)
+		return -1;
+	int64_t hard = isnan(exec->hard_timeout) ? INT64_MAX
+						 : (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);
+	shell_lock(shell);
+	struct shell_command *command =
+		shell_run(shell, exec->command, dir, exec->preserve_symlinks, hard, err);
+	shell_unlock(shell);
+	if (!command)
+		return -1;
+	int result = answer_exec(call, exec, shell, command, err);
+	release(shell, command);
+	return result;
+}
+
+/* ---- exec and view as streams of events ---- */
+
+static int put_event(struct call *call, const char *name, struct shell *shell, const char *text,
+		     size_t len, const struct shell_command *command, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, 8 << 20);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "session_id", shell_id(shell));
+	if (text) {
+		jw_key(&jw, "data");
+		jw_text(&jw, text, len);
+	}
+	if (command) {
+		shell_lock(shell);
+		jw_key_str(&jw, "status", status_of(command));
+		jw_key(&jw, "exit_code");
+		if (exit_code_of(command) == INT_ABSENT)
+			jw_null(&jw);
+		else
+			jw_int(&jw, command->exit_code);
+		shell_unlock(shell);
+	}
+	jw_close(&jw, '}');
+	int result = call_event(call, name, NULL, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+/* Sends the command's new output as plain text, a line at a time. */
+static int send_new(struct call *call, struct shell *shell, const struct shell_command *command,
+		    struct plain *plain, int64_t *at, bool last, struct err *err)
+{
+	auto_free char *piece = xmalloc(PIECE);
+	auto_buf struct buf text = BUF(4 << 20);
+	for (size_t n = 1; n;) {
+		shell_lock(shell);
+		n = output_read(&command->raw, *at, piece, PIECE);
+		shell_unlock(shell);
+		*at += (int64_t)n;
+		text.len = 0;
+		plain_feed(plain, piece, n, &text);
+		if (!n && last)
+			plain_finish(plain, &text);
+		if (text.len && put_event(call, "output", shell, text.data, text.len, NULL, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int stream_exec(struct call *call, struct shell *shell, struct shell_command *command,
+		       int64_t until_ms, struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	enum call_wake wake = CALL_WOKEN;
+	struct plain plain;
+	int64_t at = 0;
+	plain_init(&plain);
+	int failed = put_event(call, "start", shell, NULL, 0, command, err);
+	shell_lock(shell);
+	shell_join(shell, &waiter);
+	shell_unlock(shell);
+	while (!failed) {
+		shell_lock(shell);
+		bool ended = command->status > SHELL_RUNNING;
+		shell_unlock(shell);
+		bool last = ended || wake == CALL_STOPPING || clock_ms() >= until_ms;
+		failed = send_new(call, shell, command, &plain, &at, last, err);
+		if (last || failed)
+			break;
+		int64_t ping = clock_ms() + PING_MS;
+		wake = call_wait(call, fd, until_ms < ping ? until_ms : ping);
+		if (wake == CALL_TIMEOUT && clock_ms() < until_ms)
+			failed = call_event_ping(call, err);
+		if (wake == CALL_LEFT)
+			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
+	}
+	shell_lock(shell);
+	shell_leave(shell, &waiter);
+	shell_unlock(shell);
+	plain_done(&plain);
+	return failed ? -1 : put_event(call, "exit", shell, NULL, 0, command, err);
+}
+
+/* ---- view ---- */
+
+struct by_id {
+	const char *id;
+};
+static const struct field by_id_fields[] = {
+	STR(by_id, id, REQUIRED, "Session.", .alias = "session_id"),
+};
+static const struct schema view_schema = SCHEMA(by_id, "ShellViewRequest", by_id_fields);
+static const struct schema kill_schema = SCHEMA(by_id, "ShellKillProcessRequest", by_id_fields);
+
+struct view_result {
+	struct stream output;
+	const char *session_id, *status, *command, *screen;
+	struct list console;
+	int64_t exit_code;
+};
+static const struct field view_result_fields[] = {
+	STREAM(view_result, output, 0,
+	       "The session's history as plain text; the screen, while a full-screen program is on."),
+	STR(view_result, session_id, 0, "Session identifier."),
+	LIST(view_result, console, NULLABLE, "Its commands, each with its prompt and output.",
+	     .item = T_OBJ, .of = &console_schema),
+	ENUM(view_result, status, 0, "Of the latest command.", .choices = states),
+	STR(view_result, command, NULLABLE, "The latest command."),
+	INT(view_result, exit_code, NULLABLE, "Its exit code, once it is completed."),
+	STR(view_result, screen, NULLABLE, "The terminal's screen."),
+};
+static const struct schema view_result_schema =
+	SCHEMA(view_result, "ShellViewResult", view_result_fields);
+static const struct field view_result_data = { .type = T_OBJ, .of = &view_result_schema };
+
+/* References to the commands that have begun, in their order. */
+static size_t hold_commands(struct shell *shell, struct arena *arena, struct shell_command ***ret)
+{
+	size_t count = 0, room = 0;
+	shell_lock(shell);
+	for (struct shell_command *c = shell_first(shell); c; c = c->newer)
+		room++;
+	*ret = arena_alloc(arena, room * sizeof **ret);
+	for (struct shell_command *c = shell_first(shell); c; c = c->newer)
+		if (c->status != SHELL_QUEUED) {
+			c->refs++;
+			(*ret)[count++] = c;
+		}
+	shell_unlock(shell);
+	return count;
+}
+
+static int view(struct call *call, const void *in, struct err *err)
+{
+	const struct by_id *request = in;
+	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	struct shell_command **commands;
+	bool alternate;
+	if (!shell)
+		return -1;
+	size_t count = hold_commands(shell, call->arena, &commands);
+	struct shell_command *latest = count ? commands[count - 1] : NULL;
+	if (call->wants_events && latest) {
+		int result = stream_exec(call, shell, latest, INT64_MAX, err);
+		for (size_t i = 0; i < count; i++)
+			release(shell, commands[i]);
+		return result;
+	}
+	struct console *console = arena_alloc(call->arena, count * sizeof *console);
+	struct output *all = new_plain(call->arena);
+	for (size_t i = 0; i < count; i++) {
+		struct output *plain = new_plain(call->arena);
+		const char *prompt = commands[i]->prompt ? commands[i]->prompt : "";
+		add_plain(shell, commands[i], plain);
+		console[i] = (struct console){ arena_strdup(call->arena, prompt),
+					       arena_strdup(call->arena, commands[i]->text),
+					       plain_stream(plain, OUTPUT_CHARS_MAX) };
+		const char *head = arena_printf(call->arena, "%s%s%s\n", all->size ? "\n" : "", prompt,
+						commands[i]->text);
+		output_add(all, head, strlen(head));
+		add_plain(shell, commands[i], all);
+	}
+	const char *screen = screen_of(shell, NULL, call->arena, &alternate);
+	if (alternate || !count)
+		all = text_output(call->arena, screen ? screen : "");
+	shell_lock(shell);
+	struct view_result result = { .output = plain_stream(all, VIEW_CHARS_MAX),
+				      .session_id = shell_id(shell),
+				      .status = status_of(latest),
+				      .command = latest ? console[count - 1].command : NULL,
+				      .exit_code = exit_code_of(latest),
+				      .console = { count, console },
+				      .screen = screen };
+	shell_touch(shell);
+	shell_unlock(shell);
+	for (size_t i = 0; i < count; i++)
+		release(shell, commands[i]);
+	return call_reply(call, &result, err);
+}
+
+/* ---- wait, write, kill ---- */
+
+struct status_result {
+	const char *status;
+};
+static const struct field status_fields[] = {
+	ENUM(status_result, status, 0, "Of the latest command.", .choices = states),
+};
+static const struct schema wait_result_schema =
+	SCHEMA(status_result, "ShellWaitResult", status_fields);
+static const struct schema write_result_schema =
+	SCHEMA(status_result, "ShellWriteResult", status_fields);
+static const struct field wait_result_data = { .type = T_OBJ, .of = &wait_result_schema };
+static const struct field write_result_data = { .type = T_OBJ, .of = &write_result_schema };
+
+struct wait_request {
+	const char *id;
+	int64_t seconds, max_wait_seconds;
+};
+static const struct field wait_fields[] = {
+	STR(wait_request, id, REQUIRED, "Session.", .alias = "session_id"),
+	INT(wait_request, seconds, MIN | MAX, "Seconds to wait at most; 30 when absent.", .min = 0,
+	    .max = 86400),
+	INT(wait_request, max_wait_seconds, MIN | MAX, "The same.", .min = 0, .max = 86400),
+};
+static const struct schema wait_schema = SCHEMA(wait_request, "ShellWaitRequest", wait_fields);
+
+static struct shell_command *hold_latest(struct shell *shell)
+{
+	shell_lock(shell);
+	struct shell_command *command = shell_latest(shell);
+	if (command)
+		command->refs++;
+	shell_touch(shell);
+	shell_unlock(shell);
+	return command;
+}
+
+static const char *locked_status(struct shell *shell, const struct shell_command *command)
+{
+	shell_lock(shell);
+	const char *status = status_of(command);
+	shell_unlock(shell);
+	return status;
+}
+
+static int wait_for(struct call *call, const void *in, struct err *err)
+{
+	const struct wait_request *request = in;
+	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	bool silent;
+	if (!shell)
+		return -1;
+	int64_t seconds = request->seconds != INT_ABSENT            ? request->seconds
+			  : request->max_wait_seconds != INT_ABSENT ? request->max_wait_seconds
+								    : WAIT_S;
+	struct shell_command *command = hold_latest(shell);
+	enum call_wake wake = CALL_WOKEN;
+	if (command)
+		wake = wait_command(call, shell, command, clock_ms() + seconds * 1000, 0, &silent);
+	struct status_result result = { locked_status(shell, command) };
+	if (command)
+		release(shell, command);
+	if (wake == CALL_LEFT)
+		return err_set(err, ERR_GONE, "the caller left");
+	return call_reply(call, &result, err);
+}
+
+struct write_request {
+	const char *id;
+	struct text input;
+	bool press_enter;
+};
+static const struct field write_fields[] = {
+	STR(write_request, id, REQUIRED, "Session.", .alias = "session_id"),
+	TEXT(write_request, input, REQUIRED, "What to type. Control characters are keys: \\u0003 is Ctrl+C."),
+	BOOL(write_request, press_enter, REQUIRED, "Press Enter afterwards."),
+};
+static const struct schema write_schema =
+	SCHEMA(write_request, "ShellWriteToProcessRequest", write_fields);
+
+int shells_type(struct shell *shell, const char *data, size_t len, struct err *err)
+{
+	int64_t until = clock_ms() + INPUT_MS;
+	for (size_t done = 0; done < len;) {
+		shell_lock(shell);
+		ssize_t n = shell_type(shell, data + done, len - done, err);
+		auto_close int fd = n == 0 ? shell_input_fd(shell) : -1;
+		shell_unlock(shell);
+		if (n < 0)
+			return -1;
+		done += (size_t)n;
+		if (n)
+			continue;
+		struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+		int64_t left = until - clock_ms();
+		if (left <= 0 || poll(&pfd, 1, (int)left) == 0)
+			return err_set(err, ERR_CONFLICT,
+				       "the terminal took %zu of %zu bytes, then nothing for %d s", done, len,
+				       INPUT_MS / 1000);
+	}
+	return 0;
+}
+
+static int write_input(struct call *call, const void *in, struct err *err)
+{
+	const struct write_request *request = in;
+	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	if (!shell)
+		return -1;
+	shell_lock(shell);
+	int started = shell_start(shell, err);
+	shell_unlock(shell);
+	if (started < 0 || shells_type(shell, request->input.data, request->input.len, err) < 0 ||
+	    (request->press_enter && shells_type(shell, "\r", 1, err) < 0))
+		return -1;
+	struct shell_command *command = hold_latest(shell);
+	struct status_result result = { locked_status(shell, command) };
+	if (command)
+		release(shell, command);
+	call->message = "Input written";
+	return call_reply(call, &result, err);
+}
+
+struct kill_result {
+	const char *status;
+	int64_t exit_code, returncode;
+};
+static const struct field kill_result_fields[] = {
+	ENUM(kill_result, status, 0, "`terminated`, or `completed` when nothing was running.",
+	     .choices = states),
+	INT(kill_result, exit_code, NULLABLE,
+	    "Of the command that had already ended; null when it was still running."),
+	INT(kill_result, returncode, NULLABLE, "The same, under its old name."),
+};
+static const struct schema kill_result_schema =
+	SCHEMA(kill_result, "ShellKillResult", kill_result_fields);
+static const struct field kill_result_data = { .type = T_OBJ, .of = &kill_result_schema };
+
+static int kill_process(struct call *call, const void *in, struct err *err)
+{
+	const struct by_id *request = in;
+	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	bool silent;
+	if (!shell)
+		return -1;
+	shell_lock(shell);
+	struct shell_command *command = shell_current(shell) ? shell_current(shell) : shell_latest(shell);
+	if (command)
+		command->refs++;
+	bool running = shell_stop(shell);
+	shell_touch(shell);
+	shell_unlock(shell);
+	if (running)
+		wait_command(call, shell, command, clock_ms() + KILL_MS, 0, &silent);
+	shell_lock(shell);
+	struct kill_result result = { status_of(command), INT_ABSENT, INT_ABSENT };
+	if (!running && command)
+		result.exit_code = result.returncode = exit_code_of(command);
+	shell_unlock(shell);
+	if (command)
+		release(shell, command);
+	call->message = running ? "Process terminated" : "No process was running";
+	return call_reply(call, &result, err);
+}
+
+/* ---- sessions ---- */
+
+struct create_request {
+	const char *id, *exec_dir;
+	int64_t no_change_timeout;
+	bool preserve_symlinks;
+};
+static const struct field create_fields[] = {
+	STR(create_request, id, OPTIONAL, "Its identifier; a new one when absent or empty.",
+	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
+	STR(create_request, exec_dir, OPTIONAL, "Where it starts, an absolute path."),
+	INT(create_request, no_change_timeout, MIN | MAX,
+	    "Seconds of silence after which a command's caller gets an answer; 120 when absent.", .min = 1,
+	    .max = 86400),
+	BOOL(create_request, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir.",
+	     .def = "false"),
+};
+static const struct schema create_schema =
+	SCHEMA(create_request, "ShellCreateSessionRequest", create_fields);
+
+struct create_result {
+	const char *session_id, *working_dir;
+};
+static const struct field create_result_fields[] = {
+	STR(create_result, session_id, 0, "Session identifier."),
+	STR(create_result, working_dir, 0, "Where it is."),
+};
+static const struct schema create_result_schema =
+	SCHEMA(create_result, "ShellCreateSessionResponse", create_result_fields);
+static const struct field create_result_data = { .type = T_OBJ, .of = &create_result_schema };
+
+static int create_session(struct call *call, const void *in, struct err *err)
+{
+	const struct create_request *request = in;
+	const char *dir;
+	char cwd[4096];
+	if (check_dir(request->exec_dir, true, &dir, err) < 0)
+		return -1;
+	int no_change = request->no_change_timeout == INT_ABSENT ? 0 : (int)request->no_change_timeout;
+	auto_shell struct shell *shell =
+		shells_open(call->server, request->id, dir, request->preserve_symlinks, no_change, err);
+	if (!shell)
+		return -1;
+	shell_lock(shell);
+	int started = shell_start(shell, err);
+	shell_cwd(shell, cwd, sizeof cwd);
+	shell_unlock(shell);
+	struct create_result result = { shell_id(shell), cwd };
+	return started < 0 ? -1 : call_reply(call, &result, err);
+}
+
+struct update_request {
+	const char *id;
+	int64_t no_change_timeout;
+};
+static const struct field update_fields[] = {
+	STR(update_request, id, REQUIRED, "Session.", .alias = "session_id"),
+	INT(update_request, no_change_timeout, MIN | MAX, "Seconds of silence; see create.", .min = 1,
+	    .max = 86400),
+};
+static const struct schema update_schema =
+	SCHEMA(update_request, "ShellUpdateSessionRequest", update_fields);
+
+static int update_session(struct call *call, const void *in, struct err *err)
+{
+	const struct update_request *request = in;
+	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	if (!shell)
+		return -1;
+	shell_lock(shell);
+	if (request->no_change_timeout != INT_ABSENT)
+		*shell_no_change_s(shell) = (int)request->no_change_timeout;
+	shell_touch(shell);
+	shell_unlock(shell);
+	call->message = "Session updated";
+	return call_reply(call, NULL, err);
+}
+
+static const struct field url_data = { .type = T_STR, .help = "The terminal's page." };
+
+static int terminal_url(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	auto_shell struct shell *shell = shells_open(call->server, NULL, NULL, false, 0, err);
+	if (!shell)
+		return -1;
+	const char *url =
+		arena_printf(call->arena, "%s/terminal?session_id=%s", call->base_url, shell_id(shell));
+	return call_reply(call, &url, err);
+}
+
+struct stats {
+	int64_t total_sessions, active_sessions, idle_sessions, max_sessions, session_timeout;
+	double usage_ratio;
+};
+static const struct field stats_fields[] = {
+	INT(stats, total_sessions, 0, "How many there are."),
+	INT(stats, active_sessions, 0, "Used within the last 5 minutes."),
+	INT(stats, idle_sessions, 0, "The others."),
+	INT(stats, max_sessions, 0, "How many there may be."),
+	INT(stats, session_timeout, 0, "Seconds without use after which an idle one is ended."),
+	NUM(stats, usage_ratio, 0, "How many of those that may be there are; 0 to 1."),
+};
+static const struct schema stats_schema = SCHEMA(stats, "ShellSessionStats", stats_fields);
+static const struct field stats_data = { .type = T_OBJ, .of = &stats_schema };
+
+static void count_one(void *session, void *arg)
+{
+	struct stats *stats = arg;
+	bool active = clock_ms() - session_used_ms(session) < ACTIVE_MS;
+	stats->total_sessions++;
+	stats->active_sessions += active;
+	stats->idle_sessions += !active;
+}
+
+static int session_stats(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	const struct config *config = call->server->config;
+	struct stats stats = { .max_sessions = config->max_sessions,
+			       .session_timeout = config->session_ms / 1000 };
+	sessions_expire(&shell_sessions, config);
+	sessions_each(&shell_sessions, count_one, &stats);
+	stats.usage_ratio = (double)stats.total_sessions / (double)stats.max_sessions;
+	return call_reply(call, &stats, err);
+}
+
+struct session_info {
+	const char *working_dir, *created_at, *last_used_at, *status, *current_command;
+	int64_t age_seconds;
+};
+static const struct field session_info_fields[] = {
+	STR(session_info, working_dir, 0, "Where it is."),
+	STR(session_info, created_at, 0, "When it was made."),
+	STR(session_info, last_used_at, 0, "When it was last used."),
+	INT(session_info, age_seconds, 0, "How old it is."),
+	STR(session_info, status, 0, "`running` while a command runs, else `ready`."),
+	STR(session_info, current_command, NULLABLE, "The command that is running."),
+};
+static const struct schema session_info_schema =
+	SCHEMA(session_info, "ShellSessionInfo", session_info_fields);
+
+struct session_list {
+	struct list sessions;
+};
+static const struct field session_list_fields[] = {
+	MAP(session_list, sessions, 0, "Sessions by their id.", .item = T_OBJ, .of = &session_info_schema),
+};
+static const struct schema session_list_schema =
+	SCHEMA(session_list, "ActiveShellSessionsResult", session_list_fields);
+static const struct field session_list_data = { .type = T_OBJ, .of = &session_list_schema };
+
+struct listing {
+	struct arena *arena;
+	struct named *named;
+	size_t count, room;
+};
+
+static void list_one(void *session, void *arg)
+{
+	struct listing *listing = arg;
+	struct session_info *info = arena_alloc(listing->arena, sizeof *info);
+	char cwd[4096];
+	if (listing->count == listing->room)
+		return;
+	shell_lock(session);
+	shell_cwd(session, cwd, sizeof cwd);
+	const struct shell_command *current = shell_current(session);
+	*info = (struct session_info){
+		.working_dir = arena_strdup(listing->arena, cwd),
+		.created_at = moment_text(listing->arena, shell_created(session)),
+		.last_used_at = moment_text(listing->arena, shell_used(session)),
+		.age_seconds = time(NULL) - shell_created(session)->tv_sec,
+		.status = current ? "running" : "ready",
+		.current_command = current ? arena_strdup(listing->arena, current->text) : NULL,
+	};
+	listing->named[listing->count++] =
+		(struct named){ arena_strdup(listing->arena, shell_id(session)), info };
+	shell_unlock(session);
+}
+
+static int list_sessions(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	sessions_expire(&shell_sessions, call->server->config);
+	struct listing listing = { call->arena, NULL, 0, sessions_count(&shell_sessions) };
+	listing.named = arena_alloc(call->arena, listing.room * sizeof *listing.named);
+	sessions_each(&shell_sessions, list_one, &listing);
+	struct session_list result = { { listing.count, listing.named } };
+	return call_reply(call, &result, err);
+}
+
+static int delete_all(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	size_t count = sessions_close_all(&shell_sessions);
+	call->message = arena_printf(call->arena, "%zu sessions ended", count);
+	return call_reply(call, NULL, err);
+}
+
+struct delete_request {
+	const char *session_id;
+};
+static const struct field delete_fields[] = {
+	STR(delete_request, session_id, PATH | REQUIRED, "Session."),
+};
+static const struct schema delete_schema = SCHEMA(delete_request, "ShellDelete", delete_fields);
+
+static int delete_one(struct call *call, const void *in, struct err *err)
+{
+	const struct delete_request *request = in;
+	if (sessions_close(&shell_sessions, request->session_id, err) < 0)
+		return -1;
+	call->message = "Session ended";
+	return call_reply(call, NULL, err);
+}
+
+static const struct field nothing = { .type = T_JSON };
+
+static const struct route routes[] = {
+	{ "POST", "/v1/shell/exec", exec_command, &exec_schema, &exec_result_data, "Run a command in a shell",
+	  "The shell is a real one on a terminal: `cd`, `export`, functions and aliases last for the next "
+	  "command with the same `id`. Commands of one session run one after another. `exit` ends the "
+	  "shell, is reported as the command's exit code, and the next command gets a fresh shell. With "
+	  "`Accept: text/event-stream` the events `start`, `output` and `exit` come as they happen.",
+	  .flags = EVENTS },
+	{ "POST", "/v1/shell/view", view, &view_schema, &view_result_data, "Look at a session",
+	  "Its history, and the screen as it is now.", .flags = EVENTS },
+	{ "POST", "/v1/shell/wait", wait_for, &wait_schema, &wait_result_data,
+	  "Wait for a session's command to end" },
+	{ "POST", "/v1/shell/write", write_input, &write_schema, &write_result_data,
+	  "Type into a session's terminal" },
+	{ "POST", "/v1/shell/kill", kill_process, &kill_schema, &kill_result_data,
+	  "Stop the command that runs in a session",
+	  "It is interrupted, then killed; the session stays." },
+	{ "POST", "/v1/shell/sessions/create", create_session, &create_schema, &create_result_data,
+	  "Create a session", "An existing id gives that session." },
+	{ "POST", "/v1/shell/sessions/update", update_session, &update_schema, &nothing,
+	  "Change a session's settings" },
+	{ "GET", "/v1/shell/terminal-url", terminal_url, NULL, &url_data,
+	  "Create a session and get its terminal's page" },
+	{ "GET", "/v1/shell/sessions/stats", session_stats, NULL, &stats_data, "Count sessions" },
+	{ "GET", "/v1/shell/sessions", list_sessions, NULL, &session_list_data, "List sessions" },
+	{ "DELETE", "/v1/shell/sessions", delete_all, NULL, &nothing, "End all sessions" },
+	{ "DELETE", "/v1/shell/sessions/{session_id}", delete_one, &delete_schema, &nothing,
+	  "End a session", "All its processes are ended." },
+};
+const struct route_group shell_group = {
+	"shell", "Shells on a terminal, whose state lasts.", routes, COUNT(routes)
+};

@@ -1,0 +1,16 @@
+/* shells.h - shell sessions, for the routes that run commands in them and those that show them. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+struct server;
+struct shell;
+
+/* Finds or makes a session (id NULL or empty: a new one), with a reference. dir NULL: the workspace;
+ * no_change_s 0: the usual. */
+struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
+			  int no_change_s, struct err *err);
+
+/* Types all of it, waiting a while for a terminal that is full. */
+int shells_type(struct shell *shell, const char *data, size_t len, struct err *err);

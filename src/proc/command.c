@@ -1,0 +1,317 @@
+#include "proc/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/pump.h"
+
+enum { READ_SIZE = 65536, PIPE_SIZE = 1 << 20, GRACE_MS = 2000 };
+
+/* A source and the command it is of; each source holds a reference. */
+struct link {
+	struct source source;
+	struct command *command;
+	int stream;
+};
+
+struct command {
+	_Atomic int refs;
+	pthread_mutex_t lock;
+	struct command_view view;
+	struct waiter *waiters;
+	struct process process;
+	struct link pipes[2], end, timer;
+	int input_fd;
+	bool overdue, signalled;
+};
+
+/* ---- references ---- */
+
+struct command *command_ref(struct command *command)
+{
+	atomic_fetch_add(&command->refs, 1);
+	return command;
+}
+
+void command_unref(struct command *command)
+{
+	if (!command || atomic_fetch_sub(&command->refs, 1) > 1)
+		return;
+	for (int i = 0; i < 2; i++)
+		output_done(&command->view.out[i]);
+	if (command->input_fd >= 0)
+		close(command->input_fd);
+	if (command->process.pidfd >= 0)
+		close(command->process.pidfd);
+	pthread_mutex_destroy(&command->lock);
+	free(command);
+}
+
+const struct command_view *command_lock(struct command *command)
+{
+	pthread_mutex_lock(&command->lock);
+	return &command->view;
+}
+
+void command_unlock(struct command *command)
+{
+	pthread_mutex_unlock(&command->lock);
+}
+
+void command_join(struct command *command, struct waiter *waiter)
+{
+	waiter_join(&command->waiters, waiter);
+}
+
+void command_leave(struct command *command, const struct waiter *waiter)
+{
+	waiter_leave(&command->waiters, waiter);
+}
+
+pid_t command_pid(const struct command *command)
+{
+	return command->process.pid;
+}
+
+/* ---- what the pump calls ---- */
+
+static struct link *link_of(struct source *source)
+{
+	return (struct link *)source; /* its first member */
+}
+
+static void link_done(struct source *source)
+{
+	struct link *link = link_of(source);
+	struct command *command = link->command;
+	if (link == &command->pipes[link->stream] && link->stream < 2) {
+		pthread_mutex_lock(&command->lock);
+		command->view.open[link->stream] = false;
+		waiter_wake(command->waiters);
+		pthread_mutex_unlock(&command->lock);
+	}
+	command_unref(command);
+}
+
+/* Takes what a pipe has, once. False at its end. */
+static bool take(struct command *command, int stream, size_t *ret_taken)
+{
+	static char data[READ_SIZE]; /* of the pump's thread alone */
+	ssize_t n = read(command->pipes[stream].source.fd, data, sizeof data);
+	*ret_taken = n > 0 ? (size_t)n : 0;
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	pthread_mutex_lock(&command->lock);
+	output_add(&command->view.out[stream], data, (size_t)n);
+	waiter_wake(command->waiters);
+	pthread_mutex_unlock(&command->lock);
+	return true;
+}
+
+static bool pipe_ready(struct source *source)
+{
+	struct link *link = link_of(source);
+	size_t taken;
+	return take(link->command, link->stream, &taken);
+}
+
+/* The process has ended: what it printed is in the pipes, at most as much as they hold. */
+static bool end_ready(struct source *source)
+{
+	struct command *command = link_of(source)->command;
+	int signal_number;
+	for (int i = 0; i < 2; i++) {
+		size_t taken = 1, sum = 0;
+		while (taken && sum <= PIPE_SIZE && command->view.open[i] && take(command, i, &taken))
+			sum += taken;
+	}
+	pthread_mutex_lock(&command->lock); /* once reaped, the group's number may be another's */
+	command->view.exit_code = process_reap(&command->process, &signal_number);
+	command->view.state = command->overdue				? COMMAND_TIMED_OUT
+			      : command->signalled && signal_number ? COMMAND_KILLED
+								    : COMMAND_COMPLETED;
+	if (command->input_fd >= 0)
+		close(command->input_fd);
+	command->input_fd = -1;
+	waiter_wake(command->waiters);
+	pthread_mutex_unlock(&command->lock);
+	if (command->timer.command)
+		pump_drop(&command->timer.source);
+	return false;
+}
+
+static void timer_set(int fd, int64_t ms)
+{
+	struct itimerspec when = { .it_value = { ms / 1000, ms % 1000 * 1000000 } };
+	if (!ms)
+		when.it_value.tv_nsec = 1;
+	timerfd_settime(fd, 0, &when, NULL);
+}
+
+/* The hard time-out: first a request to end, then the end. */
+static bool timer_ready(struct source *source)
+{
+	struct command *command = link_of(source)->command;
+	uint64_t ignored;
+	(void)!read(source->fd, &ignored, sizeof ignored);
+	pthread_mutex_lock(&command->lock);
+	bool running = command->view.state == COMMAND_RUNNING, again = command->overdue;
+	command->overdue = running;
+	if (running) /* not reaped yet, so the group's number is its own */
+		kill(-command->process.pid, again ? SIGKILL : SIGTERM);
+	pthread_mutex_unlock(&command->lock);
+	if (running && !again)
+		timer_set(source->fd, GRACE_MS);
+	return running && !again;
+}
+
+/* ---- starting ---- */
+
+static int pump_link(struct command *command, struct link *link, int stream, int fd,
+		     bool (*ready)(struct source *), struct err *err)
+{
+	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done }, command_ref(command),
+			       stream };
+	if (pump_add(&link->source, err) == 0)
+		return 0;
+	close(fd);
+	link->command = NULL;
+	command_unref(command);
+	return -1;
+}
+
+static int open_pipes(int to_child[3], int to_us[3], struct err *err)
+{
+	for (int i = 0; i < 3; i++)
+		to_child[i] = to_us[i] = -1;
+	for (int i = 0; i < 3; i++) {
+		int ends[2];
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return err_set(err, errno, "pipe");
+		to_child[i] = i == 0 ? ends[0] : ends[1];
+		to_us[i] = i == 0 ? ends[1] : ends[0];
+		fcntl(to_us[i], F_SETFL, O_NONBLOCK);
+	}
+	fcntl(to_us[1], F_SETPIPE_SZ, PIPE_SIZE);
+	return 0;
+}
+
+static void close_all(int fds[3])
+{
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* Hands everything to the pump, the end last: it looks at the pipes. */
+static int watch(struct command *command, int fds[3], int64_t hard_ms, struct err *err)
+{
+	for (int i = 0; i < 2; i++) {
+		command->view.open[i] = true;
+		if (pump_link(command, &command->pipes[i], i, TAKE_FD(fds[i + 1]), pipe_ready, err) < 0)
+			return -1;
+	}
+	if (hard_ms != INT64_MAX) {
+		int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		int64_t left = hard_ms - clock_ms();
+		if (timer < 0)
+			return err_set(err, errno, "timerfd");
+		timer_set(timer, left > 0 ? left : 0);
+		if (pump_link(command, &command->timer, 2, timer, timer_ready, err) < 0)
+			return -1;
+	}
+	int pidfd = fcntl(command->process.pidfd, F_DUPFD_CLOEXEC, 3);
+	if (pidfd < 0)
+		return err_set(err, errno, "pidfd");
+	return pump_link(command, &command->end, 2, pidfd, end_ready, err);
+}
+
+struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err)
+{
+	int to_child[3], to_us[3];
+	struct command *command = NULL;
+	if (open_pipes(to_child, to_us, err) == 0) {
+		command = xcalloc(1, sizeof *command);
+		command->refs = 1;
+		command->input_fd = TAKE_FD(to_us[0]);
+		command->process.pidfd = -1;
+		pthread_mutex_init(&command->lock, NULL);
+		memcpy(spawn->fds, to_child, sizeof to_child);
+		if (spawn_start(spawn, &command->process, err) < 0) {
+			command->process.pidfd = -1;
+			command_unref(command);
+			command = NULL;
+		}
+	}
+	close_all(to_child);
+	if (command && watch(command, to_us, hard_ms, err) < 0) {
+		kill(-command->process.pid, SIGKILL);
+		process_reap(&command->process, &(int){ 0 });
+		command_abandon(command);
+		command_unref(command);
+		command = NULL;
+	}
+	close_all(to_us);
+	return command;
+}
+
+/* ---- acting on it ---- */
+
+int command_signal(struct command *command, int number, struct err *err)
+{
+	int result = 0;
+	pthread_mutex_lock(&command->lock);
+	if (command->view.state != COMMAND_RUNNING || kill(-command->process.pid, number) < 0)
+		result = err_set(err, ESRCH, "the command has ended");
+	else
+		command->signalled = true;
+	pthread_mutex_unlock(&command->lock);
+	return result;
+}
+
+ssize_t command_input(struct command *command, const char *data, size_t len, struct err *err)
+{
+	pthread_mutex_lock(&command->lock);
+	ssize_t n = command->input_fd < 0 ? -1 : write(command->input_fd, data, len);
+	int code = command->input_fd < 0 ? EPIPE : errno;
+	pthread_mutex_unlock(&command->lock);
+	if (n < 0 && code == EAGAIN)
+		return 0;
+	return n < 0 ? err_set(err, code, "the command does not read its input any more") : n;
+}
+
+int command_input_fd(struct command *command)
+{
+	pthread_mutex_lock(&command->lock);
+	int fd = command->input_fd;
+	pthread_mutex_unlock(&command->lock);
+	return fd;
+}
+
+void command_input_close(struct command *command)
+{
+	pthread_mutex_lock(&command->lock);
+	if (command->input_fd >= 0)
+		close(command->input_fd);
+	command->input_fd = -1;
+	pthread_mutex_unlock(&command->lock);
+}
+
+void command_abandon(struct command *command)
+{
+	for (int i = 0; i < 2; i++) {
+		pthread_mutex_lock(&command->lock);
+		bool open = command->view.open[i] && command->pipes[i].command;
+		pthread_mutex_unlock(&command->lock);
+		if (open)
+			pump_drop(&command->pipes[i].source);
+	}
+}

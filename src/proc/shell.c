@@ -1,0 +1,1073 @@
+#include "proc/shell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/desc.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/environment.h"
+#include "proc/pump.h"
+#include "proc/spawn.h"
+#include "proc/tree.h"
+#include "proc/user.h"
+#include "term/plain.h"
+#include "term/screen.h"
+
+enum {
+	READ_SIZE = 65536,
+	TAIL_MAX = 1 << 20,
+	PROMPT_MAX = 4096,
+	COMMANDS_MAX = 64,   /* remembered */
+	QUEUE_MAX = 256,     /* waiting */
+	NONCE_LEN = 32,
+	MARK_MAX = 64,
+	HISTORY_LINE_MAX = 4096,
+	GRACE_MS = 30,       /* for the last output of a shell whose terminal others still hold */
+	MARK_MS = 300,       /* for the mark after the exit code, if the terminal is in trouble */
+	STOP_STEP_MS = 1000,
+	PROBE_MS = 100,      /* for another shell in the place of ours, at first */
+	PROBE_MAX_MS = 2000,
+	COLS = 120,
+	ROWS = 40,
+};
+
+enum phase { PROMPT_SHOWN, TYPED, RUNNING };
+
+/* A source, and the shell it is of: each holds a reference. */
+struct link {
+	struct source source;
+	struct shell *shell;
+	unsigned generation; /* of the shell process */
+};
+
+struct shell {
+	_Atomic int refs;
+	pthread_mutex_t lock;
+	char id[80], marker[112], dir[64];
+	struct user user;
+	bool has_user, logical, ended;
+	char *home, *cwd;
+	int no_change_s, cols, rows;
+	unsigned size_version, generation;
+	struct timespec created, used;
+	int64_t used_ms;
+	struct waiter *waiters;
+
+	/* The shell process, while there is one. */
+	struct process process; /* pid 0: none */
+	int pty, fifo, timer;   /* the pump's, who closes them */
+	struct link *pty_link, *fifo_link, *end_link, *timer_link;
+	bool exited;  /* the process is gone, its last output may be on the way */
+	int exit_code;
+	bool ended_before; /* a shell of this session has ended: the next is a fresh one */
+	bool user_typed;   /* since the last prompt: a line may be half written */
+
+	/* Commands. */
+	struct shell_command *first, *last, *current;
+	size_t remembered, queued;
+	enum phase phase;
+	char nonce[NONCE_LEN + 1], mark[MARK_MAX];
+	size_t mark_len;
+	bool code_known, mark_seen;
+	int code, stop_step;
+	int64_t hard_at, stop_at, finish_at, probe_at, probe_ms;
+	bool stopping, overdue;
+	char held[MARK_MAX]; /* the beginning of a mark, perhaps */
+	size_t held_len;
+	struct buf prompt, fifo_line;
+	char *last_prompt, program[256]; /* what the shell's process was when it started */
+
+	struct buf tail;
+	int64_t tail_start;
+	struct screen *screen;
+	int64_t screen_at;
+};
+
+/* ---- references and small things ---- */
+
+struct shell *shell_ref(struct shell *shell)
+{
+	atomic_fetch_add(&shell->refs, 1);
+	return shell;
+}
+
+static void command_free(struct shell_command *command)
+{
+	output_done(&command->raw);
+	free(command->text);
+	free(command->dir);
+	free(command->prompt);
+	free(command);
+}
+
+void shell_command_unref(struct shell_command *command)
+{
+	if (command && --command->refs == 0 && command->forgotten)
+		command_free(command);
+}
+
+static void forget(struct shell_command *command)
+{
+	command->forgotten = true;
+	if (!command->refs)
+		command_free(command);
+}
+
+void shell_unref(struct shell *shell)
+{
+	if (!shell || atomic_fetch_sub(&shell->refs, 1) > 1)
+		return;
+	for (struct shell_command *command = shell->first, *newer; command; command = newer) {
+		newer = command->newer;
+		forget(command);
+	}
+	buf_done(&shell->prompt);
+	buf_done(&shell->fifo_line);
+	buf_done(&shell->tail);
+	screen_free(shell->screen);
+	free(shell->last_prompt);
+	free(shell->home);
+	free(shell->cwd);
+	pthread_mutex_destroy(&shell->lock);
+	free(shell);
+}
+
+void shell_lock(struct shell *shell)
+{
+	pthread_mutex_lock(&shell->lock);
+}
+
+void shell_unlock(struct shell *shell)
+{
+	pthread_mutex_unlock(&shell->lock);
+}
+
+void shell_join(struct shell *shell, struct waiter *waiter)
+{
+	waiter_join(&shell->waiters, waiter);
+}
+
+void shell_leave(struct shell *shell, const struct waiter *waiter)
+{
+	waiter_leave(&shell->waiters, waiter);
+}
+
+const char *shell_id(const struct shell *shell)
+{
+	return shell->id;
+}
+
+const struct timespec *shell_created(const struct shell *shell)
+{
+	return &shell->created;
+}
+
+const struct timespec *shell_used(const struct shell *shell)
+{
+	return &shell->used;
+}
+
+int64_t shell_used_ms(const struct shell *shell)
+{
+	return shell->used_ms;
+}
+
+void shell_touch(struct shell *shell)
+{
+	shell->used_ms = clock_ms();
+	clock_gettime(CLOCK_REALTIME, &shell->used);
+}
+
+bool shell_ended(const struct shell *shell)
+{
+	return shell->ended;
+}
+
+bool shell_running(const struct shell *shell)
+{
+	return shell->process.pid && !shell->exited;
+}
+
+int *shell_no_change_s(struct shell *shell)
+{
+	return &shell->no_change_s;
+}
+
+int shell_exit_code(const struct shell *shell)
+{
+	return shell->exit_code;
+}
+
+void shell_cwd(struct shell *shell, char *to, size_t room)
+{
+	char link[40];
+	ssize_t n = -1;
+	if (shell_running(shell)) {
+		snprintf(link, sizeof link, "/proc/%d/cwd", shell->process.pid);
+		n = readlink(link, to, room - 1);
+	}
+	if (n >= 0)
+		to[n] = 0;
+	else
+		snprintf(to, room, "%s", shell->cwd);
+}
+
+struct shell_command *shell_first(const struct shell *shell)
+{
+	return shell->first;
+}
+
+struct shell_command *shell_current(const struct shell *shell)
+{
+	return shell->current;
+}
+
+struct shell_command *shell_latest(const struct shell *shell)
+{
+	return shell->last;
+}
+
+/* ---- what the terminal shows ---- */
+
+static void tail_add(struct shell *shell, const char *data, size_t len)
+{
+	if (shell->tail.len + len > TAIL_MAX) {
+		size_t keep = shell->tail.len < TAIL_MAX / 2 ? shell->tail.len : TAIL_MAX / 2;
+		if (len >= TAIL_MAX / 2)
+			keep = 0;
+		memmove(shell->tail.data, shell->tail.data + shell->tail.len - keep, keep);
+		shell->tail_start += (int64_t)(shell->tail.len - keep);
+		shell->tail.len = keep;
+	}
+	buf_add(&shell->tail, data, len);
+}
+
+struct shell_tail shell_tail(const struct shell *shell)
+{
+	return (struct shell_tail){ shell->tail.data, shell->tail.len, shell->tail_start };
+}
+
+struct screen *shell_screen(struct shell *shell)
+{
+	int64_t end = shell->tail_start + (int64_t)shell->tail.len;
+	if (!shell->screen) {
+		shell->screen = screen_new(shell->cols, shell->rows);
+		shell->screen_at = shell->tail_start;
+	}
+	if (shell->screen_at < shell->tail_start)
+		shell->screen_at = shell->tail_start;
+	screen_feed(shell->screen, shell->tail.data + (shell->screen_at - shell->tail_start),
+		    (size_t)(end - shell->screen_at));
+	shell->screen_at = end;
+	return shell->screen;
+}
+
+const char *shell_prompt(const struct shell *shell)
+{
+	return shell->prompt.data ? shell->prompt.data : "";
+}
+
+/* The last line of what was shown since the last command; the prompt before, if the shell has not
+ * come to showing it again. */
+static char *prompt_text(struct shell *shell)
+{
+	struct plain plain;
+	auto_buf struct buf text = BUF(PROMPT_MAX * 4);
+	plain_init(&plain);
+	plain_feed(&plain, shell->prompt.data ? shell->prompt.data : "", shell->prompt.len, &text);
+	plain_finish(&plain, &text);
+	plain_done(&plain);
+	const char *line = text.len ? memrchr(text.data, '\n', text.len) : NULL;
+	line = line ? line + 1 : text.len ? text.data : "";
+	if (*line) {
+		free(shell->last_prompt);
+		shell->last_prompt = xstrdup(line);
+	}
+	return xstrdup(shell->last_prompt ? shell->last_prompt : "");
+}
+
+static void show(struct shell *shell, const char *data, size_t len)
+{
+	if (!len)
+		return;
+	if (shell->phase == RUNNING) {
+		output_add(&shell->current->raw, data, len);
+		shell->current->changed_ms = clock_ms();
+	} else {
+		size_t room = PROMPT_MAX - shell->prompt.len;
+		if (len > room)
+			shell->prompt.len = 0;
+		buf_add(&shell->prompt, len > PROMPT_MAX ? data + len - PROMPT_MAX : data,
+			len > PROMPT_MAX ? PROMPT_MAX : len);
+	}
+	if (shell->phase != TYPED) /* the line that sources the command is nobody's business */
+		tail_add(shell, data, len);
+}
+
+/* Viewers see the command as if it had been typed. */
+static void show_command(struct shell *shell)
+{
+	for (const char *at = shell->current->text; *at;) {
+		size_t n = strcspn(at, "\n");
+		tail_add(shell, at, n);
+		tail_add(shell, "\r\n", at[n] || n ? 2 : 0);
+		at += n + (at[n] == '\n');
+	}
+}
+
+/* ---- the end of a command ---- */
+
+static void start_next(struct shell *shell);
+static void arm(struct shell *shell);
+
+static void command_over(struct shell *shell, int code, bool shell_ended_too)
+{
+	struct shell_command *command = shell->current;
+	if (!command)
+		return;
+	command->exit_code = code;
+	command->shell_ended = shell_ended_too;
+	command->status = shell->overdue    ? SHELL_HARD_TIMEOUT
+			  : shell->stopping ? SHELL_TERMINATED
+					    : SHELL_COMPLETED;
+	shell->current = NULL;
+	shell->phase = PROMPT_SHOWN;
+	shell->mark_len = 0;
+	shell->stopping = shell->overdue = shell->user_typed = false;
+	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
+	shell->prompt.len = 0;
+	waiter_wake(shell->waiters);
+}
+
+static void check_over(struct shell *shell)
+{
+	if (shell->current && shell->code_known && shell->mark_seen) {
+		command_over(shell, shell->code, false);
+		start_next(shell);
+	}
+}
+
+/* ---- the terminal's stream ---- */
+
+/* How many bytes at the end of data may be the beginning of a mark. */
+static size_t mark_beginning(const struct shell *shell, const char *data, size_t len)
+{
+	for (size_t n = len < shell->mark_len + 1 ? len : shell->mark_len + 1; n; n--) {
+		size_t same = n < shell->mark_len ? n : shell->mark_len;
+		if (!memcmp(data + len - n, shell->mark, same))
+			return n;
+	}
+	return 0;
+}
+
+/* At a whole mark: 'S' starts the output, 'E' ends it. */
+static void mark_met(struct shell *shell, char kind)
+{
+	if (kind == 'S' && shell->phase == TYPED) {
+		shell->phase = RUNNING;
+		show_command(shell);
+		shell->current->changed_ms = clock_ms();
+	} else if (kind == 'E' && shell->phase == RUNNING) {
+		shell->mark_seen = true;
+		shell->phase = PROMPT_SHOWN;
+		shell->prompt.len = 0;
+	}
+}
+
+/* Takes new bytes of the terminal, with the marks of the current command out of them. */
+static void take_bytes(struct shell *shell, const char *data, size_t len)
+{
+	while (shell->mark_len && len) {
+		const char *mark = memmem(data, len, shell->mark, shell->mark_len);
+		if (!mark) {
+			size_t rest = mark_beginning(shell, data, len);
+			show(shell, data, len - rest);
+			memcpy(shell->held, data + len - rest, rest);
+			shell->held_len = rest;
+			return;
+		}
+		size_t before = (size_t)(mark - data), whole = before + shell->mark_len + 2;
+		show(shell, data, before);
+		if (whole > len) {
+			shell->held_len = len - before;
+			memcpy(shell->held, mark, shell->held_len);
+			return;
+		}
+		mark_met(shell, mark[shell->mark_len]);
+		data += whole;
+		len -= whole;
+		check_over(shell);
+	}
+	show(shell, data, len);
+}
+
+static void arm(struct shell *shell)
+{
+	int64_t at = shell->hard_at;
+	at = shell->stop_at < at ? shell->stop_at : at;
+	at = shell->finish_at < at ? shell->finish_at : at;
+	at = shell->probe_at < at ? shell->probe_at : at;
+	struct itimerspec when = { 0 };
+	if (at != INT64_MAX) {
+		int64_t left = at - clock_ms();
+		left = left > 1 ? left : 1;
+		when.it_value = (struct timespec){ left / 1000, left % 1000 * 1000000 };
+	}
+	if (shell->timer_link)
+		timerfd_settime(shell->timer, 0, &when, NULL);
+}
+
+/* ---- the end of the shell ---- */
+
+/* Everything of the process that has ended is let go; the pump closes the descriptors. */
+static void shell_over(struct shell *shell)
+{
+	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->end_link, shell->timer_link };
+	command_over(shell, shell->exit_code, true);
+	for (size_t i = 0; i < COUNT(links); i++)
+		if (links[i])
+			pump_drop(&links[i]->source);
+	shell->pty_link = shell->fifo_link = shell->end_link = shell->timer_link = NULL;
+	shell->process = (struct process){ 0, -1 };
+	shell->exited = false;
+	shell->ended_before = true;
+	shell->held_len = 0;
+	shell->generation++;
+	char path[128];
+	static const char *const names[] = { "rc", "c", "u", "up" };
+	for (size_t i = 0; i < COUNT(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", shell->dir, names[i]);
+		unlink(path);
+	}
+	rmdir(shell->dir);
+	waiter_wake(shell->waiters);
+	if (!shell->ended)
+		start_next(shell);
+}
+
+/* ---- what the pump calls ---- */
+
+static struct link *link_of(struct source *source)
+{
+	return (struct link *)source; /* its first member */
+}
+
+/* Locks the shell, unless the source is of a process that was let go. */
+static struct shell *enter(struct source *source)
+{
+	struct link *link = link_of(source);
+	pthread_mutex_lock(&link->shell->lock);
+	if (link->generation == link->shell->generation)
+		return link->shell;
+	pthread_mutex_unlock(&link->shell->lock);
+	return NULL;
+}
+
+static void link_done(struct source *source)
+{
+	struct link *link = link_of(source);
+	shell_unref(link->shell);
+	free(link);
+}
+
+/* Reads once. 1 something, 0 nothing now, -1 the end. */
+static int read_terminal(struct shell *shell)
+{
+	static char space[MARK_MAX + READ_SIZE]; /* of the pump's thread alone */
+	size_t held = shell->held_len;
+	ssize_t n = read(shell->pty, space + held, READ_SIZE);
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+	memcpy(space, shell->held, held);
+	shell->held_len = 0;
+	take_bytes(shell, space, held + (size_t)n);
+	waiter_wake(shell->waiters);
+	return 1;
+}
+
+static bool pty_ready(struct source *source)
+{
+	struct shell *shell = enter(source);
+	if (!shell)
+		return false;
+	int got = read_terminal(shell);
+	if (got < 0 && shell->exited)
+		shell_over(shell);
+	if (got < 0)
+		shell->pty_link = NULL;
+	pthread_mutex_unlock(&shell->lock);
+	return got >= 0;
+}
+
+/* "E nonce code" from the wrapper, "P nonce code" from the prompt. */
+static void take_report(struct shell *shell, const char *line)
+{
+	char kind, nonce[NONCE_LEN + 1];
+	int code;
+	if (sscanf(line, "%c %32s %d", &kind, nonce, &code) != 3 || !shell->current ||
+	    strcmp(nonce, shell->nonce) != 0)
+		return;
+	if (!shell->code_known)
+		shell->code = code & 255;
+	shell->code_known = true;
+	if (!shell->mark_seen)
+		shell->finish_at = clock_ms() + MARK_MS;
+	check_over(shell);
+	arm(shell);
+}
+
+static bool fifo_ready(struct source *source)
+{
+	char data[512];
+	struct shell *shell = enter(source);
+	if (!shell)
+		return false;
+	ssize_t n = read(shell->fifo, data, sizeof data);
+	for (ssize_t i = 0; i < n && shell->fifo_link; i++) {
+		if (data[i] != '\n' && shell->fifo_line.len < 100) {
+			buf_add(&shell->fifo_line, &data[i], 1);
+		} else {
+			if (shell->fifo_line.len)
+				take_report(shell, shell->fifo_line.data);
+			shell->fifo_line.len = 0;
+		}
+	}
+	pthread_mutex_unlock(&shell->lock);
+	return n > 0 || errno == EAGAIN || errno == EINTR;
+}
+
+static bool end_ready(struct source *source)
+{
+	struct shell *shell = enter(source);
+	int number;
+	if (!shell)
+		return false;
+	shell->exit_code = process_reap(&shell->process, &number);
+	shell->exited = true;
+	shell->end_link = NULL;
+	int got = 1;
+	for (int i = 0; i < 64 && got > 0 && shell->pty_link; i++)
+		got = read_terminal(shell);
+	if (got < 0 || !shell->pty_link) {
+		shell_over(shell);
+	} else { /* others hold the terminal: its end will not come */
+		shell->finish_at = clock_ms() + GRACE_MS;
+		arm(shell);
+	}
+	pthread_mutex_unlock(&shell->lock);
+	return false;
+}
+
+/* One step harder each time: an interrupt as from the keyboard, which ends loops and lists too; the
+ * death of what runs in the foreground; the death of the shell. */
+static void stop_step(struct shell *shell)
+{
+	pid_t own = shell->process.pid, front = tcgetpgrp(shell->pty);
+	if (shell->stop_step == 0 && front > 0) {
+		kill(-front, SIGINT);
+		if (front != own)
+			kill(-front, SIGTERM);
+	} else if (shell->stop_step == 1) {
+		if (front > 0 && front != own)
+			kill(-front, SIGKILL);
+		kill(own, SIGINT);
+	} else {
+		kill(own, SIGKILL);
+	}
+	shell->stop_step++;
+	shell->stop_at = clock_ms() + STOP_STEP_MS;
+}
+
+static void read_program(const struct shell *shell, char *to, size_t room)
+{
+	char link[40];
+	snprintf(link, sizeof link, "/proc/%d/exe", shell->process.pid);
+	ssize_t n = readlink(link, to, room - 1);
+	to[n > 0 ? n : 0] = 0;
+}
+
+/* "exec zsh" never comes back to the wrapper. Another shell in the place of ours can run commands as
+ * well, so the command that put it there is over. Looked for less and less often. */
+static void probe(struct shell *shell)
+{
+	static const char *const shells[] = { "sh",   "dash", "bash", "zsh", "ksh",
+					      "mksh", "ash",  "yash", "busybox" };
+	char program[256];
+	read_program(shell, program, sizeof program);
+	const char *name = strrchr(program, '/');
+	shell->probe_ms = shell->probe_ms < PROBE_MAX_MS ? shell->probe_ms * 2 : PROBE_MAX_MS;
+	shell->probe_at = clock_ms() + shell->probe_ms;
+	if (!name || !strcmp(program, shell->program))
+		return;
+	for (size_t i = 0; i < COUNT(shells); i++)
+		if (!strcmp(name + 1, shells[i])) {
+			snprintf(shell->program, sizeof shell->program, "%s", program);
+			command_over(shell, 0, false);
+			start_next(shell);
+			return;
+		}
+}
+
+static bool timer_ready(struct source *source)
+{
+	uint64_t ignored;
+	struct shell *shell = enter(source);
+	if (!shell)
+		return false;
+	(void)!read(shell->timer, &ignored, sizeof ignored);
+	int64_t now = clock_ms();
+	if (now >= shell->finish_at && shell->exited) {
+		shell_over(shell);
+	} else if (now >= shell->finish_at) {
+		shell->finish_at = INT64_MAX;
+		shell->mark_seen = true;
+		check_over(shell);
+	}
+	if (now >= shell->probe_at && shell->phase == RUNNING && !shell->exited)
+		probe(shell);
+	if (now >= shell->hard_at && shell->current && !shell->stopping) {
+		shell->hard_at = INT64_MAX;
+		shell->overdue = shell->stopping = true;
+		shell->stop_step = 0;
+		stop_step(shell);
+	} else if (now >= shell->stop_at && shell->stopping && shell->process.pid && !shell->exited) {
+		stop_step(shell);
+	}
+	arm(shell);
+	pthread_mutex_unlock(&shell->lock);
+	return true;
+}
+
+/* ---- starting the shell ---- */
+
+static int write_file(const struct shell *shell, const char *name, const struct buf *text,
+		      struct err *err)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/%s", shell->dir, name);
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || write(fd, text->data, text->len) != (ssize_t)text->len)
+		return err_set(err, errno, "write '%s'", path);
+	if (shell->has_user && shell->user.other && fchown(fd, shell->user.uid, shell->user.gid) < 0)
+		return err_set(err, errno, "chown '%s'", path);
+	return 0;
+}
+
+static int make_dir(struct shell *shell, struct err *err)
+{
+	char path[128];
+	auto_buf struct buf rc = BUF(4096);
+	snprintf(shell->dir, sizeof shell->dir, "/tmp/aio-shell-XXXXXX");
+	if (!mkdtemp(shell->dir))
+		return err_set(err, errno, "mkdir '%s'", shell->dir);
+	snprintf(path, sizeof path, "%s/up", shell->dir);
+	if (mkfifo(path, 0600) < 0)
+		return err_set(err, errno, "mkfifo '%s'", path);
+	if (shell->has_user && shell->user.other &&
+	    (chown(path, shell->user.uid, shell->user.gid) < 0 ||
+	     chown(shell->dir, shell->user.uid, shell->user.gid) < 0))
+		return err_set(err, errno, "chown '%s'", path);
+	buf_printf(&rc,
+		   "[ -f /etc/bash.bashrc ] && . /etc/bash.bashrc\n"
+		   "[ -f ~/.bashrc ] && . ~/.bashrc\n"
+		   "case $- in *i*) [ -n \"$PS1\" ] || PS1='\\u@\\h:\\w\\$ ';; esac\n"
+		   "HISTCONTROL=ignorespace\n"
+		   "__aio_n=none\n"
+		   "__aio_prompt() { { command printf 'P %%s %%s\\n' \"$__aio_n\" \"$?\" >%s/up; "
+		   "command printf '\\033]777;aio;%%s;E\\a' \"$__aio_n\" >/dev/tty; } 2>/dev/null; }\n"
+		   "PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
+		   shell->dir);
+	return write_file(shell, "rc", &rc, err);
+}
+
+/* A terminal of our size; the slave's end for the shell. */
+static int open_terminal(struct shell *shell, int *ret_slave, struct err *err)
+{
+	char name[64];
+	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+	if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+	    ptsname_r(master, name, sizeof name)) {
+		int code = errno;
+		if (master >= 0)
+			close(master);
+		return err_set(err, code, "no terminal");
+	}
+	*ret_slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct winsize size = { .ws_col = (unsigned short)shell->cols, .ws_row = (unsigned short)shell->rows };
+	if (*ret_slave < 0) {
+		int code = errno;
+		close(master);
+		return err_set(err, code, "open '%s'", name);
+	}
+	ioctl(master, TIOCSWINSZ, &size);
+	struct termios modes;
+	if (tcgetattr(*ret_slave, &modes) == 0) {
+		modes.c_iflag |= IUTF8;
+		tcsetattr(*ret_slave, TCSANOW, &modes);
+	}
+	if (shell->has_user && shell->user.other)
+		(void)!fchown(*ret_slave, shell->user.uid, (gid_t)-1);
+	shell->pty = master;
+	return 0;
+}
+
+static struct link *pump_link(struct shell *shell, int fd, bool (*ready)(struct source *),
+			      struct err *err)
+{
+	struct link *link = xcalloc(1, sizeof *link);
+	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done }, shell_ref(shell),
+			       shell->generation };
+	if (pump_add(&link->source, err) == 0)
+		return link;
+	close(fd);
+	atomic_fetch_sub(&shell->refs, 1);
+	free(link);
+	return NULL;
+}
+
+static int spawn_shell(struct shell *shell, int slave, struct err *err)
+{
+	struct arena arena = { 0 };
+	char rc[128], size[2][16], real[4096];
+	const char *cwd = shell->cwd;
+	if (!shell->logical && realpath(cwd, real))
+		cwd = real;
+	snprintf(rc, sizeof rc, "%s/rc", shell->dir);
+	snprintf(size[0], sizeof size[0], "%d", shell->cols);
+	snprintf(size[1], sizeof size[1], "%d", shell->rows);
+	struct pair extra[] = { { "TERM", "xterm-256color" },
+				{ "COLORTERM", "truecolor" },
+				{ "PWD", cwd },
+				{ TREE_MARKER, shell->marker + sizeof TREE_MARKER } };
+	char *argv[] = { (char *)"bash", (char *)"--rcfile", rc, (char *)"-i", NULL };
+	struct spawn spawn = {
+		.path = "/bin/bash",
+		.argv = argv,
+		.env = environment_make(&arena, &shell->user, shell->home,
+					&(struct list){ COUNT(extra), extra }),
+		.cwd = shell->cwd,
+		.as = shell->has_user ? &shell->user : NULL,
+		.fds = { slave, slave, slave },
+		.terminal = true,
+	};
+	int result = spawn_start(&spawn, &shell->process, err);
+	arena_done(&arena);
+	return result;
+}
+
+int shell_start(struct shell *shell, struct err *err)
+{
+	char path[128];
+	int slave = -1;
+	if (shell->process.pid)
+		return 0;
+	if (shell->ended)
+		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
+	if (make_dir(shell, err) < 0 || open_terminal(shell, &slave, err) < 0)
+		return -1;
+	int result = spawn_shell(shell, slave, err);
+	close(slave);
+	if (result < 0) {
+		close(shell->pty);
+		shell->process = (struct process){ 0, -1 };
+		return -1;
+	}
+	snprintf(path, sizeof path, "%s/up", shell->dir);
+	shell->fifo = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	shell->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	int end = fcntl(shell->process.pidfd, F_DUPFD_CLOEXEC, 3);
+	if (!(shell->pty_link = pump_link(shell, shell->pty, pty_ready, err)) ||
+	    !(shell->fifo_link = pump_link(shell, shell->fifo, fifo_ready, err)) ||
+	    !(shell->timer_link = pump_link(shell, shell->timer, timer_ready, err)) ||
+	    !(shell->end_link = pump_link(shell, end, end_ready, err))) {
+		kill(shell->process.pid, SIGKILL);
+		shell->exit_code = process_reap(&shell->process, &result);
+		shell_over(shell);
+		return -1;
+	}
+	read_program(shell, shell->program, sizeof shell->program);
+	shell->user_typed = false;
+	shell->prompt.len = 0;
+	return 0;
+}
+
+/* ---- running a command ---- */
+
+static void put_quoted(struct buf *to, const char *text)
+{
+	buf_str(to, "'");
+	for (; *text; text++)
+		if (*text == '\'')
+			buf_str(to, "'\\''");
+		else
+			buf_add(to, text, 1);
+	buf_str(to, "'");
+}
+
+/* The wrapper around a command. It keeps $? as the command before left it, arms the prompt's hook
+ * again, and reports. */
+static int write_wrapper(struct shell *shell, const struct shell_command *command, struct err *err)
+{
+	auto_buf struct buf user = BUF((4 << 20) + 16), text = BUF(1 << 20);
+	buf_str(&user, command->text);
+	buf_str(&user, "\n");
+	buf_printf(&text,
+		   "__aio_p=$?\n__aio_n=%s\n__aio_return() { return \"$1\"; }\n"
+		   "case ${PROMPT_COMMAND-} in *__aio_prompt*) ;; "
+		   "*) PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\";; esac\n",
+		   shell->nonce);
+	if (strlen(command->text) < HISTORY_LINE_MAX) {
+		buf_str(&text, "history -s -- ");
+		put_quoted(&text, command->text);
+		buf_str(&text, " 2>/dev/null\n");
+	}
+	if (command->dir) {
+		buf_printf(&text, "command cd %s -- ", command->logical ? "-L" : "-P");
+		put_quoted(&text, command->dir);
+		buf_str(&text, " 2>/dev/null || :\n");
+	}
+	buf_printf(&text,
+		   "command printf '\\033]777;aio;%s;S\\a' >/dev/tty\n"
+		   "__aio_return \"$__aio_p\"\n"
+		   ". %s/u\n"
+		   "{ __aio_p=$?; command printf 'E %s %%s\\n' \"$__aio_p\" >%s/up; "
+		   "command printf '\\033]777;aio;%s;E\\a' >/dev/tty; __aio_return \"$__aio_p\"; } 2>/dev/null\n",
+		   shell->nonce, shell->dir, shell->nonce, shell->dir, shell->nonce);
+	if (user.full || text.full)
+		return err_set(err, ERR_TOO_LARGE, "the command is too long");
+	if (write_file(shell, "u", &user, err) < 0)
+		return -1;
+	return write_file(shell, "c", &text, err);
+}
+
+static void new_nonce(struct shell *shell)
+{
+	unsigned char random[NONCE_LEN / 2];
+	(void)!getrandom(random, sizeof random, 0);
+	for (size_t i = 0; i < sizeof random; i++)
+		snprintf(shell->nonce + i * 2, 3, "%02x", random[i]);
+	shell->mark_len = (size_t)snprintf(shell->mark, sizeof shell->mark, "\033]777;aio;%s;", shell->nonce);
+}
+
+static ssize_t type_bytes(struct shell *shell, const char *data, size_t len)
+{
+	size_t done = 0;
+	while (done < len) {
+		ssize_t n = write(shell->pty, data + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 && errno != EAGAIN ? -1 : (ssize_t)done;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static int launch(struct shell *shell, struct shell_command *command, struct err *err)
+{
+	char line[128];
+	command->fresh = !shell->process.pid && shell->ended_before;
+	if (shell_start(shell, err) < 0)
+		return -1;
+	new_nonce(shell);
+	if (write_wrapper(shell, command, err) < 0)
+		return -1;
+	command->prompt = prompt_text(shell);
+	command->status = SHELL_RUNNING;
+	command->changed_ms = clock_ms();
+	shell->code_known = shell->mark_seen = false;
+	shell->phase = TYPED;
+	shell->current = command;
+	shell->hard_at = command->hard_ms == INT64_MAX ? INT64_MAX : clock_ms() + command->hard_ms;
+	shell->probe_ms = PROBE_MS;
+	shell->probe_at = clock_ms() + PROBE_MS;
+	arm(shell);
+	/* A line that a viewer has half written is given up, as with Ctrl+C. */
+	snprintf(line, sizeof line, "%s . %s/c\r", shell->user_typed ? "\003" : "", shell->dir);
+	shell->user_typed = false;
+	if (type_bytes(shell, line, strlen(line)) != (ssize_t)strlen(line))
+		return err_set(err, ERR_CONFLICT, "the terminal takes no input");
+	return 0;
+}
+
+/* Starts the oldest command that waits, when none runs. */
+static void start_next(struct shell *shell)
+{
+	while (!shell->current && !shell->exited) {
+		struct shell_command *command = shell->first;
+		struct err err;
+		while (command && command->status != SHELL_QUEUED)
+			command = command->newer;
+		if (!command)
+			return;
+		shell->queued--;
+		if (launch(shell, command, &err) == 0)
+			return;
+		output_add(&command->raw, err.msg, strlen(err.msg));
+		shell->current = command;
+		shell->stopping = true;
+		command_over(shell, 126, false);
+	}
+}
+
+static void trim(struct shell *shell)
+{
+	while (shell->remembered > COMMANDS_MAX && shell->first->status > SHELL_RUNNING) {
+		struct shell_command *oldest = shell->first;
+		shell->first = oldest->newer;
+		shell->remembered--;
+		forget(oldest);
+	}
+}
+
+struct shell_command *shell_run(struct shell *shell, const char *text, const char *dir, bool logical,
+				int64_t hard_ms, struct err *err)
+{
+	if (shell->ended) {
+		err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
+		return NULL;
+	}
+	if (shell->queued >= QUEUE_MAX) {
+		err_set(err, ERR_LIMIT, "%d commands wait already in session '%s'", QUEUE_MAX, shell->id);
+		return NULL;
+	}
+	struct shell_command *command = xcalloc(1, sizeof *command);
+	command->text = xstrdup(text);
+	command->dir = dir ? xstrdup(dir) : NULL;
+	command->logical = logical;
+	command->hard_ms = hard_ms;
+	command->changed_ms = clock_ms();
+	command->refs = 1;
+	if (shell->last)
+		shell->last->newer = command;
+	else
+		shell->first = command;
+	shell->last = command;
+	shell->remembered++;
+	shell->queued++;
+	shell_touch(shell);
+	start_next(shell);
+	trim(shell);
+	if (!shell->first)
+		shell->last = NULL;
+	return command;
+}
+
+bool shell_stop(struct shell *shell)
+{
+	if (!shell->current)
+		return false;
+	if (!shell->stopping) {
+		shell->stopping = true;
+		shell->stop_step = 0;
+		stop_step(shell);
+		arm(shell);
+	}
+	return true;
+}
+
+/* ---- viewers ---- */
+
+ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err *err)
+{
+	if (!shell_running(shell))
+		return err_set(err, ERR_CONFLICT, "no shell is running in session '%s'", shell->id);
+	shell_touch(shell);
+	if (!shell->current)
+		shell->user_typed = true;
+	ssize_t n = type_bytes(shell, data, len);
+	return n < 0 ? err_set(err, ERR_CONFLICT, "the terminal of session '%s' is gone", shell->id) : n;
+}
+
+int shell_input_fd(const struct shell *shell)
+{
+	return shell_running(shell) ? fcntl(shell->pty, F_DUPFD_CLOEXEC, 3) : -1;
+}
+
+int shell_resize(struct shell *shell, int cols, int rows)
+{
+	cols = cols < 1 ? 1 : cols > 1000 ? 1000 : cols;
+	rows = rows < 1 ? 1 : rows > 500 ? 500 : rows;
+	if (cols == shell->cols && rows == shell->rows)
+		return 0;
+	if (shell->screen)
+		screen_resize(shell_screen(shell), cols, rows);
+	shell->cols = cols;
+	shell->rows = rows;
+	shell->size_version++;
+	struct winsize size = { .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows };
+	waiter_wake(shell->waiters);
+	return shell_running(shell) ? ioctl(shell->pty, TIOCSWINSZ, &size) : 0;
+}
+
+void shell_size(const struct shell *shell, int *ret_cols, int *ret_rows)
+{
+	*ret_cols = shell->cols;
+	*ret_rows = shell->rows;
+}
+
+unsigned shell_size_version(const struct shell *shell)
+{
+	return shell->size_version;
+}
+
+/* ---- opening and ending ---- */
+
+struct shell *shell_open(const char *id, const struct shell_settings *settings, struct err *err)
+{
+	(void)err;
+	struct shell *shell = xcalloc(1, sizeof *shell);
+	shell->refs = 1;
+	pthread_mutex_init(&shell->lock, NULL);
+	snprintf(shell->id, sizeof shell->id, "%s", id);
+	tree_marker(shell->marker, sizeof shell->marker, id);
+	shell->has_user = settings->as != NULL;
+	if (settings->as)
+		shell->user = *settings->as;
+	shell->home = xstrdup(settings->home);
+	shell->cwd = xstrdup(settings->cwd);
+	shell->logical = settings->logical;
+	shell->no_change_s = settings->no_change_s;
+	shell->cols = COLS;
+	shell->rows = ROWS;
+	shell->process.pidfd = -1;
+	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
+	shell->prompt = BUF(PROMPT_MAX);
+	shell->fifo_line = BUF(256);
+	shell->tail = BUF(TAIL_MAX);
+	shell_touch(shell);
+	shell->created = shell->used;
+	return shell;
+}
+
+void shell_end(struct shell *shell)
+{
+	pthread_mutex_lock(&shell->lock);
+	bool before = shell->ended;
+	shell->ended = true;
+	shell->stopping = shell->current != NULL;
+	bool started = shell->process.pid != 0 || shell->ended_before;
+	for (struct shell_command *command = shell->first; command; command = command->newer)
+		if (command->status == SHELL_QUEUED)
+			command->status = SHELL_TERMINATED;
+	shell->queued = 0;
+	waiter_wake(shell->waiters);
+	pthread_mutex_unlock(&shell->lock);
+	if (!before && started)
+		tree_end(shell->marker);
+}

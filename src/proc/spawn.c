@@ -1,0 +1,106 @@
+#include "proc/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/user.h"
+
+/* clone() by its other name, which ThreadSanitizer does not take over: it would treat the child,
+ * which shares our memory, as a copy of the process, and lose track of our locks. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+
+enum { CHILD_STACK = 32768 };
+
+/* What the child tells its parent, whose memory it shares until it runs the program. */
+struct start {
+	const struct spawn *spawn;
+	int code;
+	const char *step;
+};
+
+/* Runs in the child, on memory of a parent with other threads: system calls only, and those without
+ * the library, whose place a sanitizer may have taken: it would take our descriptors for the
+ * parent's. */
+#if defined(__has_attribute) && __has_attribute(no_sanitize)
+__attribute__((no_sanitize("address", "thread", "undefined")))
+#endif
+static int
+child(void *arg)
+{
+	struct start *start = arg;
+	const struct spawn *s = start->spawn;
+	static const uint64_t none, usual[8]; /* no signal; the kernel's struct for SIG_DFL */
+#define STEP(what, call)                              \
+	do {                                          \
+		if ((call) < 0) {                     \
+			start->code = errno;          \
+			start->step = (what);         \
+			syscall(SYS_exit_group, 127); \
+		}                                     \
+	} while (0)
+	STEP("setsid", syscall(SYS_setsid));
+	if (s->terminal)
+		STEP("controlling terminal", syscall(SYS_ioctl, s->fds[0], TIOCSCTTY, 0));
+	for (int i = 0; i < 3; i++) {
+		int fd = s->fds[i];
+		if (fd < 0)
+			STEP("/dev/null", fd = (int)syscall(SYS_openat, AT_FDCWD, "/dev/null",
+							    O_RDWR | O_CLOEXEC));
+		STEP("dup3", fd == i ? fcntl(fd, F_SETFD, 0) : (int)syscall(SYS_dup3, fd, i, 0));
+	}
+	syscall(SYS_close_range, 3, ~0u, 0); /* a belt: all of them are close-on-exec */
+	if (s->as)
+		STEP("becoming the sandbox user", user_become(s->as));
+	if (s->cwd)
+		STEP("chdir", syscall(SYS_chdir, s->cwd));
+	syscall(SYS_rt_sigaction, SIGPIPE, usual, NULL, sizeof none);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+	STEP("exec", syscall(SYS_execve, s->path, s->argv, s->env));
+	return 127;
+}
+
+int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
+{
+	_Alignas(16) char stack[CHILD_STACK];
+	struct start start = { .spawn = spawn };
+	sigset_t all, before;
+	int pidfd = -1;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler may run on shared memory */
+	pid_t pid = __clone(child, stack + sizeof stack,
+			    CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
+	int code = errno;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (pid < 0)
+		return err_set(err, code, "cannot start '%s'", spawn->path);
+	*ret = (struct process){ pid, pidfd };
+	if (!start.step)
+		return 0;
+	process_reap(ret, &(int){ 0 });
+	if (!strcmp(start.step, "chdir"))
+		return err_set(err, start.code, "working directory '%s'", spawn->cwd);
+	return err_set(err, start.code, "cannot start '%s': %s", spawn->path, start.step);
+}
+
+int process_reap(struct process *process, int *ret_signal)
+{
+	siginfo_t info = { 0 };
+	while (waitid(P_PIDFD, (id_t)process->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+		;
+	close(process->pidfd);
+	process->pidfd = -1;
+	*ret_signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
+	return *ret_signal ? 128 + *ret_signal : info.si_status;
+}

@@ -1,0 +1,29 @@
+/* spawn.h - starting a program: the one way in which the server makes processes. */
+#pragma once
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct err;
+struct user;
+
+struct spawn {
+	const char *path; /* absolute */
+	char *const *argv, *const *env;
+	const char *cwd;           /* NULL: the server's */
+	const struct user *as; /* NULL: as the server */
+	int fds[3];                /* its standard descriptors; -1: /dev/null */
+	bool terminal;             /* fds[0] is to be its controlling terminal */
+};
+
+struct process {
+	pid_t pid; /* also its session and process group */
+	int pidfd;
+};
+
+/* Starts the program in a session of its own, with clean signals and no other descriptor. Returns
+ * when it runs; when it could not be started, err says which step failed. */
+int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err);
+
+/* Waits for a process that has ended and closes its pidfd. The exit status as a shell tells it:
+ * 128 and the signal's number when one ended it, which *ret_signal then holds. */
+int process_reap(struct process *process, int *ret_signal);

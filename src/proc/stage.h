@@ -1,0 +1,10 @@
+/* stage.h - a parent for the server that inherits and buries all its orphans.
+ *
+ * A command's grandchildren lose their parents and would become the system's, or, where the server
+ * is process 1, its zombies. This first stage adopts them (it is a subreaper), reaps them, and when
+ * the server ends, however it ends, it ends them too. */
+#pragma once
+
+/* Forks. Returns in the child, which goes on as the server; the first stage itself never returns: it
+ * passes SIGTERM and SIGINT on and exits as its child did. */
+void stage_enter(void);

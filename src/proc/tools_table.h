@@ -1,0 +1,11 @@
+/* tools_table.h - the programs worth telling an agent about, where they are installed. */
+#pragma once
+#include <stddef.h>
+
+struct tools_row {
+	const char *category, *name, *description;
+};
+
+/* Rows of one category follow each other. */
+extern const struct tools_row tools_rows[];
+extern const size_t tools_row_count;

@@ -1,0 +1,433 @@
+"""Keys, tokens and tickets: once one is configured, nothing but /health goes without."""
+
+import base64
+import json
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from harness import request
+
+KEY = "a+b/c=d e%f&g"  # whatever a URL has to escape
+TOKEN = "second-key"
+BAD = {"Authorization": "Bearer wrong"}
+
+
+def public_key(private):
+    pem = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return pem, base64.b64encode(pem).decode()
+
+
+PRIVATE = {
+    "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+def make(algorithm="RS256", private=None, **claims):
+    claims.setdefault("exp", int(time.time()) + 600)
+    return jwt.encode({k: v for k, v in claims.items() if v is not None}, private or PRIVATE[algorithm], algorithm)
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(start_shared):
+    """The fixture's routes behind a key and a second key."""
+    return start_shared(env={"SANDBOX_API_KEY": KEY, "AUTH_TOKEN": TOKEN}, program="fixture")
+
+
+@pytest.fixture(scope="module")
+def product(start_shared):
+    return start_shared(env={"SANDBOX_API_KEY": KEY})
+
+
+@pytest.fixture(scope="module", params=list(PRIVATE))
+def signed(request, start_shared):
+    """A server that takes tokens of one algorithm, whose name is .algorithm."""
+    server = start_shared(env={"JWT_PUBLIC_KEY": public_key(PRIVATE[request.param])[1]}, program="fixture")
+    server.algorithm = request.param
+    return server
+
+
+@pytest.fixture(scope="module")
+def both(start_shared):
+    env = {"JWT_PUBLIC_KEY": public_key(PRIVATE["RS256"])[1], "SANDBOX_API_KEY": KEY, "TICKET_TTL_SECONDS": "1"}
+    return start_shared(env=env, program="fixture")
+
+
+def status(server, target="/place/x", headers=(), method="GET"):
+    return server.request(method, target, headers=dict(headers)).status_code
+
+
+# --- nothing is open ---------------------------------------------------------------------------
+
+
+def operations(server):
+    document = server.get("/openapi.json", headers=bearer(KEY)).json()
+    return [
+        (method.upper(), path.replace("{", "").replace("}", ""), operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in ("get", "put", "post", "delete", "patch", "head", "options")
+    ]
+
+
+OPEN = {("GET", "/health")}
+CHECK = ("GET", "/auth")  # which says the same itself
+
+
+@pytest.mark.parametrize("which", ["guarded", "product"])
+def test_every_operation_needs_a_credential(which, request):
+    server = request.getfixturevalue(which)
+    found = operations(server)
+    assert len(found) >= 5 and OPEN <= {(m, p) for m, p, _ in found}
+    for method, path, operation in found:
+        for headers in ({}, BAD, {"X-AIO-API-Key": "wrong"}):
+            answer = server.request(method, path, headers=headers)
+            if (method, path) in OPEN:
+                assert answer.status_code == 200 and operation["security"] == []
+                continue
+            assert answer.status_code == 401, (method, path)
+            if (method, path) != CHECK:
+                assert set(answer.json()) == {"detail"}
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+                assert "401" in operation["responses"]
+        assert server.request(method, path + "?api_key=wrong").status_code in (401, 200)
+
+
+@pytest.mark.parametrize("method, target", [
+    ("GET", "/"), ("GET", "/nothing"), ("POST", "/nothing"), ("GET", "/static/web/docs/index.html"), ("GET", "/v1/docs"),
+    ("GET", "/favicon.ico"), ("GET", "/index.html"), ("OPTIONS", "/echo"), ("POST", "/health"), ("DELETE", "/health"),
+    ("GET", "/health/"), ("GET", "//health"), ("GET", "/health/../openapi.json"), ("GET", "/Health"), ("PUT", "/tickets"),
+    ("GET", "/metrics"), ("HEAD", "/openapi.json"), ("GET", "/static/"), ("GET", "/health%2f..%2fopenapi.json"),
+    ("GET", "/openapi.json?x=/health"), ("GET", "/openapi.json#/health"), ("GET", "http://localhost/openapi.json"),
+    ("GET", "/openapi.json;/health"), ("POST", "/auth"), ("GET", "/auth/x"),
+])
+def test_whatever_else_is_asked(guarded, product, method, target):
+    """A caller without credentials does not even learn which paths there are."""
+    for server in (guarded, product):
+        with server.connect() as peer:
+            answer = peer.ask(request(target, method))
+            assert answer.status in (401, 400), (target, answer)
+            assert answer.status == 401 or "#" in target
+
+
+@pytest.mark.parametrize("path", ["/ws/echo", "/ws/relay?url=ws://localhost/", "/ws/flood", "/ws/nothing"])
+def test_websockets_need_a_credential(guarded, path):
+    for headers in ({}, BAD):
+        with pytest.raises(InvalidStatus) as refused, \
+                connect(f"ws://{guarded.host}:{guarded.port}{path}", additional_headers=headers):
+            pass
+        assert refused.value.response.status_code == 401
+
+
+def test_head_of_health_is_open(guarded):
+    assert status(guarded, "/health", method="HEAD") == 200
+
+
+def test_refused_connection_goes_on(guarded):
+    """A 401 is an answer like any other."""
+    with guarded.connect() as peer:
+        assert peer.ask(request("/place/x")).status == 401
+        assert peer.ask(request("/echo", "POST", {"Content-Type": "application/json"}, b'{"text":"t"}')).status == 401
+        assert peer.ask(request("/place/x", headers=bearer(KEY))).status == 200
+        assert peer.ask(request("/place/x")).status == 401, "nothing is remembered"
+
+
+# --- keys --------------------------------------------------------------------------------------
+
+
+def ways(key):
+    from urllib.parse import quote, quote_plus
+
+    return [
+        ("/place/x", {"X-AIO-API-Key": key}),
+        ("/place/x", {"x-aio-api-key": key}),
+        ("/place/x", {"Authorization": f"Bearer {key}"}),
+        ("/place/x", {"authorization": f"bearer {key}"}),
+        ("/place/x", {"Authorization": f"BEARER   {key}"}),
+        (f"/place/x?api_key={quote(key, safe='')}", {}),
+        (f"/place/x?q=1&api_key={quote_plus(key)}&limit=5", {}),
+    ]
+
+
+@pytest.mark.parametrize("key", [KEY, TOKEN])
+@pytest.mark.parametrize("number", range(7))
+def test_each_way_to_give_a_key(guarded, key, number):
+    target, headers = ways(key)[number]
+    with guarded.connect() as peer:
+        assert peer.ask(request(target, headers=headers)).status == 200
+
+
+@pytest.mark.parametrize("key", ["", " ", "x", KEY[:-1], KEY + "x", KEY.upper(), KEY.replace("+", " "), KEY + " " + KEY,
+                                 KEY + "," + TOKEN, "null", "undefined", "x" * 10000, KEY + "\\0"])
+@pytest.mark.parametrize("number", range(6))
+def test_wrong_key(guarded, key, number):
+    target, headers = ways(key)[number]
+    if number == 5 and key == KEY.replace("+", " "):
+        return  # an unescaped plus means the same
+    with guarded.connect() as peer:
+        assert peer.ask(request(target, headers=headers)).status == 401
+
+
+@pytest.mark.parametrize("headers", [
+    {"Authorization": KEY}, {"Authorization": f"Basic {KEY}"}, {"Authorization": "Bearer"}, {"Authorization": "Bearer "},
+    {"Authorization": f"Bearer{KEY}"}, {"Authorization": f"Token {KEY}"}, {"X-API-Key": KEY}, {"Cookie": f"api_key={KEY}"},
+    {"Authorization": "Basic " + base64.b64encode(f"user:{KEY}".encode()).decode()},
+])
+def test_key_in_the_wrong_place(guarded, headers):
+    with guarded.connect() as peer:
+        assert peer.ask(request("/place/x", headers=headers)).status == 401
+
+
+def test_one_good_credential_is_enough(guarded):
+    """A proxy's Authorization may be meant for something else."""
+    assert status(guarded, headers={**BAD, "X-AIO-API-Key": KEY}) == 200
+    assert status(guarded, f"/place/x?api_key={TOKEN}", {**BAD, "X-AIO-API-Key": "wrong"}) == 200
+    assert status(guarded, f"/place/x?api_key=wrong&api_key={TOKEN}") == 200
+
+
+def test_query_of_a_websocket(guarded):
+    with connect(f"ws://{guarded.host}:{guarded.port}/ws/echo?api_key={TOKEN}") as ws:
+        ws.send("x")
+        assert ws.recv(timeout=5) == "x"
+
+
+def test_key_is_not_told(guarded):
+    text = guarded.get("/openapi.json", headers=bearer(KEY)).text + guarded.get("/metrics", headers=bearer(KEY)).text
+    assert KEY not in text and TOKEN not in text
+
+
+def test_key_with_a_line_feed(start_server):
+    """As from a file."""
+    server = start_server(env={"SANDBOX_API_KEY": "from-file\n"}, program="fixture")
+    assert status(server, headers=bearer("from-file")) == 200
+
+
+def test_no_key(fixture_server):
+    """Nothing configured: everything is open, whatever is sent."""
+    assert status(fixture_server) == 200
+    assert status(fixture_server, headers=BAD) == 200
+    assert status(fixture_server, "/place/x?ticket=nonsense") == 200
+
+
+# --- JSON Web Tokens ---------------------------------------------------------------------------
+
+
+def test_token(signed):
+    assert status(signed, headers=bearer(make(signed.algorithm))) == 200
+    assert status(signed, headers=bearer(make(signed.algorithm, sub="me", nbf=int(time.time()) - 10, extra=[1, {}]))) == 200
+    assert status(signed) == 401
+
+
+def test_token_of_another_key(signed):
+    other = {"RS256": lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048),
+             "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
+             "EdDSA": ed25519.Ed25519PrivateKey.generate}[signed.algorithm]()
+    assert status(signed, headers=bearer(make(signed.algorithm, other))) == 401
+
+
+def test_token_of_another_algorithm(signed):
+    for algorithm in PRIVATE:
+        if algorithm != signed.algorithm:
+            assert status(signed, headers=bearer(make(algorithm))) == 401
+    assert status(signed, headers=bearer(make("RS512", PRIVATE["RS256"]))) == 401
+    assert status(signed, headers=bearer(make("PS256", PRIVATE["RS256"]))) == 401
+
+
+@pytest.mark.parametrize("claims", [
+    {"exp": 1}, {"exp": int(time.time()) - 1}, {"nbf": int(time.time()) + 600}, {"iat": int(time.time()) + 600},
+    {"exp": -1}, {"exp": 0},
+])
+def test_token_out_of_its_time(signed, claims):
+    answer = signed.get("/place/x", headers=bearer(make(signed.algorithm, **claims)))
+    assert answer.status_code == 401
+
+
+def test_token_expires(signed):
+    token = make(signed.algorithm, exp=int(time.time()) + 1)
+    assert status(signed, headers=bearer(token)) in (200, 401)
+    deadline = time.time() + 3
+    while time.time() < deadline and status(signed, headers=bearer(token)) == 200:
+        time.sleep(0.1)
+    assert status(signed, headers=bearer(token)) == 401
+
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def test_forged_tokens(signed):
+    claims = {"exp": int(time.time()) + 600}
+    head, body, signature = make(signed.algorithm).split(".")
+    pem = public_key(PRIVATE[signed.algorithm])[0]
+    import hashlib
+    import hmac
+
+    signed_with_public_key = part({"alg": "HS256", "typ": "JWT"}) + "." + part(claims)
+    mac = hmac.new(pem, signed_with_public_key.encode(), hashlib.sha256).digest()
+    forged = [
+        part({"alg": "none"}) + "." + part(claims) + ".",
+        part({"alg": "None"}) + "." + part(claims) + ".",
+        part({"alg": "none"}) + "." + part(claims) + "." + signature,
+        part({"alg": ""}) + "." + part(claims) + "." + signature,
+        part({}) + "." + part(claims) + "." + signature,
+        signed_with_public_key + "." + base64.urlsafe_b64encode(mac).rstrip(b"=").decode(),
+        f"{head}.{part(claims | {'sub': 'admin'})}.{signature}",
+        f"{head}.{body}.", f"{head}.{body}", f"{head}..{signature}", f".{body}.{signature}", "..", "a.b.c",
+        f"{head}.{body}.{signature[:-4]}", f"{head}.{body}.{signature}AAAA", f"{head}.{body}.{signature}.",
+        f"{head}.{body}.{signature}.{signature}", f"{head}.{body}." + "A" * len(signature),
+        part({"alg": signed.algorithm, "crit": ["b64"], "b64": False}) + f".{body}.{signature}",
+        part({"alg": signed.algorithm, "jwk": {}}) + f".{body}.{signature}",
+    ]
+    for token in forged:
+        assert status(signed, headers=bearer(token)) == 401, token
+
+
+def test_token_is_for_a_header(signed):
+    token = make(signed.algorithm)
+    assert status(signed, f"/place/x?api_key={token}") == 401
+    assert status(signed, headers={"X-AIO-API-Key": token}) == 401
+
+
+def test_token_of_a_websocket(signed):
+    url = f"ws://{signed.host}:{signed.port}/ws/echo"
+    with connect(url, additional_headers=bearer(make(signed.algorithm))) as ws:
+        ws.send("x")
+        assert ws.recv(timeout=5) == "x"
+    with pytest.raises(InvalidStatus), connect(url, additional_headers=bearer(make(signed.algorithm, exp=1))):
+        pass
+
+
+def test_key_and_token_side_by_side(both):
+    assert status(both, headers=bearer(KEY)) == 200
+    assert status(both, headers=bearer(make())) == 200
+    assert status(both, headers=bearer(make(exp=1))) == 401
+
+
+@pytest.mark.parametrize("shape", ["base64", "wrapped", "pem"])
+def test_shapes_of_a_public_key(start_server, shape):
+    pem, coded = public_key(PRIVATE["ES256"])
+    text = {"base64": coded, "wrapped": base64.encodebytes(pem).decode(), "pem": pem.decode()}[shape]
+    server = start_server(env={"JWT_PUBLIC_KEY": text}, program="fixture")
+    assert status(server, headers=bearer(make("ES256"))) == 200
+
+
+# --- tickets -----------------------------------------------------------------------------------
+
+
+def ticket(server, headers):
+    answer = server.post("/tickets", headers=headers)
+    assert answer.status_code == 200 and set(answer.json()) == {"ticket", "expires_in"}
+    return answer.json()["ticket"]
+
+
+def test_ticket(guarded):
+    answer = guarded.post("/tickets", headers=bearer(KEY)).json()
+    assert answer["expires_in"] == 30
+    for _ in range(3):
+        assert status(guarded, f"/place/x?ticket={answer['ticket']}") == 200, "as often as one likes"
+    assert ticket(guarded, bearer(KEY)) != answer["ticket"]
+
+
+def test_ticket_of_a_token(signed):
+    assert status(signed, f"/place/x?ticket={ticket(signed, bearer(make(signed.algorithm)))}") == 200
+
+
+def test_ticket_opens_a_websocket(guarded):
+    url = f"ws://{guarded.host}:{guarded.port}/ws/echo?ticket="
+    with connect(url + ticket(guarded, bearer(TOKEN))) as ws:
+        ws.send("x")
+        assert ws.recv(timeout=5) == "x"
+    with pytest.raises(InvalidStatus) as refused, connect(url + "wrong"):
+        pass
+    assert refused.value.response.status_code == 401
+
+
+def test_ticket_makes_no_tickets(guarded):
+    """Else one would last for ever."""
+    one = ticket(guarded, bearer(KEY))
+    answer = guarded.post(f"/tickets?ticket={one}")
+    assert answer.status_code == 401 and "ticket" in answer.json()["detail"]
+    assert guarded.post(f"/tickets?ticket={one}", headers=bearer(KEY)).status_code == 200
+    assert guarded.post("/tickets").status_code == 401
+
+
+def test_ticket_expires(both):
+    """Its life is a second here."""
+    made = time.monotonic()
+    one = ticket(both, bearer(KEY))
+    if time.monotonic() - made < 0.8:
+        assert status(both, f"/place/x?ticket={one}") == 200
+    deadline = made + 4
+    while time.monotonic() < deadline and status(both, f"/place/x?ticket={one}") == 200:
+        time.sleep(0.05)
+    assert status(both, f"/place/x?ticket={one}") == 401
+    assert 0.9 < time.monotonic() - made < 3
+
+
+def test_forged_tickets(guarded, product):
+    one = ticket(guarded, bearer(KEY))
+    swapped = one[:-1] + ("A" if one[-1] != "A" else "B")
+    for wrong in ("", "x", one[:-1], one + "A", one[1:], swapped, "A" * len(one), "A" * 10000, one.swapcase(), KEY,
+                  ticket(product, bearer(KEY))):
+        assert status(guarded, f"/place/x?ticket={wrong}") == 401, wrong
+    later = base64.urlsafe_b64decode(one + "=" * (-len(one) % 4))
+    for at in range(0, len(later), 5):
+        changed = later[:at] + bytes([later[at] ^ 1]) + later[at + 1 :]
+        wrong = base64.urlsafe_b64encode(changed).rstrip(b"=").decode()
+        assert status(guarded, f"/place/x?ticket={wrong}") == 401
+
+
+def test_ticket_is_for_the_query(guarded):
+    one = ticket(guarded, bearer(KEY))
+    assert status(guarded, headers=bearer(one)) == 401
+    assert status(guarded, headers={"X-AIO-API-Key": one}) == 401
+    assert status(guarded, f"/place/x?api_key={one}") == 401
+
+
+def test_ticket_of_the_last_run(start_server):
+    """The key of tickets is born with the process."""
+    env = {"SANDBOX_API_KEY": KEY}
+    old = start_server(env=env, program="fixture")
+    one = ticket(old, bearer(KEY))
+    assert status(start_server(env=env, program="fixture"), f"/place/x?ticket={one}") == 401
+
+
+# --- the check of a gateway --------------------------------------------------------------------
+
+
+def test_check(guarded, product):
+    from urllib.parse import quote
+
+    for server in (guarded, product):
+        one = ticket(server, bearer(KEY))
+        good = [bearer(KEY), {"X-AIO-API-Key": KEY}, {"X-Original-URI": f"/any/page?ticket={one}"},
+                {"X-Original-URI": f"/any/page?a=b&api_key={quote(KEY, safe='')}"},
+                {"X-Original-URI": f"https://host/page?ticket={one}&x=y"}]
+        for headers in good:
+            answer = server.get("/auth", headers=headers)
+            assert answer.status_code == 200 and all(isinstance(v, str) for v in answer.json().values())
+        for headers in ({}, BAD, {"X-Original-URI": "/any/page"}, {"X-Original-URI": "/any?ticket=wrong"},
+                        {"X-Original-URI": f"/any/ticket={one}"}, {"X-Original-URI": ""}):
+            assert server.get("/auth", headers=headers).status_code == 401
+
+
+def test_check_of_a_token(signed):
+    assert signed.get("/auth", headers=bearer(make(signed.algorithm))).status_code == 200
+    assert signed.get("/auth", headers=bearer(make(signed.algorithm, exp=1))).status_code == 401
+
+
+def test_check_without_authentication(fixture_server):
+    assert fixture_server.get("/auth").status_code == 200
