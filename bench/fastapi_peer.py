@@ -1,4 +1,5 @@
-"""GET /v1/sandbox as a FastAPI program has it: typed models in, validated JSON out."""
+"""What the peer answers: GET /v1/sandbox and POST /v1/bash/exec as a FastAPI program has them."""
+import asyncio
 import json
 import os
 from typing import Any
@@ -28,3 +29,21 @@ app = FastAPI()
 @app.get("/v1/sandbox", response_model=Answer)
 async def sandbox() -> Any:
     return answer
+
+
+class Exec(BaseModel):
+    command: str
+
+
+class ExecResult(BaseModel):
+    stdout: str
+    stderr: str
+    exit_code: int | None
+
+
+@app.post("/v1/bash/exec")
+async def bash_exec(request: Exec) -> ExecResult:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec("bash", "-c", request.command, stdout=pipe, stderr=pipe)
+    out, err = await process.communicate()
+    return ExecResult(stdout=out.decode(), stderr=err.decode(), exit_code=process.returncode)

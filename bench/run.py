@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import httpx
 import measure
 import peers
 from measure import in_turns, median, ratio, wrk
@@ -128,6 +129,56 @@ def memory():
     yield Line("idle memory, RSS", f"{rss:.1f} MiB", "", None, "≤ 12 MiB", rss <= 12)
 
 
+def commands():
+    def spawn_bash():
+        """posix_spawn and wait, the floor of running a command."""
+        begin = time.perf_counter()
+        os.waitpid(os.posix_spawn("/bin/bash", ["bash", "-c", "true"], os.environ), 0)
+        return (time.perf_counter() - begin) * 1e3
+
+    def p50(one):
+        return lambda: median([one() for _ in range(60)])
+
+    def line(what, ours, peer, theirs, most, also=False):
+        r = ratio(ours, theirs)
+        return Line(what, f"{median(ours):.2f} ms", f"{peer} {median(theirs):.2f} ms", r,
+                    f"≤ {most} ×{also and ' or ≤ 1 ms' or ''}", r <= most or (also and median(ours) <= 1))
+
+    with peers.aio() as ours, peers.fastapi(ours.get(PATH)[0]) as fastapi:
+        bash = p50(measure.Caller(ours.port, "/v1/bash/exec", {"command": "true", "session_id": "bench"}))
+        shell = p50(measure.Caller(ours.port, "/v1/shell/exec", {"command": "true", "id": "bench"}))
+        peer = p50(measure.Caller(fastapi.port, "/v1/bash/exec", {"command": "true"}))
+        a, s, p, f = in_turns(7, bash, p50(spawn_bash), peer, shell)
+    yield line("bash exec true, p50", a, "posix_spawn", s, 1.15)
+    yield line("bash exec true, p50", a, "FastAPI", p, 0.8)
+    yield line("shell exec true, p50", f, "posix_spawn", s, 0.5, also=True)
+
+
+def output():
+    command = "head -c 100000000 /dev/zero | tr '\\0' x"
+
+    def streamed(client):
+        begin, size = time.perf_counter(), 0
+        with client.stream("POST", "/v1/bash/exec", json={"command": command},
+                           headers={"Accept": "text/event-stream"}, timeout=60) as answer:
+            for piece in answer.iter_raw():
+                size += len(piece)
+        if size < 100_000_000:
+            raise RuntimeError(f"only {size} bytes came")
+        return 100 / (time.perf_counter() - begin)
+
+    def piped():
+        begin = time.perf_counter()
+        subprocess.run(f"{command} | cat | cat >/dev/null", shell=True, check=True)
+        return 100 / (time.perf_counter() - begin)
+
+    with peers.aio() as ours, httpx.Client(base_url=ours.url("")) as client:
+        a, b = in_turns(5, lambda: streamed(client), piped)
+    r = ratio(a, b)
+    yield Line("100 MB of output, streamed", f"{median(a):.0f} MB/s", f"bash | cat {median(b):.0f} MB/s", r,
+               "≥ 0.5 ×", r >= 0.5)
+
+
 # Name, what it needs beside aio, function.
 ROWS = [
     ("throughput", ["wrk", "nginx"], throughput),
@@ -135,6 +186,8 @@ ROWS = [
     ("idle-connections", ["wrk"], idle_connections),
     ("start", [], start),
     ("memory", [], memory),
+    ("commands", [], commands),
+    ("output", [], output),
 ]
 
 NOTES = """\

@@ -19,7 +19,8 @@ static int cmd_help(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	printf("aio " AIO_VERSION ": the all-in-one sandbox for AI agents\n\nUsage: aio COMMAND [options]\n\n");
+	printf("aio " AIO_VERSION
+	       ": the all-in-one sandbox for AI agents\n\nUsage: aio COMMAND [options]\n\n");
 	for (size_t i = 0; i < COUNT(commands); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].about);
 	printf("\n'aio COMMAND --help' tells more. 'aio --version' prints the version.\n");

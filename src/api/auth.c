@@ -34,11 +34,18 @@ struct check {
 	const char *original_uri, *authorization, *api_key;
 };
 static const struct field check_fields[] = {
-	{ .name = "x-original-uri", .type = T_STR, .at = FIELD_AT(check, original_uri, const char *),
-	  .flags = HEADER, .help = "The URI that the gateway was asked for; its query is looked at." },
-	{ .name = "authorization", .type = T_STR, .at = FIELD_AT(check, authorization, const char *),
+	{ .name = "x-original-uri",
+	  .type = T_STR,
+	  .at = FIELD_AT(check, original_uri, const char *),
+	  .flags = HEADER,
+	  .help = "The URI that the gateway was asked for; its query is looked at." },
+	{ .name = "authorization",
+	  .type = T_STR,
+	  .at = FIELD_AT(check, authorization, const char *),
 	  .flags = HEADER | HIDDEN },
-	{ .name = "x-aio-api-key", .type = T_STR, .at = FIELD_AT(check, api_key, const char *),
+	{ .name = "x-aio-api-key",
+	  .type = T_STR,
+	  .at = FIELD_AT(check, api_key, const char *),
 	  .flags = HEADER | HIDDEN },
 };
 static const struct schema check_schema = SCHEMA(check, "AuthCheck", check_fields);
@@ -67,6 +74,4 @@ static const struct route routes[] = {
 	  "`x-original-uri`, or the `Authorization` header. 200 or 401.",
 	  .flags = BARE | PUBLIC },
 };
-const struct route_group auth_group = {
-	"auth", "Credentials.", routes, COUNT(routes)
-};
+const struct route_group auth_group = { "auth", "Credentials.", routes, COUNT(routes) };

@@ -31,10 +31,10 @@
 #include "proc/user.h"
 
 enum {
-	HISTORY_MAX = 64,          /* ended commands that a session remembers */
-	EVENT_PIECE = 65536,       /* bytes of output in one event */
+	HISTORY_MAX = 64,    /* ended commands that a session remembers */
+	EVENT_PIECE = 65536, /* bytes of output in one event */
 	PING_MS = 15000,
-	INPUT_MS = 10000,          /* for a command to take its input */
+	INPUT_MS = 10000, /* for a command to take its input */
 };
 
 /* ---- sessions ---- */
@@ -139,6 +139,8 @@ static void session_end(void *arg)
 	pthread_mutex_lock(&session->lock);
 	bool used = session->count > 0;
 	session->closed = true;
+	for (struct entry *entry = session->commands; entry; entry = entry->older)
+		command_condemn(entry->command);
 	pthread_mutex_unlock(&session->lock);
 	if (used)
 		tree_end(session->marker);
@@ -173,7 +175,8 @@ static int check_directory(const char *path, struct err *err)
 {
 	struct stat st;
 	if (*path != '/')
-		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path", path);
+		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path",
+			       path);
 	if (stat(path, &st) < 0)
 		return err_set(err, errno, "exec_dir '%.200s'", path);
 	return S_ISDIR(st.st_mode) ? 0 : err_set(err, ENOTDIR, "exec_dir '%.200s'", path);
@@ -214,7 +217,8 @@ static struct session_info describe(struct session *session, struct arena *arena
 		.working_dir = arena_strdup(arena, session->cwd),
 		.created_at = moment_text(arena, &session->created),
 		.last_used_at = moment_text(arena, &session->used),
-		.current_command = entry && is_running(entry) ? arena_strdup(arena, entry->text) : NULL,
+		.current_command = entry && is_running(entry) ? arena_strdup(arena, entry->text)
+							      : NULL,
 		.command_count = session->count,
 	};
 	pthread_mutex_unlock(&session->lock);
@@ -223,8 +227,8 @@ static struct session_info describe(struct session *session, struct arena *arena
 
 /* ---- exec ---- */
 
-static const char *const command_states[] = { "running", "completed", "timed_out", "killed",
-					      "pending", NULL };
+static const char *const command_states[] = { "running", "completed", "timed_out",
+					      "killed",  "pending",   NULL };
 
 struct exec {
 	const char *session_id, *command, *exec_dir;
@@ -243,7 +247,8 @@ static const struct field exec_fields[] = {
 	BOOL(exec, async_mode, OPTIONAL, "Answer at once; read the output later.", .def = "false"),
 	NUM(exec, timeout, MIN, "Seconds to wait before answering `running`; the command goes on.",
 	    .min = 0),
-	NUM(exec, hard_timeout, MIN, "Seconds after which the command is ended: `timed_out`.", .min = 0),
+	NUM(exec, hard_timeout, MIN, "Seconds after which the command is ended: `timed_out`.",
+	    .min = 0),
 	INT(exec, max_output_length, MIN,
 	    "Longest stdout and stderr in the answer, in characters: longer ones lose their middle. 0 for "
 	    "all.",
@@ -265,9 +270,15 @@ static const struct field exec_result_fields[] = {
 	ENUM(exec_result, status, 0,
 	     "`running`; `completed`, whatever its exit code; `timed_out` by hard_timeout; `killed`.",
 	     .choices = command_states),
-	{ .name = "stdout", .type = T_STREAM, .at = RESULT_AT(stdout_text), .flags = NULLABLE,
+	{ .name = "stdout",
+	  .type = T_STREAM,
+	  .at = RESULT_AT(stdout_text),
+	  .flags = NULLABLE,
 	  .help = "What it printed so far." },
-	{ .name = "stderr", .type = T_STREAM, .at = RESULT_AT(stderr_text), .flags = NULLABLE,
+	{ .name = "stderr",
+	  .type = T_STREAM,
+	  .at = RESULT_AT(stderr_text),
+	  .flags = NULLABLE,
 	  .help = "What it printed as errors so far." },
 	INT(exec_result, exit_code, NULLABLE, "Once it has ended; 128 and the number of a signal."),
 	INT(exec_result, offset, 0, "Where the next stdout begins, in bytes: for /v1/bash/output."),
@@ -305,9 +316,11 @@ static struct command *start(struct call *call, struct session *session, const s
 					&(struct list){ exec->env.count + 1, extra }),
 		.cwd = cwd,
 		.as = user,
+		.tag = tree_tag(session->marker),
 	};
-	int64_t hard = isnan(exec->hard_timeout) ? INT64_MAX
-						 : clock_ms() + (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);
+	int64_t hard = isnan(exec->hard_timeout)
+			       ? INT64_MAX
+			       : clock_ms() + (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);
 	return command_start(&spawn, hard, err);
 }
 
@@ -339,7 +352,12 @@ static const char *remember(struct session *session, const char *text, struct co
 	touch(session);
 	trim(session);
 	const char *id = arena_strdup(arena, entry->id);
+	bool closed = session->closed;
 	pthread_mutex_unlock(&session->lock);
+	if (closed) { /* while it started: whoever closed the session has not seen it */
+		command_condemn(command);
+		tree_end(session->marker);
+	}
 	return id;
 }
 
@@ -357,6 +375,15 @@ static size_t read_stderr(void *arg, int64_t at, char *to, size_t room)
 	return n;
 }
 
+/* While a command runs, a character that is not whole yet is left for the next request. */
+static void hold_partial(struct stream *s)
+{
+	char tail[4];
+	int64_t from = s->end - s->start > 3 ? s->end - 3 : s->start;
+	size_t n = s->read(s->arg, from, tail, (size_t)(s->end - from));
+	s->end -= (int64_t)utf8_partial(tail, n);
+}
+
 static struct exec_result result_of(struct command *command, const char *session_id,
 				    const char *command_id, const char *text)
 {
@@ -367,14 +394,23 @@ static struct exec_result result_of(struct command *command, const char *session
 		.command_id = command_id,
 		.command = text,
 		.status = command_states[view->state],
-		.stdout_text = { .read = read_stdout, .arg = command, .end = out[COMMAND_STDOUT].size },
-		.stderr_text = { .read = read_stderr, .arg = command, .end = out[COMMAND_STDERR].size },
+		.stdout_text = { .read = read_stdout,
+				 .arg = command,
+				 .end = out[COMMAND_STDOUT].size },
+		.stderr_text = { .read = read_stderr,
+				 .arg = command,
+				 .end = out[COMMAND_STDERR].size },
 		.exit_code = view->state == COMMAND_RUNNING ? INT_ABSENT : view->exit_code,
-		.offset = out[COMMAND_STDOUT].size,
-		.stderr_offset = out[COMMAND_STDERR].size,
 		.truncated = out[COMMAND_STDOUT].lost || out[COMMAND_STDERR].lost,
 	};
+	bool running = view->state == COMMAND_RUNNING;
 	command_unlock(command);
+	if (running) {
+		hold_partial(&result.stdout_text);
+		hold_partial(&result.stderr_text);
+	}
+	result.offset = result.stdout_text.end;
+	result.stderr_offset = result.stderr_text.end;
 	return result;
 }
 
@@ -393,7 +429,19 @@ static int wait_end(struct call *call, struct command *command, int64_t until_ms
 	}
 	command_leave(command, &waiter);
 	command_unlock(command);
-	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left; the command runs on") : 0;
+	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left; the command runs on")
+				 : 0;
+}
+
+static int check_environment(const struct list *env, struct err *err)
+{
+	const struct pair *pairs = env->items;
+	for (size_t i = 0; i < env->count; i++)
+		if (!*pairs[i].name || strchr(pairs[i].name, '='))
+			return err_set(err, ERR_INVALID,
+				       "env: '%.80s' cannot be the name of a variable",
+				       pairs[i].name);
+	return 0;
 }
 
 static int stream_events(struct call *call, struct command *command, struct exec_result *result,
@@ -403,7 +451,7 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 {
 	const struct exec *exec = in;
 	const char *dir = exec->exec_dir && *exec->exec_dir ? exec->exec_dir : NULL;
-	if (dir && check_directory(dir, err) < 0)
+	if ((dir && check_directory(dir, err) < 0) || check_environment(&exec->env, err) < 0)
 		return -1;
 	auto_session struct session *session =
 		session_open(call->server->config, exec->session_id, dir, err);
@@ -419,14 +467,20 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 	if (closed)
 		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", session->id);
 	struct command *command = start(call, session, exec, err);
-	if (!command)
+	if (!command) {
+		if (!exec->session_id ||
+		    !*exec->session_id) /* made for this, and nobody knows its name */
+			(void)sessions_close(&bash_sessions, session->id, NULL);
 		return -1;
+	}
 	const char *id = remember(session, exec->command, command, call->arena);
-	int64_t until = isnan(exec->timeout) ? INT64_MAX
-					     : clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);
+	int64_t until = isnan(exec->timeout)
+				? INT64_MAX
+				: clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);
 	int result = 0;
 	if (call->wants_events) {
-		struct exec_result r = { .session_id = session->id, .command_id = id,
+		struct exec_result r = { .session_id = session->id,
+					 .command_id = id,
 					 .command = exec->command };
 		result = stream_events(call, command, &r, until, err);
 	} else {
@@ -527,7 +581,8 @@ static int stream_events(struct call *call, struct command *command, struct exec
 	command_lock(command);
 	command_leave(command, &waiter);
 	command_unlock(command);
-	struct exec_result end = result_of(command, result->session_id, result->command_id, result->command);
+	struct exec_result end =
+		result_of(command, result->session_id, result->command_id, result->command);
 	end.offset = at[0];
 	end.stderr_offset = at[1];
 	return failed ? -1 : put_event(call, "exit", &end, NULL, 0, 0, err);
@@ -543,15 +598,19 @@ struct output_request {
 };
 static const struct field output_fields[] = {
 	STR(output_request, session_id, REQUIRED, "Session.", .alias = "id"),
-	STR(output_request, command_id, OPTIONAL, "Command; the current or latest one when absent."),
-	INT(output_request, offset, MIN, "Where to read stdout from, in bytes.", .def = "0", .min = 0),
+	STR(output_request, command_id, OPTIONAL,
+	    "Command; the current or latest one when absent."),
+	INT(output_request, offset, MIN, "Where to read stdout from, in bytes.", .def = "0",
+	    .min = 0),
 	INT(output_request, stderr_offset, MIN, "Where to read stderr from, in bytes.", .def = "0",
 	    .min = 0),
-	BOOL(output_request, wait, OPTIONAL, "Wait for new output, or for the end.", .def = "false"),
-	NUM(output_request, wait_timeout, MIN | MAX, "Seconds to wait at most.", .def = "30", .min = 0,
-	    .max = 3600),
+	BOOL(output_request, wait, OPTIONAL, "Wait for new output, or for the end.",
+	     .def = "false"),
+	NUM(output_request, wait_timeout, MIN | MAX, "Seconds to wait at most.", .def = "30",
+	    .min = 0, .max = 3600),
 };
-static const struct schema output_schema = SCHEMA(output_request, "BashOutputRequest", output_fields);
+static const struct schema output_schema =
+	SCHEMA(output_request, "BashOutputRequest", output_fields);
 
 struct command_info {
 	const char *command_id, *command, *status;
@@ -575,14 +634,19 @@ struct output_result {
 };
 static const struct field output_result_fields[] = {
 	STR(output_result, session_id, 0, "Session identifier."),
-	{ .name = "stdout", .type = T_STREAM, .at = FIELD_AT(output_result, stdout_text, struct stream),
+	{ .name = "stdout",
+	  .type = T_STREAM,
+	  .at = FIELD_AT(output_result, stdout_text, struct stream),
 	  .help = "What was printed since the offset." },
-	{ .name = "stderr", .type = T_STREAM, .at = FIELD_AT(output_result, stderr_text, struct stream),
+	{ .name = "stderr",
+	  .type = T_STREAM,
+	  .at = FIELD_AT(output_result, stderr_text, struct stream),
 	  .help = "What was printed as errors since the offset." },
 	INT(output_result, offset, 0, "For the next request."),
 	INT(output_result, stderr_offset, 0, "For the next request."),
 	OBJ(output_result, command, NULLABLE, "The command.", .of = &command_info_schema),
-	BOOL(output_result, truncated, 0, "Output was lost because it is larger than what is kept."),
+	BOOL(output_result, truncated, 0,
+	     "Output was lost because it is larger than what is kept."),
 };
 static const struct schema output_result_schema =
 	SCHEMA(output_result, "BashOutputResult", output_result_fields);
@@ -612,8 +676,8 @@ static struct command *pick(struct session *session, const char *id, struct aren
 	return command;
 }
 
-static int wait_news(struct call *call, struct command *command, const struct output_request *request,
-		     struct err *err)
+static int wait_news(struct call *call, struct command *command,
+		     const struct output_request *request, struct err *err)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
@@ -633,19 +697,11 @@ static int wait_news(struct call *call, struct command *command, const struct ou
 	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left") : 0;
 }
 
-/* While a command runs, a character that is not whole yet is left for the next request. */
-static void hold_partial(struct stream *s)
-{
-	char tail[4];
-	int64_t from = s->end - s->start > 3 ? s->end - 3 : s->start;
-	size_t n = s->read(s->arg, from, tail, (size_t)(s->end - from));
-	s->end -= (int64_t)utf8_partial(tail, n);
-}
-
 static int read_output(struct call *call, const void *in, struct err *err)
 {
 	const struct output_request *request = in;
-	auto_session struct session *session = sessions_find(&bash_sessions, request->session_id, err);
+	auto_session struct session *session =
+		sessions_find(&bash_sessions, request->session_id, err);
 	struct command_info info;
 	if (!session)
 		return -1;
@@ -656,16 +712,15 @@ static int read_output(struct call *call, const void *in, struct err *err)
 	struct exec_result all = result_of(command, session->id, info.command_id, info.command);
 	info.status = all.status;
 	info.exit_code = all.exit_code;
-	struct output_result r = { .session_id = session->id, .stdout_text = all.stdout_text,
-				   .stderr_text = all.stderr_text, .command = &info,
+	struct output_result r = { .session_id = session->id,
+				   .stdout_text = all.stdout_text,
+				   .stderr_text = all.stderr_text,
+				   .command = &info,
 				   .truncated = all.truncated };
-	r.stdout_text.start = request->offset < r.stdout_text.end ? request->offset : r.stdout_text.end;
+	r.stdout_text.start = request->offset < r.stdout_text.end ? request->offset
+								  : r.stdout_text.end;
 	r.stderr_text.start = request->stderr_offset < r.stderr_text.end ? request->stderr_offset
 									 : r.stderr_text.end;
-	if (!strcmp(all.status, "running")) {
-		hold_partial(&r.stdout_text);
-		hold_partial(&r.stderr_text);
-	}
 	r.offset = r.stdout_text.end;
 	r.stderr_offset = r.stderr_text.end;
 	if (result == 0)
@@ -684,27 +739,35 @@ struct write_request {
 static const struct field write_fields[] = {
 	STR(write_request, session_id, REQUIRED, "Session.", .alias = "id"),
 	STR(write_request, command_id, OPTIONAL, "Command; the current one when absent."),
-	TEXT(write_request, input, REQUIRED, "Sent to its standard input as it is: no newline is added."),
-	BOOL(write_request, close, OPTIONAL, "Close its standard input afterwards.", .def = "false"),
+	TEXT(write_request, input, REQUIRED,
+	     "Sent to its standard input as it is: no newline is added."),
+	BOOL(write_request, close, OPTIONAL, "Close its standard input afterwards.",
+	     .def = "false"),
 };
 static const struct schema write_schema = SCHEMA(write_request, "BashWriteRequest", write_fields);
 
-static int give_input(struct command *command, const struct text *input, struct err *err)
+static int give_input(struct call *call, struct command *command, const struct text *input,
+		      struct err *err)
 {
 	int64_t until = clock_ms() + INPUT_MS;
 	for (size_t done = 0; done < input->len;) {
 		ssize_t n = command_input(command, input->data + done, input->len - done, err);
 		if (n < 0)
-			return err_set(err, ERR_CONFLICT, "the command does not read its input any more");
+			return err_set(err, ERR_CONFLICT,
+				       "the command does not read its input any more");
 		done += (size_t)n;
 		if (n)
 			continue;
-		struct pollfd pfd = { .fd = command_input_fd(command), .events = POLLOUT };
+		struct pollfd pfds[] = { { .fd = command_input_fd(command), .events = POLLOUT },
+					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
 		int64_t left = until - clock_ms();
-		if (left <= 0 || poll(&pfd, 1, (int)left) == 0)
-			return err_set(err, ERR_CONFLICT,
-				       "the command took %zu of %zu bytes, then did not read for %d s", done,
-				       input->len, INPUT_MS / 1000);
+		if (left > 0 && poll(pfds, COUNT(pfds), (int)left) > 0 && pfds[1].revents)
+			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+		if (left <= 0 || clock_ms() >= until)
+			return err_set(
+				err, ERR_CONFLICT,
+				"the command took %zu of %zu bytes, then did not read for %d s",
+				done, input->len, INPUT_MS / 1000);
 	}
 	return 0;
 }
@@ -712,13 +775,14 @@ static int give_input(struct command *command, const struct text *input, struct 
 static int write_input(struct call *call, const void *in, struct err *err)
 {
 	const struct write_request *request = in;
-	auto_session struct session *session = sessions_find(&bash_sessions, request->session_id, err);
+	auto_session struct session *session =
+		sessions_find(&bash_sessions, request->session_id, err);
 	struct command_info info;
 	struct command *command =
 		session ? pick(session, request->command_id, call->arena, &info, err) : NULL;
 	if (!command)
 		return -1;
-	int result = give_input(command, &request->input, err);
+	int result = give_input(call, command, &request->input, err);
 	if (result == 0 && request->close)
 		command_input_close(command);
 	command_unref(command);
@@ -731,7 +795,8 @@ struct kill_request {
 };
 static const struct field kill_fields[] = {
 	STR(kill_request, session_id, REQUIRED, "Session.", .alias = "id"),
-	STR(kill_request, command_id, OPTIONAL, "Command; all that run in the session when absent."),
+	STR(kill_request, command_id, OPTIONAL,
+	    "Command; all that run in the session when absent."),
 	STR(kill_request, signal, OPTIONAL, "Name or number of the signal.", .def = "SIGTERM",
 	    .max_len = 20),
 };
@@ -743,12 +808,14 @@ static int kill_command(struct call *call, const void *in, struct err *err)
 	int number = signal_number(request->signal), sent = 0;
 	if (number <= 0)
 		return err_set(err, ERR_BAD_REQUEST, "'%.20s' is not a signal", request->signal);
-	auto_session struct session *session = sessions_find(&bash_sessions, request->session_id, err);
+	auto_session struct session *session =
+		sessions_find(&bash_sessions, request->session_id, err);
 	if (!session)
 		return -1;
 	pthread_mutex_lock(&session->lock);
 	for (struct entry *entry = session->commands; entry; entry = entry->older)
-		if (!request->command_id || !*request->command_id || !strcmp(entry->id, request->command_id))
+		if (!request->command_id || !*request->command_id ||
+		    !strcmp(entry->id, request->command_id))
 			sent += command_signal(entry->command, number, NULL) == 0;
 	touch(session);
 	pthread_mutex_unlock(&session->lock);
@@ -756,8 +823,8 @@ static int kill_command(struct call *call, const void *in, struct err *err)
 		call->failed = true;
 		call->message = "No command is running";
 	} else {
-		call->message = arena_printf(call->arena, "Sent %s to %d command%s", request->signal, sent,
-					     sent == 1 ? "" : "s");
+		call->message = arena_printf(call->arena, "Sent %s to %d command%s",
+					     request->signal, sent, sent == 1 ? "" : "s");
 	}
 	return call_reply(call, NULL, err);
 }
@@ -783,7 +850,8 @@ static int create_session(struct call *call, const void *in, struct err *err)
 	if (request->exec_dir && *request->exec_dir && check_directory(request->exec_dir, err) < 0)
 		return -1;
 	if (snapshot && *snapshot && (access(snapshot, R_OK) < 0 || strchr(snapshot, '\'')))
-		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read", snapshot);
+		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read",
+			       snapshot);
 	auto_session struct session *session =
 		session_open(call->server->config, request->session_id, request->exec_dir, err);
 	if (!session)
@@ -852,7 +920,8 @@ static const struct route routes[] = {
 	  "Read what a command printed",
 	  "From byte offsets: feed the returned ones back. `wait` waits for news. Read until "
 	  "`command.status` is not `running`." },
-	{ "POST", "/v1/bash/write", write_input, &write_schema, &nothing, "Write to a command's stdin" },
+	{ "POST", "/v1/bash/write", write_input, &write_schema, &nothing,
+	  "Write to a command's stdin" },
 	{ "POST", "/v1/bash/kill", kill_command, &kill_schema, &nothing,
 	  "Send a signal to a command's process group" },
 	{ "GET", "/v1/bash/sessions", list_sessions, NULL, &session_list_data, "List sessions" },
@@ -861,6 +930,5 @@ static const struct route routes[] = {
 	{ "POST", "/v1/bash/sessions/{session_id}/close", close_session, &close_schema, &nothing,
 	  "Close a session", "All its processes are ended." },
 };
-const struct route_group bash_group = {
-	"bash", "Commands on pipes, stdout and stderr apart.", routes, COUNT(routes)
-};
+const struct route_group bash_group = { "bash", "Commands on pipes, stdout and stderr apart.",
+					routes, COUNT(routes) };

@@ -34,8 +34,10 @@ static void put_requests(struct buf *to, const char *method, const char *path,
 {
 	for (size_t i = 0; i < COUNT(stats->answers); i++)
 		if (stats->answers[i])
-			buf_printf(to, "aio_requests_total{method=\"%s\",route=\"%s\",status=\"%zuxx\"} %llu\n",
-				   method, path, i, (unsigned long long)stats->answers[i]);
+			buf_printf(
+				to,
+				"aio_requests_total{method=\"%s\",route=\"%s\",status=\"%zuxx\"} %llu\n",
+				method, path, i, (unsigned long long)stats->answers[i]);
 }
 
 static void put_latency(struct buf *to, const char *method, const char *path,
@@ -49,12 +51,15 @@ static void put_latency(struct buf *to, const char *method, const char *path,
 		if (i < LATENCY_BUCKETS)
 			snprintf(limit, sizeof limit, "%g", (double)latency_bucket_us[i] / 1e6);
 		sum += stats->buckets[i];
-		buf_printf(to, "aio_request_seconds_bucket{method=\"%s\",route=\"%s\",le=\"%s\"} %llu\n",
-			   method, path, limit, sum);
+		buf_printf(
+			to,
+			"aio_request_seconds_bucket{method=\"%s\",route=\"%s\",le=\"%s\"} %llu\n",
+			method, path, limit, sum);
 	}
 	buf_printf(to, "aio_request_seconds_sum{method=\"%s\",route=\"%s\"} %.6f\n", method, path,
 		   (double)stats->total_us / 1e6);
-	buf_printf(to, "aio_request_seconds_count{method=\"%s\",route=\"%s\"} %llu\n", method, path, sum);
+	buf_printf(to, "aio_request_seconds_count{method=\"%s\",route=\"%s\"} %llu\n", method, path,
+		   sum);
 }
 
 static void for_all_routes(struct buf *to, struct router *router,
@@ -103,7 +108,8 @@ static int metrics(struct call *call, const void *in, struct err *err)
 		   "Connections refused for want of room.", (double)server->refused);
 	put_family(&text, "aio_requests_total", "counter", "Requests answered.");
 	for_all_routes(&text, &server->router, put_requests);
-	put_family(&text, "aio_request_seconds", "histogram", "From a request's head to the end of its answer.");
+	put_family(&text, "aio_request_seconds", "histogram",
+		   "From a request's head to the end of its answer.");
 	for_all_routes(&text, &server->router, put_latency);
 	put_family(&text, "aio_sessions", "gauge", "Sessions that are open, by kind.");
 	for (size_t i = 0; i < COUNT(kinds); i++)
@@ -111,13 +117,13 @@ static int metrics(struct call *call, const void *in, struct err *err)
 			   sessions_count(kinds[i]));
 	put_family(&text, "aio_services", "gauge", "Services that are running, by name.");
 	put_memory(&text);
-	return call_text(call, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len, err);
+	return call_text(call, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len,
+			 err);
 }
 
 static const struct route routes[] = {
 	{ "GET", "/metrics", metrics, NULL, NULL, "Metrics for Prometheus", .flags = BARE,
 	  .type = "text/plain" },
 };
-const struct route_group metrics_group = {
-	"metrics", "What the server counts.", routes, COUNT(routes)
-};
+const struct route_group metrics_group = { "metrics", "What the server counts.", routes,
+					   COUNT(routes) };

@@ -164,9 +164,12 @@ static void put_body(const struct route *route, struct jw *jw)
 
 static void put_envelope(const struct route *route, struct jw *jw)
 {
-	static const struct field success = { .type = T_BOOL, .help = "Whether the request was handled." };
+	static const struct field success = { .type = T_BOOL,
+					      .help = "Whether the request was handled." };
 	static const struct field message = { .type = T_STR, .flags = NULLABLE };
-	static const struct field hint = { .type = T_STR, .flags = NULLABLE, .help = "Advice for agents." };
+	static const struct field hint = { .type = T_STR,
+					   .flags = NULLABLE,
+					   .help = "Advice for agents." };
 	static const struct field nothing = { .type = T_JSON };
 	jw_open(jw, '{');
 	jw_key_str(jw, "type", "object");
@@ -265,7 +268,7 @@ static void put_id(const struct route *route, struct jw *jw)
 	for (const char *at = route->method; *at && len < sizeof id - 1; at++)
 		id[len++] = (char)tolower((unsigned char)*at);
 	for (const char *at = route->path; *at && len < sizeof id - 1; at++)
-		if (isalnum((unsigned char)*at) || id[len - 1] != '_')
+		if (isalnum((unsigned char)*at) || (len && id[len - 1] != '_'))
 			id[len++] = (char)(isalnum((unsigned char)*at) ? *at : '_');
 	while (len && id[len - 1] == '_')
 		len--;
@@ -323,7 +326,8 @@ static void put_path(const struct route_group *const *groups, const char *path, 
 	jw_open(jw, '{');
 	for (size_t g = 0; groups[g]; g++)
 		for (size_t i = 0; i < groups[g]->count; i++)
-			if (in_document(&groups[g]->routes[i]) && !strcmp(groups[g]->routes[i].path, path))
+			if (in_document(&groups[g]->routes[i]) &&
+			    !strcmp(groups[g]->routes[i].path, path))
 				put_operation(groups[g], &groups[g]->routes[i], jw);
 	jw_close(jw, '}');
 }

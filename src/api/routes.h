@@ -8,7 +8,8 @@ struct sessions;
 struct server;
 
 extern const struct route_group bash_group, shell_group, terminal_group;
-extern const struct route_group sandbox_group, auth_group, document_group, metrics_group, page_group;
+extern const struct route_group sandbox_group, auth_group, document_group, metrics_group,
+	page_group;
 
 extern struct sessions bash_sessions, shell_sessions;
 

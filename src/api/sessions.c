@@ -71,11 +71,11 @@ static void *take_expired(struct sessions *sessions, const struct config *config
 	return oldest && (expired || full) ? unlist(sessions, oldest) : NULL;
 }
 
-static void expire(struct sessions *sessions, const struct config *config, bool make_room)
+void sessions_expire(struct sessions *sessions, const struct config *config)
 {
 	for (;;) {
 		pthread_mutex_lock(&sessions->lock);
-		void *session = take_expired(sessions, config, make_room);
+		void *session = take_expired(sessions, config, false);
 		pthread_mutex_unlock(&sessions->lock);
 		if (!session)
 			return;
@@ -83,17 +83,13 @@ static void expire(struct sessions *sessions, const struct config *config, bool 
 	}
 }
 
-void sessions_expire(struct sessions *sessions, const struct config *config)
-{
-	expire(sessions, config, false);
-}
-
 /* With the lock. */
 static void *add(struct sessions *sessions, const struct config *config, const char *id,
 		 sessions_make *make, void *arg, struct err *err)
 {
 	if (sessions->count >= (size_t)config->max_sessions) {
-		err_set(err, ERR_LIMIT, "all %lld %s sessions are busy: end one, or raise --max-sessions",
+		err_set(err, ERR_LIMIT,
+			"all %lld %s sessions are busy: end one, or raise --max-sessions",
 			(long long)config->max_sessions, sessions->kind);
 		return NULL;
 	}
@@ -101,8 +97,11 @@ static void *add(struct sessions *sessions, const struct config *config, const c
 	if (id && *id)
 		snprintf(slot->id, sizeof slot->id, "%s", id);
 	else
-		snprintf(slot->id, sizeof slot->id, "%s-%llx-%llx", sessions->kind,
-			 (unsigned long long)time(NULL), (unsigned long long)sessions->next_id++);
+		do /* a client may have chosen the same */
+			snprintf(slot->id, sizeof slot->id, "%s-%llx-%llx", sessions->kind,
+				 (unsigned long long)time(NULL),
+				 (unsigned long long)sessions->next_id++);
+		while (*locate(sessions, slot->id));
 	slot->session = make(slot->id, arg, err);
 	if (!slot->session) {
 		free(slot);
@@ -118,19 +117,21 @@ static void *add(struct sessions *sessions, const struct config *config, const c
 void *sessions_open(struct sessions *sessions, const struct config *config, const char *id,
 		    sessions_make *make, void *arg, struct err *err)
 {
-	void *session = id && *id ? sessions_find(sessions, id, NULL) : NULL;
-	if (session)
-		return session;
-	expire(sessions, config, true);
+	void *session, *expired = NULL;
 	pthread_mutex_lock(&sessions->lock);
 	struct session_slot *slot = id && *id ? *locate(sessions, id) : NULL;
 	if (slot) {
 		session = slot->session;
 		sessions->ops->ref(session);
-	} else {
+	} else { /* under one lock: nobody else takes the room that an idle one leaves */
+		expired = take_expired(sessions, config, true);
 		session = add(sessions, config, id, make, arg, err);
 	}
 	pthread_mutex_unlock(&sessions->lock);
+	if (expired) {
+		finish(sessions, expired);
+		sessions_expire(sessions, config);
+	}
 	return session;
 }
 
@@ -141,7 +142,8 @@ int sessions_close(struct sessions *sessions, const char *id, struct err *err)
 	void *session = *at ? unlist(sessions, at) : NULL;
 	pthread_mutex_unlock(&sessions->lock);
 	if (!session)
-		return err_set(err, ERR_NOT_FOUND, "there is no %s session '%.80s'", sessions->kind, id);
+		return err_set(err, ERR_NOT_FOUND, "there is no %s session '%.80s'", sessions->kind,
+			       id);
 	finish(sessions, session);
 	return 0;
 }

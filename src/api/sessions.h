@@ -26,8 +26,8 @@ struct sessions {
 	uint64_t next_id;
 };
 
-#define SESSIONS(name, table)                                                      \
-	{                                                                          \
+#define SESSIONS(name, table)                                                     \
+	{                                                                         \
 		.kind = (name), .ops = (table), .lock = PTHREAD_MUTEX_INITIALIZER \
 	}
 

@@ -53,7 +53,8 @@ static void session_unref(void *session)
 static bool session_busy(void *session)
 {
 	shell_lock(session);
-	bool busy = shell_current(session) != NULL;
+	const struct shell_command *latest = shell_latest(session);
+	bool busy = latest && latest->status <= SHELL_RUNNING;
 	shell_unlock(session);
 	return busy;
 }
@@ -97,7 +98,8 @@ struct shell *shells_open(struct server *server, const char *id, const char *dir
 		.as = user,
 		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
 	};
-	return user ? sessions_open(&shell_sessions, server->config, id, session_make, &settings, err)
+	return user ? sessions_open(&shell_sessions, server->config, id, session_make, &settings,
+				    err)
 		    : NULL;
 }
 
@@ -244,9 +246,10 @@ static struct exec_result result_of(struct call *call, struct shell *shell,
 	if (alternate)
 		plain = text_output(call->arena, screen);
 	shell_lock(shell);
-	*console = (struct console){ arena_strdup(call->arena, command->prompt ? command->prompt : ""),
-				     arena_strdup(call->arena, command->text),
-				     plain_stream(plain, max) };
+	*console =
+		(struct console){ arena_strdup(call->arena, command->prompt ? command->prompt : ""),
+				  arena_strdup(call->arena, command->text),
+				  plain_stream(plain, max) };
 	struct exec_result result = { .session_id = shell_id(shell),
 				      .command = console->command,
 				      .status = status_of(command),
@@ -257,8 +260,9 @@ static struct exec_result result_of(struct call *call, struct shell *shell,
 	if (command->shell_ended)
 		call->hint = "The command ended its shell. The next one starts a fresh shell.";
 	else if (command->fresh)
-		call->hint = "The shell of this session had ended, so a fresh one was started: its directory, "
-			     "variables and functions are new.";
+		call->hint =
+			"The shell of this session had ended, so a fresh one was started: its directory, "
+			"variables and functions are new.";
 	shell_unlock(shell);
 	return result;
 }
@@ -277,7 +281,8 @@ static const struct field exec_fields[] = {
 	STR(exec, id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
 	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
 	STR(exec, exec_dir, OPTIONAL, "Directory to go to first, an absolute path."),
-	BOOL(exec, async_mode, OPTIONAL, "Answer at once; look later with view or wait.", .def = "false"),
+	BOOL(exec, async_mode, OPTIONAL, "Answer at once; look later with view or wait.",
+	     .def = "false"),
 	NUM(exec, timeout, MIN, "Seconds to wait before answering `running`; the command goes on.",
 	    .min = 0),
 	TRI(exec, strict, OPTIONAL,
@@ -290,7 +295,8 @@ static const struct field exec_fields[] = {
 	    .min = 0),
 	BOOL(exec, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir in the path.",
 	     .def = "false"),
-	BOOL(exec, truncate, OPTIONAL, "Cut output over 30000 characters in the middle.", .def = "true"),
+	BOOL(exec, truncate, OPTIONAL, "Cut output over 30000 characters in the middle.",
+	     .def = "true"),
 };
 static const struct schema exec_schema = SCHEMA(exec, "ShellExecRequest", exec_fields);
 
@@ -302,7 +308,8 @@ static int check_dir(const char *dir, bool strict, const char **ret, struct err 
 	if (!dir || !*dir)
 		return 0;
 	if (*dir != '/')
-		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path", dir);
+		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path",
+			       dir);
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
 		*ret = dir;
 	else if (strict)
@@ -442,7 +449,8 @@ static int send_new(struct call *call, struct shell *shell, const struct shell_c
 		plain_feed(plain, piece, n, &text);
 		if (!n && last)
 			plain_finish(plain, &text);
-		if (text.len && put_event(call, "output", shell, text.data, text.len, NULL, err) < 0)
+		if (text.len &&
+		    put_event(call, "output", shell, text.data, text.len, NULL, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -557,8 +565,8 @@ static int view(struct call *call, const void *in, struct err *err)
 		console[i] = (struct console){ arena_strdup(call->arena, prompt),
 					       arena_strdup(call->arena, commands[i]->text),
 					       plain_stream(plain, OUTPUT_CHARS_MAX) };
-		const char *head = arena_printf(call->arena, "%s%s%s\n", all->size ? "\n" : "", prompt,
-						commands[i]->text);
+		const char *head = arena_printf(call->arena, "%s%s%s\n", all->size ? "\n" : "",
+						prompt, commands[i]->text);
 		output_add(all, head, strlen(head));
 		add_plain(shell, commands[i], all);
 	}
@@ -655,7 +663,8 @@ struct write_request {
 };
 static const struct field write_fields[] = {
 	STR(write_request, id, REQUIRED, "Session.", .alias = "session_id"),
-	TEXT(write_request, input, REQUIRED, "What to type. Control characters are keys: \\u0003 is Ctrl+C."),
+	TEXT(write_request, input, REQUIRED,
+	     "What to type. Control characters are keys: \\u0003 is Ctrl+C."),
 	BOOL(write_request, press_enter, REQUIRED, "Press Enter afterwards."),
 };
 static const struct schema write_schema =
@@ -678,8 +687,8 @@ int shells_type(struct shell *shell, const char *data, size_t len, struct err *e
 		int64_t left = until - clock_ms();
 		if (left <= 0 || poll(&pfd, 1, (int)left) == 0)
 			return err_set(err, ERR_CONFLICT,
-				       "the terminal took %zu of %zu bytes, then nothing for %d s", done, len,
-				       INPUT_MS / 1000);
+				       "the terminal took %zu of %zu bytes, then nothing for %d s",
+				       done, len, INPUT_MS / 1000);
 	}
 	return 0;
 }
@@ -727,13 +736,14 @@ static int kill_process(struct call *call, const void *in, struct err *err)
 	if (!shell)
 		return -1;
 	shell_lock(shell);
-	struct shell_command *command = shell_current(shell) ? shell_current(shell) : shell_latest(shell);
+	struct shell_command *command = shell_current(shell) ? shell_current(shell)
+							     : shell_latest(shell);
 	if (command)
 		command->refs++;
 	bool running = shell_stop(shell);
 	shell_touch(shell);
 	shell_unlock(shell);
-	if (running)
+	if (running && command)
 		wait_command(call, shell, command, clock_ms() + KILL_MS, 0, &silent);
 	shell_lock(shell);
 	struct kill_result result = { status_of(command), INT_ABSENT, INT_ABSENT };
@@ -758,8 +768,8 @@ static const struct field create_fields[] = {
 	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
 	STR(create_request, exec_dir, OPTIONAL, "Where it starts, an absolute path."),
 	INT(create_request, no_change_timeout, MIN | MAX,
-	    "Seconds of silence after which a command's caller gets an answer; 120 when absent.", .min = 1,
-	    .max = 86400),
+	    "Seconds of silence after which a command's caller gets an answer; 120 when absent.",
+	    .min = 1, .max = 86400),
 	BOOL(create_request, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir.",
 	     .def = "false"),
 };
@@ -784,9 +794,10 @@ static int create_session(struct call *call, const void *in, struct err *err)
 	char cwd[4096];
 	if (check_dir(request->exec_dir, true, &dir, err) < 0)
 		return -1;
-	int no_change = request->no_change_timeout == INT_ABSENT ? 0 : (int)request->no_change_timeout;
-	auto_shell struct shell *shell =
-		shells_open(call->server, request->id, dir, request->preserve_symlinks, no_change, err);
+	int no_change = request->no_change_timeout == INT_ABSENT ? 0
+								 : (int)request->no_change_timeout;
+	auto_shell struct shell *shell = shells_open(call->server, request->id, dir,
+						     request->preserve_symlinks, no_change, err);
 	if (!shell)
 		return -1;
 	shell_lock(shell);
@@ -803,8 +814,8 @@ struct update_request {
 };
 static const struct field update_fields[] = {
 	STR(update_request, id, REQUIRED, "Session.", .alias = "session_id"),
-	INT(update_request, no_change_timeout, MIN | MAX, "Seconds of silence; see create.", .min = 1,
-	    .max = 86400),
+	INT(update_request, no_change_timeout, MIN | MAX, "Seconds of silence; see create.",
+	    .min = 1, .max = 86400),
 };
 static const struct schema update_schema =
 	SCHEMA(update_request, "ShellUpdateSessionRequest", update_fields);
@@ -832,8 +843,8 @@ static int terminal_url(struct call *call, const void *in, struct err *err)
 	auto_shell struct shell *shell = shells_open(call->server, NULL, NULL, false, 0, err);
 	if (!shell)
 		return -1;
-	const char *url =
-		arena_printf(call->arena, "%s/terminal?session_id=%s", call->base_url, shell_id(shell));
+	const char *url = arena_printf(call->arena, "%s/terminal?session_id=%s", call->base_url,
+				       shell_id(shell));
 	return call_reply(call, &url, err);
 }
 
@@ -892,7 +903,8 @@ struct session_list {
 	struct list sessions;
 };
 static const struct field session_list_fields[] = {
-	MAP(session_list, sessions, 0, "Sessions by their id.", .item = T_OBJ, .of = &session_info_schema),
+	MAP(session_list, sessions, 0, "Sessions by their id.", .item = T_OBJ,
+	    .of = &session_info_schema),
 };
 static const struct schema session_list_schema =
 	SCHEMA(session_list, "ActiveShellSessionsResult", session_list_fields);
@@ -966,7 +978,8 @@ static int delete_one(struct call *call, const void *in, struct err *err)
 static const struct field nothing = { .type = T_JSON };
 
 static const struct route routes[] = {
-	{ "POST", "/v1/shell/exec", exec_command, &exec_schema, &exec_result_data, "Run a command in a shell",
+	{ "POST", "/v1/shell/exec", exec_command, &exec_schema, &exec_result_data,
+	  "Run a command in a shell",
 	  "The shell is a real one on a terminal: `cd`, `export`, functions and aliases last for the next "
 	  "command with the same `id`. Commands of one session run one after another. `exit` ends the "
 	  "shell, is reported as the command's exit code, and the next command gets a fresh shell. With "
@@ -993,6 +1006,5 @@ static const struct route routes[] = {
 	{ "DELETE", "/v1/shell/sessions/{session_id}", delete_one, &delete_schema, &nothing,
 	  "End a session", "All its processes are ended." },
 };
-const struct route_group shell_group = {
-	"shell", "Shells on a terminal, whose state lasts.", routes, COUNT(routes)
-};
+const struct route_group shell_group = { "shell", "Shells on a terminal, whose state lasts.",
+					 routes, COUNT(routes) };

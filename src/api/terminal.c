@@ -24,28 +24,28 @@
 #include "term/screen.h"
 
 enum {
-	PIECE = 32768,            /* bytes of output in one message */
+	PIECE = 32768, /* bytes of output in one message */
 	REPLAY_MAX = 4 << 20,
 	PING_MS = 30000,
-	INPUT_MAX = 1 << 20,      /* typed and not yet taken by the terminal */
+	READY_CHECK_MS = 500,
+	INPUT_MAX = 1 << 20, /* typed and not yet taken by the terminal */
 };
-
-static const char ready_text[] = "Terminal ready";
 
 struct viewer {
 	struct call *call;
 	struct shell *shell;
 	struct waiter waiter;
-	int64_t at;      /* where in the terminal's stream it is */
+	int64_t at; /* where in the terminal's stream it is */
 	unsigned size_version;
-	bool told_end;
+	bool told_end, told_ready;
 	struct buf input; /* that the terminal had no room for */
 	int64_t ping_at;
 };
 
 /* ---- messages to the page ---- */
 
-static int send_text(struct viewer *v, const char *type, const char *text, size_t len, struct err *err)
+static int send_text(struct viewer *v, const char *type, const char *text, size_t len,
+		     struct err *err)
 {
 	struct jw jw;
 	jw_init(&jw, REPLAY_MAX * 6 + 1024);
@@ -75,7 +75,8 @@ static int send_raw(struct viewer *v, struct err *err, const char *format, ...)
 
 static int send_size(struct viewer *v, int cols, int rows, struct err *err)
 {
-	return send_raw(v, err, "{\"type\":\"size\",\"data\":{\"cols\":%d,\"rows\":%d}}", cols, rows);
+	return send_raw(v, err, "{\"type\":\"size\",\"data\":{\"cols\":%d,\"rows\":%d}}", cols,
+			rows);
 }
 
 static int send_ping(struct viewer *v, struct err *err)
@@ -119,7 +120,8 @@ static int send_output(struct viewer *v, struct err *err)
 			memcpy(piece, tail.data + skip, n);
 		shell_unlock(v->shell);
 		if (behind) {
-			if (send_text(v, "output", "\033c", 2, err) < 0 || send_screen(v, false, err) < 0)
+			if (send_text(v, "output", "\033c", 2, err) < 0 ||
+			    send_screen(v, false, err) < 0)
 				return -1;
 			continue;
 		}
@@ -139,6 +141,7 @@ static int send_changes(struct viewer *v, struct err *err)
 	shell_lock(v->shell);
 	bool resized = v->size_version != shell_size_version(v->shell);
 	bool running = shell_running(v->shell), closed = shell_ended(v->shell);
+	bool ready = shell_ready(v->shell);
 	int code = shell_exit_code(v->shell);
 	shell_size(v->shell, &cols, &rows);
 	v->size_version = shell_size_version(v->shell);
@@ -152,9 +155,10 @@ static int send_changes(struct viewer *v, struct err *err)
 	if (!running && !v->told_end &&
 	    send_raw(v, err, "{\"type\":\"exit\",\"data\":{\"exit_code\":%d}}", code) < 0)
 		return -1;
-	if (running && v->told_end && send_text(v, "ready", ready_text, sizeof ready_text - 1, err) < 0)
+	if (ready && !v->told_ready && send_text(v, "ready", "Terminal ready", 14, err) < 0)
 		return -1;
 	v->told_end = !running;
+	v->told_ready = ready;
 	return 1;
 }
 
@@ -253,6 +257,7 @@ static int attend(struct viewer *v, struct err *err)
 				 { .fd = server_stop_fd(v->call->server), .events = POLLIN },
 				 { .fd = room, .events = POLLOUT } };
 	int64_t left = v->ping_at - clock_ms();
+	left = !v->told_ready && !v->told_end && left > READY_CHECK_MS ? READY_CHECK_MS : left;
 	if (!ws_pending(v->call->ws) && poll(pfds, COUNT(pfds), left > 0 ? (int)left : 0) < 0 &&
 	    errno != EINTR)
 		return err_set(err, errno, "poll");
@@ -284,7 +289,7 @@ static int greet(struct viewer *v, struct err *err)
 	shell_lock(v->shell);
 	struct shell_tail tail = shell_tail(v->shell);
 	bool existing = tail.start + (int64_t)tail.len > 0;
-	int started = shell_start(v->shell, err), cols, rows;
+	int started = existing ? 0 : shell_start(v->shell, err), cols, rows;
 	v->size_version = shell_size_version(v->shell);
 	shell_size(v->shell, &cols, &rows);
 	shell_unlock(v->shell);
@@ -295,13 +300,15 @@ static int greet(struct viewer *v, struct err *err)
 		return send_text(v, "error", err->msg, strlen(err->msg), err);
 	if (existing && (send_size(v, cols, rows, err) < 0 || send_screen(v, true, err) < 0))
 		return -1;
-	return send_text(v, "ready", ready_text, sizeof ready_text - 1, err);
+	return 0;
 }
 
 static int show_terminal(struct call *call, const void *in, struct err *err)
 {
 	const struct attach *request = in;
-	struct viewer viewer = { .call = call, .input = BUF(INPUT_MAX), .ping_at = clock_ms() + PING_MS };
+	struct viewer viewer = { .call = call,
+				 .input = BUF(INPUT_MAX),
+				 .ping_at = clock_ms() + PING_MS };
 	viewer.shell = shells_open(call->server, request->session_id, NULL, false, 0, err);
 	if (!viewer.shell) {
 		ws_close(call->ws, WS_TRY_LATER, err->msg);
@@ -335,11 +342,11 @@ static int page(struct call *call, const void *in, struct err *err)
 
 static const struct route routes[] = {
 	{ "GET", "/terminal", page, .flags = INTERNAL },
-	{ "GET", "/v1/shell/ws", show_terminal, &attach_schema, NULL, "A shell session as a terminal",
+	{ "GET", "/v1/shell/ws", show_terminal, &attach_schema, NULL,
+	  "A shell session as a terminal",
 	  "JSON messages. From the server: session_id, ready, output, restore_output, terminal_restored, "
 	  "size, exit, error, ping. To it: input, resize {cols, rows}, restart, ping, pong.",
 	  .flags = UPGRADE },
 };
-const struct route_group terminal_group = {
-	"terminal", "Shell sessions as terminals.", routes, COUNT(routes)
-};
+const struct route_group terminal_group = { "terminal", "Shell sessions as terminals.", routes,
+					    COUNT(routes) };

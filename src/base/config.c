@@ -102,7 +102,8 @@ static int resolve_workspace(struct config *config, struct err *err)
 	}
 	struct stat st;
 	if (stat(config->workspace, &st) < 0 || !S_ISDIR(st.st_mode))
-		return err_set(err, ERR_INVALID, "--workspace: '%s' is not a directory", config->workspace);
+		return err_set(err, ERR_INVALID, "--workspace: '%s' is not a directory",
+			       config->workspace);
 	return 0;
 }
 
@@ -113,7 +114,8 @@ int config_load(struct config *config, int argc, char **argv, struct err *err)
 	if (used < 0)
 		return -1;
 	if (used < argc)
-		return err_set(err, ERR_INVALID, "unexpected argument '%s' (see --help)", argv[used]);
+		return err_set(err, ERR_INVALID, "unexpected argument '%s' (see --help)",
+			       argv[used]);
 	if (!config->listen)
 		config->listen = xasprintf("127.0.0.1:%d", (int)config->public_port);
 	resolve_user(config);

@@ -116,8 +116,9 @@ static bool check_string(const struct take *take, const json_t *value)
 		refuse(take, "string_too_long", value, "String should have at most %zu character%s",
 		       f->max_len, f->max_len == 1 ? "" : "s");
 	else if (count < f->min_len)
-		refuse(take, "string_too_short", value, "String should have at least %zu character%s",
-		       f->min_len, f->min_len == 1 ? "" : "s");
+		refuse(take, "string_too_short", value,
+		       "String should have at least %zu character%s", f->min_len,
+		       f->min_len == 1 ? "" : "s");
 	else
 		return true;
 	return false;
@@ -174,7 +175,8 @@ static char *number_text(struct arena *arena, const json_t *value)
 	for (size_t i = 0; i < len; i++) {
 		if (from[i] != '_')
 			*to++ = from[i];
-		else if (!i || !isdigit((unsigned char)from[i - 1]) || !isdigit((unsigned char)from[i + 1]))
+		else if (!i || !isdigit((unsigned char)from[i - 1]) ||
+			 !isdigit((unsigned char)from[i + 1]))
 			return NULL;
 	}
 	return text;
@@ -215,7 +217,8 @@ static int text_int(struct arena *arena, const json_t *value, int64_t *ret)
 	size_t sign = *text == '-' || *text == '+';
 	size_t digits = strspn(text + sign, "0123456789");
 	char *point = text + sign + digits;
-	if (!digits || (*point && (*point != '.' || !point[1] || point[1 + strspn(point + 1, "0")])))
+	if (!digits ||
+	    (*point && (*point != '.' || !point[1] || point[1 + strspn(point + 1, "0")])))
 		return EINVAL;
 	errno = 0;
 	*ret = strtoll(text, NULL, 10);
@@ -271,8 +274,9 @@ static bool is_text(const json_t *value, const char *text)
 /* 1 or 0; -1 for no boolean. */
 static int bool_value(const json_t *value)
 {
-	static const char *const words[][2] = { { "0", "1" },    { "false", "true" }, { "no", "yes" },
-						{ "off", "on" }, { "f", "t" },        { "n", "y" } };
+	static const char *const words[][2] = { { "0", "1" },    { "false", "true" },
+						{ "no", "yes" }, { "off", "on" },
+						{ "f", "t" },    { "n", "y" } };
 	if (json_is_boolean(value))
 		return json_is_true(value);
 	if (json_is_number(value)) {
@@ -305,7 +309,7 @@ static const char *choices_text(const char *const *choices, char *text, size_t r
 	size_t len = 0;
 	for (size_t i = 0; choices[i] && len < room; i++)
 		len += (size_t)snprintf(text + len, room - len, "%s'%s'",
-					!i                ? ""
+					!i               ? ""
 					: choices[i + 1] ? ", "
 							 : " or ",
 					choices[i]);
@@ -377,13 +381,15 @@ static void take_list(const struct take *take, const json_t *value, struct list 
 		bool few = count < f->min_len;
 		size_t limit = few ? f->min_len : f->max_len;
 		refuse(take, few ? "too_short" : "too_long", value,
-		       "List should have at %s %zu item%s after validation, not %zu", few ? "least" : "most",
-		       limit, limit == 1 ? "" : "s", count);
+		       "List should have at %s %zu item%s after validation, not %zu",
+		       few ? "least" : "most", limit, limit == 1 ? "" : "s", count);
 		return;
 	}
 	char *items = arena_alloc(take->arena, count * size);
-	struct field item = { .name = f->name, .type = f->choices ? T_ENUM : f->item,
-			      .choices = f->choices, .of = f->of };
+	struct field item = { .name = f->name,
+			      .type = f->choices ? T_ENUM : f->item,
+			      .choices = f->choices,
+			      .of = f->of };
 	for (size_t i = 0; i < count; i++) {
 		struct loc loc = { .up = take->loc, .index = i };
 		struct take one = { &item, &loc, take->arena, take->problems };
@@ -406,7 +412,7 @@ static void take_map(const struct take *take, const json_t *value, struct list *
 	const char *key;
 	json_t *one;
 	size_t count = 0;
-	json_object_foreach ((json_t *)value, key, one) {
+	json_object_foreach((json_t *)value, key, one) {
 		struct loc loc = { .up = take->loc, .key = key };
 		struct take inner = { &item, &loc, take->arena, take->problems };
 		pairs[count].name = key;
@@ -499,7 +505,7 @@ static void take_value(const struct take *take, const json_t *value, void *to)
 		take_union(take, value, take->field->of, to);
 		break;
 	case T_STREAM: /* in answers only */
-	case T_FILE: /* put there by whoever read the form */
+	case T_FILE:   /* put there by whoever read the form */
 		refuse(take, "value_error", NULL, "Expected a file, sent as multipart/form-data");
 		break;
 	}
@@ -733,7 +739,8 @@ void desc_encode(const struct schema *schema, const void *from, struct jw *jw)
 	jw_open(jw, '{');
 	for (size_t i = 0; i < schema->count; i++) {
 		jw_key(jw, schema->fields[i].name);
-		desc_encode_value(&schema->fields[i], (const char *)from + schema->fields[i].at, jw);
+		desc_encode_value(&schema->fields[i], (const char *)from + schema->fields[i].at,
+				  jw);
 	}
 	jw_close(jw, '}');
 }

@@ -87,7 +87,8 @@ struct stream {
 	size_t (*read)(void *arg, int64_t at, char *to, size_t room); /* NULL: null */
 	void *arg;
 	int64_t start, end;
-	int64_t cut, resume; /* what lies between is left out, with `middle` in its place; both 0: all */
+	int64_t cut,
+		resume; /* what lies between is left out, with `middle` in its place; both 0: all */
 	char middle[96];
 };
 struct upload {
@@ -127,13 +128,16 @@ struct schema {
 	size_t variant_count;
 };
 
-#define FIELD_AT(s, m, c_type)                                                              \
-	(offsetof(struct s, m) +                                                            \
+#define FIELD_AT(s, m, c_type)                                                                \
+	(offsetof(struct s, m) +                                                              \
 	 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct s *)0)->m), c_type) \
-				 ? 1                                                        \
+				 ? 1                                                          \
 				 : -1]))
-#define FIELD(s, m, c_type, t, f, h, ...) \
-	{ .name = #m, .type = (t), .at = FIELD_AT(s, m, c_type), .flags = (f), .help = (h), __VA_ARGS__ }
+#define FIELD(s, m, c_type, t, f, h, ...)                                                         \
+	{                                                                                         \
+		.name = #m, .type = (t), .at = FIELD_AT(s, m, c_type), .flags = (f), .help = (h), \
+		__VA_ARGS__                                                                       \
+	}
 #define STR(s, m, f, ...)  FIELD(s, m, const char *, T_STR, f, __VA_ARGS__)
 #define TEXT(s, m, f, ...) FIELD(s, m, struct text, T_TEXT, f, __VA_ARGS__)
 #define INT(s, m, f, ...)  FIELD(s, m, int64_t, T_INT, f, __VA_ARGS__)
@@ -142,17 +146,21 @@ struct schema {
 #define TRI(s, m, f, ...)  FIELD(s, m, enum tri, T_TRI, f, __VA_ARGS__)
 #define ENUM(s, m, f, ...) FIELD(s, m, const char *, T_ENUM, f, __VA_ARGS__)
 #define JSON(s, m, f, ...) FIELD(s, m, json_t *, T_JSON, f, __VA_ARGS__)
-#define OBJ(s, m, f, ...)  { .name = #m, .type = T_OBJ, .at = offsetof(struct s, m), .flags = (f), .help = __VA_ARGS__ }
-#define LIST(s, m, f, ...) FIELD(s, m, struct list, T_LIST, f, __VA_ARGS__)
-#define MAP(s, m, f, ...)  FIELD(s, m, struct list, T_MAP, f, __VA_ARGS__)
-#define UNION(s, m, f, ...) FIELD(s, m, struct tagged, T_UNION, f, __VA_ARGS__)
-#define STREAM(s, m, f, ...) FIELD(s, m, struct stream, T_STREAM, f, __VA_ARGS__)
+#define OBJ(s, m, f, ...)                                                             \
+	{                                                                             \
+		.name = #m, .type = T_OBJ, .at = offsetof(struct s, m), .flags = (f), \
+		.help = __VA_ARGS__                                                   \
+	}
+#define LIST(s, m, f, ...)       FIELD(s, m, struct list, T_LIST, f, __VA_ARGS__)
+#define MAP(s, m, f, ...)        FIELD(s, m, struct list, T_MAP, f, __VA_ARGS__)
+#define UNION(s, m, f, ...)      FIELD(s, m, struct tagged, T_UNION, f, __VA_ARGS__)
+#define STREAM(s, m, f, ...)     FIELD(s, m, struct stream, T_STREAM, f, __VA_ARGS__)
 #define FILE_FIELD(s, m, f, ...) FIELD(s, m, struct upload *, T_FILE, f, __VA_ARGS__)
 
-#define SCHEMA(s, title, table, ...)                                                      \
-	{                                                                                 \
-		.name = (title), .size = sizeof(struct s), .fields = (table),             \
-		.count = COUNT(table), ##__VA_ARGS__                                      \
+#define SCHEMA(s, title, table, ...)                                          \
+	{                                                                     \
+		.name = (title), .size = sizeof(struct s), .fields = (table), \
+		.count = COUNT(table), ##__VA_ARGS__                          \
 	}
 #define TAGGED(title, field_name, table, ...)                                        \
 	{                                                                            \

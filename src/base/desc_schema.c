@@ -47,9 +47,10 @@ static void put_limits(const struct field *f, struct jw *jw)
 static void put_type(const struct field *f, struct jw *jw)
 {
 	static const char *const names[] = {
-		[T_STR] = "string",   [T_TEXT] = "string", [T_INT] = "integer", [T_NUM] = "number",
-		[T_BOOL] = "boolean", [T_TRI] = "boolean", [T_ENUM] = "string", [T_LIST] = "array",
-		[T_MAP] = "object",   [T_FILE] = "string", [T_UNION] = NULL,      [T_STREAM] = "string",
+		[T_STR] = "string",  [T_TEXT] = "string",  [T_INT] = "integer",
+		[T_NUM] = "number",  [T_BOOL] = "boolean", [T_TRI] = "boolean",
+		[T_ENUM] = "string", [T_LIST] = "array",   [T_MAP] = "object",
+		[T_FILE] = "string", [T_UNION] = NULL,     [T_STREAM] = "string",
 	};
 	if (f->type == T_OBJ || f->type == T_UNION) {
 		char ref[160];

@@ -392,7 +392,7 @@ void jw_json(struct jw *jw, const json_t *value)
 		const char *key;
 		json_t *item;
 		jw_open(jw, '{');
-		json_object_foreach ((json_t *)value, key, item) {
+		json_object_foreach((json_t *)value, key, item) {
 			jw_key(jw, key);
 			jw_json(jw, item);
 		}

@@ -41,7 +41,8 @@ void jw_open(struct jw *jw, char bracket);  /* '{' or '[' */
 void jw_close(struct jw *jw, char bracket); /* '}' or ']' */
 void jw_key(struct jw *jw, const char *key);
 void jw_str(struct jw *jw, const char *text); /* NULL becomes null */
-void jw_text(struct jw *jw, const char *text, size_t len); /* any bytes: U+FFFD for what is not UTF-8 */
+void jw_text(struct jw *jw, const char *text,
+	     size_t len); /* any bytes: U+FFFD for what is not UTF-8 */
 void jw_int(struct jw *jw, int64_t value);
 void jw_num(struct jw *jw, double value); /* null for what JSON cannot say */
 void jw_bool(struct jw *jw, bool value);

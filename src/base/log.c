@@ -105,7 +105,7 @@ void log_event(enum log_level level, const char *event, const struct log_fact *f
 }
 
 __attribute__((format(printf, 2, 0))) static void say(enum log_level level, const char *format,
-						       va_list args)
+						      va_list args)
 {
 	if (level > threshold)
 		return;

@@ -45,7 +45,9 @@ static int parse_number(const struct opt *opt, const char *text, int64_t *ret)
 	double value = strtod(text, &end);
 	double unit = 1;
 	if (opt->type == OPT_SIZE && *end && strchr("KMGkmg", *end)) {
-		unit = *end == 'K' || *end == 'k' ? 0x1p10 : *end == 'M' || *end == 'm' ? 0x1p20 : 0x1p30;
+		unit = *end == 'K' || *end == 'k'   ? 0x1p10
+		       : *end == 'M' || *end == 'm' ? 0x1p20
+						    : 0x1p30;
 		end++;
 	}
 	if (opt->type == OPT_SECONDS)
@@ -105,7 +107,8 @@ static int take_flag(const struct opt_table *table, int argc, char **argv, int *
 	size_t len = strcspn(arg, "=");
 	const struct opt *opt = find_flag(table, arg + 2, len - 2);
 	if (!opt)
-		return err_set(err, ERR_INVALID, "unknown option '%.*s' (see --help)", (int)len, arg);
+		return err_set(err, ERR_INVALID, "unknown option '%.*s' (see --help)", (int)len,
+			       arg);
 	const char *value = arg[len] ? arg + len + 1 : NULL;
 	if (!value && opt->type == OPT_BOOL)
 		value = "true";
@@ -159,7 +162,8 @@ void opt_help(const struct opt_table *table)
 	for (size_t i = 0; i < table->count; i++) {
 		const struct opt *opt = &table->opts[i];
 		if (opt->flag)
-			printf("\n  --%s%s%s", opt->flag, opt->arg ? " " : "", opt->arg ? opt->arg : "");
+			printf("\n  --%s%s%s", opt->flag, opt->arg ? " " : "",
+			       opt->arg ? opt->arg : "");
 		else
 			printf("\n ");
 		if (opt->env)

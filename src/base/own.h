@@ -27,19 +27,19 @@ static inline void own_close(const int *fd)
 #define auto_close __attribute__((cleanup(own_close)))
 
 /* Gives away what an auto_free pointer holds. */
-#define TAKE(ptr)                          \
-	({                                 \
+#define TAKE(ptr)                           \
+	({                                  \
 		__typeof__(ptr) p_ = (ptr); \
-		(ptr) = NULL;              \
-		p_;                        \
+		(ptr) = NULL;               \
+		p_;                         \
 	})
 
 /* Gives away what an auto_close descriptor holds. */
-#define TAKE_FD(fd)             \
-	({                      \
-		int f_ = (fd);  \
-		(fd) = -1;      \
-		f_;             \
+#define TAKE_FD(fd)            \
+	({                     \
+		int f_ = (fd); \
+		(fd) = -1;     \
+		f_;            \
 	})
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -18,8 +18,8 @@ int cmd_openapi(int argc, char **argv)
 	struct jw jw;
 	jw_init(&jw, 64 << 20);
 	openapi_write(api_groups, &jw);
-	int result = fwrite(jw.out.data, 1, jw.out.len, stdout) == jw.out.len && putchar('\n') != EOF &&
-				     fflush(stdout) == 0
+	int result = fwrite(jw.out.data, 1, jw.out.len, stdout) == jw.out.len &&
+				     putchar('\n') != EOF && fflush(stdout) == 0
 			     ? 0
 			     : 1;
 	jw_done(&jw);

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "net/server.h"
 #include "proc/child.h"
+#include "proc/spawn.h"
 #include "proc/stage.h"
 
 static int wrong(const struct err *err)
@@ -28,6 +29,7 @@ static void block_signals(void)
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of write(), not our end */
 }
 
 static void say_ready(const struct server *server)
@@ -53,6 +55,7 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	}
 	stage_enter();
 	block_signals();
+	spawn_raise_limit();
 	if (config_load(&config, argc, argv, &err) < 0)
 		return wrong(&err);
 	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);

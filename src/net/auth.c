@@ -7,8 +7,8 @@
 #include <openssl/rand.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/random.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/base64.h"

@@ -32,7 +32,8 @@ bool body_wanted(const struct route *route)
 static const struct field *file_field(const struct schema *schema, const char *name)
 {
 	for (size_t i = 0; i < schema->count; i++)
-		if (schema->fields[i].type == T_FILE && (!name || !strcmp(schema->fields[i].name, name)))
+		if (schema->fields[i].type == T_FILE &&
+		    (!name || !strcmp(schema->fields[i].name, name)))
 			return &schema->fields[i];
 	return NULL;
 }
@@ -125,10 +126,11 @@ static int read_json(struct conn *conn, const struct schema *schema, struct aren
 	}
 	if (!value || json_is_null(value)) {
 		if (wants_something(schema))
-			desc_problem(problems, value ? "model_attributes_type" : "missing", &loc,
-				     value ? "Input should be a valid dictionary or object to extract fields from"
-					   : "Field required",
-				     NULL);
+			desc_problem(
+				problems, value ? "model_attributes_type" : "missing", &loc,
+				value ? "Input should be a valid dictionary or object to extract fields from"
+				      : "Field required",
+				NULL);
 		value = json_object();
 		arena_defer(arena, defer_decref, value);
 		if (problems->count)
@@ -136,7 +138,8 @@ static int read_json(struct conn *conn, const struct schema *schema, struct aren
 	}
 	if (!json_is_object(value))
 		desc_problem(problems, "model_attributes_type", &loc,
-			     "Input should be a valid dictionary or object to extract fields from", value);
+			     "Input should be a valid dictionary or object to extract fields from",
+			     value);
 	else
 		desc_decode(schema, 0, value, &loc, arena, to, problems);
 	return 0;
@@ -150,10 +153,10 @@ struct form {
 	const struct schema *schema;
 	void *to;
 	json_t *fields;
-	char *name;             /* of the plain field being read */
-	struct buf value;       /* its value */
-	size_t fields_size;     /* of all plain fields */
-	struct upload *upload;  /* the file being read */
+	char *name;            /* of the plain field being read */
+	struct buf value;      /* its value */
+	size_t fields_size;    /* of all plain fields */
+	struct upload *upload; /* the file being read */
 	bool skip;
 };
 
@@ -197,7 +200,8 @@ static int write_upload(struct form *form, const char *data, size_t len, struct 
 {
 	int64_t cap = form->conn->server->config->max_upload;
 	if (form->upload->size + (int64_t)len > cap)
-		return err_set(err, ERR_TOO_LARGE, "the upload is larger than %lld bytes", (long long)cap);
+		return err_set(err, ERR_TOO_LARGE, "the upload is larger than %lld bytes",
+			       (long long)cap);
 	for (size_t done = 0; done < len;) {
 		ssize_t n = write(form->upload->fd, data + done, len - done);
 		if (n < 0 && errno != EINTR)
@@ -217,8 +221,8 @@ static int form_data(void *arg, const char *data, size_t len, struct err *err)
 		return write_upload(form, data, len, err);
 	form->fields_size += len;
 	if (form->fields_size > FORM_FIELDS_MAX)
-		return err_set(err, ERR_TOO_LARGE, "the fields of the form are larger than %d bytes",
-			       FORM_FIELDS_MAX);
+		return err_set(err, ERR_TOO_LARGE,
+			       "the fields of the form are larger than %d bytes", FORM_FIELDS_MAX);
 	return buf_add(&form->value, data, len);
 }
 
@@ -234,7 +238,8 @@ static int form_end(void *arg, struct err *err)
 	}
 	json_t *value = json_stringn(form->value.data ? form->value.data : "", form->value.len);
 	if (!value)
-		return err_set(err, ERR_BAD_REQUEST, "the form's field '%.100s' is not UTF-8", form->name);
+		return err_set(err, ERR_BAD_REQUEST, "the form's field '%.100s' is not UTF-8",
+			       form->name);
 	json_object_set_new(form->fields, form->name, value);
 	return 0;
 }
@@ -263,12 +268,17 @@ static int read_form(struct conn *conn, const struct schema *schema, struct aren
 	static const struct multipart_ops ops = { form_part, form_data, form_end };
 	const char *type = http_header(&conn->http.head, "content-type");
 	if (!mime_is(type, "multipart/form-data"))
-		return err_set(err, ERR_MEDIA_TYPE, "Content-Type must be multipart/form-data%s%.100s",
+		return err_set(err, ERR_MEDIA_TYPE,
+			       "Content-Type must be multipart/form-data%s%.100s",
 			       type ? ", not " : "", type ? type : "");
 	if (conn->http.head.length > conn->server->config->max_upload + FORM_FIELDS_MAX)
 		return too_large(conn->server->config->max_upload, err);
-	struct form form = { .conn = conn, .arena = arena, .schema = schema, .to = to,
-			     .fields = json_object(), .value = BUF(FORM_FIELDS_MAX) };
+	struct form form = { .conn = conn,
+			     .arena = arena,
+			     .schema = schema,
+			     .to = to,
+			     .fields = json_object(),
+			     .value = BUF(FORM_FIELDS_MAX) };
 	arena_defer(arena, defer_decref, form.fields);
 	struct multipart *parser = multipart_new(type, &ops, &form, err);
 	int result = parser ? allow_body(conn, err) : -1;
@@ -277,13 +287,14 @@ static int read_form(struct conn *conn, const struct schema *schema, struct aren
 	multipart_free(parser);
 	buf_done(&form.value);
 	if (result == 0)
-		desc_decode(schema, 0, form.fields, &(struct loc){ .key = "body" }, arena, to, problems);
+		desc_decode(schema, 0, form.fields, &(struct loc){ .key = "body" }, arena, to,
+			    problems);
 	return result;
 }
 
 int body_read(struct conn *conn, const struct route *route, struct arena *arena, void *to,
 	      struct problems *problems, struct err *err)
 {
-	return (file_field(route->in, NULL) ? read_form : read_json)(conn, route->in, arena, to, problems,
-								     err);
+	return (file_field(route->in, NULL) ? read_form : read_json)(conn, route->in, arena, to,
+								     problems, err);
 }

@@ -53,8 +53,8 @@ static void put_extra(struct call *call)
 	const struct schema *extra = call->route->extra;
 	for (size_t i = 0; i < extra->count; i++) {
 		jw_key(&call->jw, extra->fields[i].name);
-		desc_encode_value(&extra->fields[i], (const char *)call->extra + extra->fields[i].at,
-				  &call->jw);
+		desc_encode_value(&extra->fields[i],
+				  (const char *)call->extra + extra->fields[i].at, &call->jw);
 	}
 }
 
@@ -76,7 +76,8 @@ int call_reply_end(struct call *call, struct err *err)
 					 .header_count = 0 };
 		result = call->sink->begin(call->sink, &answer, err);
 		if (result == 0)
-			result = call->sink->write(call->sink, call->jw.out.data, call->jw.out.len, err);
+			result = call->sink->write(call->sink, call->jw.out.data, call->jw.out.len,
+						   err);
 	}
 	jw_done(&call->jw);
 	return result;
@@ -106,7 +107,8 @@ int call_text(struct call *call, const char *type, const char *text, size_t len,
 
 int call_redirect(struct call *call, const char *to, struct err *err)
 {
-	struct answer answer = { 307, NULL, 0, .headers = { { "Location", to } }, .header_count = 1 };
+	struct answer answer = { 307, NULL, 0, .headers = { { "Location", to } },
+				 .header_count = 1 };
 	return call->sink->begin(call->sink, &answer, err);
 }
 
@@ -227,7 +229,8 @@ int call_file(struct call *call, int fd, const char *type, const char *name,
 		return err_set(err, errno, "stat of the file");
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_BAD_REQUEST, "not a regular file");
-	const char *tag = arena_printf(call->arena, "\"%llx-%llx-%llx\"", (unsigned long long)st.st_ino,
+	const char *tag = arena_printf(call->arena, "\"%llx-%llx-%llx\"",
+				       (unsigned long long)st.st_ino,
 				       (unsigned long long)st.st_size,
 				       (unsigned long long)st.st_mtim.tv_sec * 1000000000ull +
 					       (unsigned long long)st.st_mtim.tv_nsec);
@@ -254,7 +257,8 @@ int call_file(struct call *call, int fd, const char *type, const char *name,
 						     (long long)range.first,
 						     (long long)(range.first + range.count - 1),
 						     (long long)st.st_size)
-				      : arena_printf(call->arena, "bytes */%lld", (long long)st.st_size));
+				      : arena_printf(call->arena, "bytes */%lld",
+						     (long long)st.st_size));
 	}
 	if (call->sink->begin(call->sink, &answer, err) < 0)
 		return -1;
@@ -272,7 +276,10 @@ enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms)
 					 { .fd = call->sink->client_fd },
 					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
 		int64_t left = until_ms == INT64_MAX ? 3600000 : until_ms - clock_ms();
-		int n = poll(pfds, COUNT(pfds), left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left);
+		int n = poll(pfds, COUNT(pfds),
+			     left < 0         ? 0
+			     : left > 3600000 ? 3600000
+					      : (int)left);
 		if (n < 0 && errno != EINTR)
 			return CALL_LEFT;
 		if (n > 0 && pfds[0].revents) {

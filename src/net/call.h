@@ -37,12 +37,12 @@ struct call {
 	struct server *server;
 	struct arena *arena; /* lives until the answer is given */
 	struct sink *sink;
-	struct ws *ws;           /* of an UPGRADE route */
-	const char *id;          /* in the log */
-	const char *base_url;    /* as the caller reached us: "http://localhost:8080" */
+	struct ws *ws;        /* of an UPGRADE route */
+	const char *id;       /* in the log */
+	const char *base_url; /* as the caller reached us: "http://localhost:8080" */
 	const char *if_none_match, *if_range, *range; /* for call_file(); may be NULL */
-	bool head_only;          /* the caller wants no body */
-	bool wants_events;       /* the caller accepts Server-Sent Events */
+	bool head_only;                               /* the caller wants no body */
+	bool wants_events;                            /* the caller accepts Server-Sent Events */
 
 	const char *message, *hint; /* of the envelope; NULL: the usual */
 	bool failed;                /* "success": false */

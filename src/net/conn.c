@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/crypto.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -103,9 +104,8 @@ static int send_piece(struct conn *conn, const void *data, size_t len, struct er
 	if (conn->head.len)
 		iov[count++] = (struct iovec){ conn->head.data, conn->head.len };
 	if (len && conn->chunked)
-		iov[count++] = (struct iovec){
-			size, (size_t)snprintf(size, sizeof size, "%zx\r\n", len)
-		};
+		iov[count++] =
+			(struct iovec){ size, (size_t)snprintf(size, sizeof size, "%zx\r\n", len) };
 	if (len)
 		iov[count++] = (struct iovec){ (void *)data, len };
 	if (len && conn->chunked)
@@ -140,13 +140,15 @@ static int sink_file(struct sink *sink, int fd, int64_t at, int64_t len, struct 
 	setsockopt(conn->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 	int result = send_piece(conn, NULL, 0, err);
 	while (result == 0 && len > 0) {
-		ssize_t n = sendfile(conn->fd, fd, &offset, len < 0x7ffff000 ? (size_t)len : 0x7ffff000);
+		ssize_t n = sendfile(conn->fd, fd, &offset,
+				     len < 0x7ffff000 ? (size_t)len : 0x7ffff000);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
 			conn->broken = true;
-			result = err_set(err, ERR_GONE, n ? "the client does not take the file"
-							  : "the file became shorter");
+			result = err_set(err, ERR_GONE,
+					 n ? "the client does not take the file"
+					   : "the file became shorter");
 			break;
 		}
 		len -= n;
@@ -199,7 +201,8 @@ static void put_framing(struct conn *conn, const struct answer *answer)
 	conn->left = answer->length;
 	conn->chunked = answer->length < 0 && conn->http.head.minor > 0;
 	if (answer->length < 0 && !conn->chunked)
-		conn->close_after = true; /* HTTP/1.0: the end of the stream is the end of the answer */
+		conn->close_after =
+			true; /* HTTP/1.0: the end of the stream is the end of the answer */
 	if (bodiless)
 		conn->left = 0;
 	else if (conn->chunked)
@@ -262,17 +265,17 @@ int conn_fail(struct conn *conn, int status, const char *detail, bool json)
 	else
 		jw_str(&jw, detail);
 	jw_close(&jw, '}');
-	struct answer answer = { status, "application/json", (int64_t)jw.out.len, .header_count = 0 };
+	struct answer answer = { status, "application/json", (int64_t)jw.out.len,
+				 .header_count = 0 };
 	const char *extra = status == 401   ? "WWW-Authenticate"
 			    : status == 426 ? "Sec-WebSocket-Version"
 			    : status == 503 ? "Retry-After"
 					    : NULL;
 	if (extra)
-		answer.headers[answer.header_count++] = (struct pair){
-			extra, status == 401   ? "Bearer realm=\"aiobox\""
-			       : status == 426 ? "13"
-					       : "1"
-		};
+		answer.headers[answer.header_count++] =
+			(struct pair){ extra, status == 401   ? "Bearer realm=\"aiobox\""
+					      : status == 426 ? "13"
+							      : "1" };
 	if (status == 426)
 		answer.headers[answer.header_count++] = (struct pair){ "Upgrade", "websocket" };
 	int result = sink_begin(&conn->sink, &answer, &ignored);
@@ -292,7 +295,8 @@ static __attribute__((noinline)) bool drain(struct conn *conn)
 	char waste[4096];
 	size_t drained = 0;
 	ssize_t n = 0;
-	while (drained < DRAIN_MAX && (n = http_read_body(&conn->http, waste, sizeof waste, &err)) > 0)
+	while (drained < DRAIN_MAX &&
+	       (n = http_read_body(&conn->http, waste, sizeof waste, &err)) > 0)
 		drained += (size_t)n;
 	return n == 0 && conn->http.body_done;
 }
@@ -316,7 +320,8 @@ static bool finish(struct conn *conn)
 static void answer_reset(struct conn *conn)
 {
 	arena_done(&conn->arena);
-	conn->sink.begun = conn->chunked = conn->head_only = conn->vary_origin = conn->broken = false;
+	conn->sink.begun = conn->chunked = conn->head_only = conn->vary_origin = conn->broken =
+		false;
 	conn->status = 0;
 	conn->left = conn->sent = 0;
 	conn->request_id = conn->cors_origin = conn->allow = NULL;
@@ -392,6 +397,7 @@ static void *run(void *arg)
 	http_done(&conn->http);
 	buf_done(&conn->head);
 	free(conn);
+	OPENSSL_thread_stop(); /* its memory of this thread, which the process may outrun */
 	server_leave(server);
 	return NULL;
 }

@@ -20,10 +20,10 @@ struct conn {
 	struct arena arena; /* of the current request */
 
 	/* The answer being given. */
-	struct buf head;         /* not sent yet */
-	int status;              /* 0: none yet */
-	int64_t left;            /* of a known length; -1: unknown */
-	int64_t sent;            /* bytes of its body */
+	struct buf head; /* not sent yet */
+	int status;      /* 0: none yet */
+	int64_t left;    /* of a known length; -1: unknown */
+	int64_t sent;    /* bytes of its body */
 	bool chunked, head_only, close_after;
 	bool broken; /* it cannot be ended as it began: the connection ends instead */
 	const char *request_id, *cors_origin, *allow;

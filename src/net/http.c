@@ -108,7 +108,8 @@ static void parser_start(struct http *http)
 	http->parser.data = http;
 	http->head.count = http->target_len = 0;
 	memset(&http->at[0], 0, sizeof http->at[0]);
-	http->head_done = http->body_done = http->trailers = http->last_chunk = http->failed = false;
+	http->head_done = http->body_done = http->trailers = http->last_chunk = http->failed =
+		false;
 	http->before = '\n'; /* a line begins, in a head as in trailers */
 	http->body_got = 0;
 	http->overhead = 0;
@@ -152,7 +153,8 @@ static char *text_at(struct http *http, uint32_t at, uint32_t len)
 static bool lines_are_clean(const char *text, size_t len, char *before)
 {
 	for (const char *at = text, *end = text + len; at < end; at++) {
-		if ((*at == '\n' && *before != '\r') || (*before == '\n' && (*at == ' ' || *at == '\t')))
+		if ((*at == '\n' && *before != '\r') ||
+		    (*before == '\n' && (*at == ' ' || *at == '\t')))
 			return false;
 		*before = *at;
 	}
@@ -163,7 +165,8 @@ static bool lines_are_clean(const char *text, size_t len, char *before)
 static bool request_line_is_clean(const struct http *http)
 {
 	const char *target = http->data + http->target;
-	return target[-1] == ' ' && target[-2] != ' ' && !strncmp(target + http->target_len, " HTTP/", 6);
+	return target[-1] == ' ' && target[-2] != ' ' &&
+	       !strncmp(target + http->target_len, " HTTP/", 6);
 }
 
 static bool names_are_clean(const struct http *http)
@@ -186,9 +189,10 @@ static int framing_check(struct http *http, struct err *err)
 		return err_set(err, ERR_BAD_REQUEST, "the length of the body is given twice");
 	if (coding && (strcasecmp(coding, "chunked") || head->minor == 0 ||
 		       http_header_count(head, "transfer-encoding") > 1))
-		return err_set(err, ERR_BAD_REQUEST, "the only transfer coding understood is 'chunked'");
-	if (http->side == HTTP_REQUESTS &&
-	    http_header_count(head, "host") != 1 && (head->minor > 0 || http_header(head, "host")))
+		return err_set(err, ERR_BAD_REQUEST,
+			       "the only transfer coding understood is 'chunked'");
+	if (http->side == HTTP_REQUESTS && http_header_count(head, "host") != 1 &&
+	    (head->minor > 0 || http_header(head, "host")))
 		return err_set(err, ERR_BAD_REQUEST, "a request needs exactly one Host header");
 	head->chunked = coding != NULL;
 	return 0;
@@ -206,7 +210,8 @@ static int head_finish(struct http *http, struct err *err)
 	struct http_head *head = &http->head;
 	head->size = (size_t)(llhttp_get_error_pos(&http->parser) - http->data) - http->used;
 	if (!lines_are_clean(http->data + http->used, head->size, &http->before))
-		return err_set(err, ERR_BAD_REQUEST, "a line of the head is folded or ends with a bare LF");
+		return err_set(err, ERR_BAD_REQUEST,
+			       "a line of the head is folded or ends with a bare LF");
 	if (http->side == HTTP_REQUESTS && http->parser.http_major && !request_line_is_clean(http))
 		return err_set(err, ERR_BAD_REQUEST, "the request line has superfluous spaces");
 	if (!names_are_clean(http))
@@ -215,10 +220,9 @@ static int head_finish(struct http *http, struct err *err)
 		make_room(http, BODY_READ_SIZE); /* now: the headers point into the buffer */
 	for (size_t i = 0; i < head->count; i++) {
 		head->headers[i].name = text_at(http, http->at[i].name, http->at[i].name_len);
-		head->headers[i].value =
-			http->at[i].value_len
-				? text_at(http, http->at[i].value, http->at[i].value_len)
-				: "";
+		head->headers[i].value = http->at[i].value_len ? text_at(http, http->at[i].value,
+									 http->at[i].value_len)
+							       : "";
 	}
 	head->minor = http->parser.http_minor;
 	if (http->side == HTTP_REQUESTS) {
@@ -237,7 +241,7 @@ static int head_finish(struct http *http, struct err *err)
 	if (has_length && http->parser.content_length > INT64_MAX)
 		return err_set(err, ERR_BAD_REQUEST, "the length of the body is out of range");
 	head->length = has_no_body(head, http->side) ? 0
-		       : has_length		     ? (int64_t)http->parser.content_length
+		       : has_length                  ? (int64_t)http->parser.content_length
 						     : -1;
 	http->used += head->size;
 	http->body_at = http->used;
@@ -253,7 +257,8 @@ static int parse_error(struct http *http, struct err *err)
 		return err_set(err, ERR_HEAD_TOO_LARGE, "more than %d headers", HTTP_HEADERS_MAX);
 	const char *reason = llhttp_get_error_reason(&http->parser);
 	return err_set(err, ERR_BAD_REQUEST, "malformed HTTP: %s",
-		       reason && *reason ? reason : llhttp_errno_name(llhttp_get_errno(&http->parser)));
+		       reason && *reason ? reason
+					 : llhttp_errno_name(llhttp_get_errno(&http->parser)));
 }
 
 /* Parses data[parsed..len), which continues the head that starts at data[used]. */

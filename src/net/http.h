@@ -27,7 +27,7 @@ struct http_head {
 	int status; /* of a response */
 	int minor;  /* HTTP/1.minor */
 	bool keep_alive, upgrade, chunked, expect_continue;
-	int64_t length; /* of the body; -1: chunked, or a response that ends with its stream */
+	int64_t length;     /* of the body; -1: chunked, or a response that ends with its stream */
 	size_t count, size; /* of the headers; of the whole head in bytes */
 	struct http_header headers[HTTP_HEADERS_MAX];
 };
@@ -52,13 +52,13 @@ struct http {
 	} at[HTTP_HEADERS_MAX];
 	uint32_t target, target_len;
 	bool head_done, body_done, trailers;
-	bool last_chunk;     /* was seen: what comes are trailers */
-	bool failed;         /* the end of the body will never be found */
-	char before;         /* the byte before, where lines are looked at */
-	int64_t left;        /* of a body with a length */
-	char *body_to;       /* where the parser puts the data of chunks */
-	size_t body_len;     /* how much it has put there */
-	size_t overhead;     /* bytes of framing since the last byte of data */
+	bool last_chunk; /* was seen: what comes are trailers */
+	bool failed;     /* the end of the body will never be found */
+	char before;     /* the byte before, where lines are looked at */
+	int64_t left;    /* of a body with a length */
+	char *body_to;   /* where the parser puts the data of chunks */
+	size_t body_len; /* how much it has put there */
+	size_t overhead; /* bytes of framing since the last byte of data */
 	int64_t body_start_ms, body_got;
 	bool idle_set;
 };

@@ -40,7 +40,8 @@ static int describe(struct listener *l, struct err *err)
 		inet_ntop(AF_INET, &a.in.sin_addr, text, sizeof text);
 		l->loopback = ntohl(a.in.sin_addr.s_addr) >> 24 == 127;
 		snprintf(l->url, sizeof l->url, "http://%s:%d",
-			 a.in.sin_addr.s_addr == INADDR_ANY ? "localhost" : text, ntohs(a.in.sin_port));
+			 a.in.sin_addr.s_addr == INADDR_ANY ? "localhost" : text,
+			 ntohs(a.in.sin_port));
 	} else if (a.any.sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &a.in6.sin6_addr, text, sizeof text);
 		l->loopback = IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr);
@@ -49,7 +50,8 @@ static int describe(struct listener *l, struct err *err)
 			 ntohs(a.in6.sin6_port));
 	} else if (a.any.sa_family == AF_UNIX) {
 		l->local = l->loopback = true;
-		snprintf(l->url, sizeof l->url, "unix:%.*s", (int)sizeof a.un.sun_path, a.un.sun_path);
+		snprintf(l->url, sizeof l->url, "unix:%.*s", (int)sizeof a.un.sun_path,
+			 a.un.sun_path);
 	} else {
 		return err_set(err, EAFNOSUPPORT, "the socket");
 	}
@@ -109,12 +111,14 @@ static int open_tcp(const char *name, struct listener *ret, struct err *err)
 	char host[256];
 	const char *colon = strrchr(name, ':');
 	size_t len = colon ? (size_t)(colon - name) : 0;
-	if (!colon || len >= sizeof host || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+	if (!colon || len >= sizeof host || !colon[1] ||
+	    strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
 	    strtol(colon + 1, NULL, 10) > 65535)
 		return err_set(err, ERR_INVALID, "'%s' is not HOST:PORT, unix:PATH or fd:N", name);
 	bool brackets = len > 1 && name[0] == '[' && name[len - 1] == ']';
 	snprintf(host, sizeof host, "%.*s", (int)(len - (brackets ? 2 : 0)), name + brackets);
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE },
+			*found = NULL;
 	int failed = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
 	if (failed)
 		return err_set(err, ERR_INVALID, "'%s': %s", name, gai_strerror(failed));

@@ -7,9 +7,9 @@ struct err;
 
 struct listener {
 	int fd;
-	bool local;         /* a Unix socket */
-	bool loopback;      /* reachable from this machine only */
-	char *path;         /* of a Unix socket we made, to be removed; else NULL */
+	bool local;    /* a Unix socket */
+	bool loopback; /* reachable from this machine only */
+	char *path;    /* of a Unix socket we made, to be removed; else NULL */
 	char url[300];
 };
 

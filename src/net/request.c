@@ -87,19 +87,21 @@ static int check_caller(struct request *r, struct err *err)
 	r->origin = http_header(r->head, "origin");
 	if (!r->server->local && !config->insecure && !auth_enabled(r->server->auth) && r->host &&
 	    !guard_host(r->host, config->domain))
-		return err_set(err, ERR_FORBIDDEN,
-			       "Host '%.100s' is not a name of this server: use localhost, an IP address, or "
-			       "start it with --domain",
-			       r->host);
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"Host '%.100s' is not a name of this server: use localhost, an IP address, or "
+			"start it with --domain",
+			r->host);
 	r->conn->vary_origin = r->origin != NULL;
 	if (!r->origin)
 		return 0;
 	if (guard_origin(r->origin, r->host, config->cors_origins))
 		r->conn->cors_origin = r->origin;
 	else if (!is_safe(r->head))
-		return err_set(err, ERR_FORBIDDEN,
-			       "pages of origin '%.100s' may not call this server: see --cors-origins",
-			       r->origin);
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"pages of origin '%.100s' may not call this server: see --cors-origins",
+			r->origin);
 	return 0;
 }
 
@@ -109,16 +111,17 @@ static int answer_preflight(struct request *r)
 	struct err err;
 	if (!r->conn->cors_origin) {
 		err_set(&err, ERR_FORBIDDEN,
-			"pages of origin '%.100s' may not call this server: see --cors-origins", r->origin);
+			"pages of origin '%.100s' may not call this server: see --cors-origins",
+			r->origin);
 		return fail(r, &err);
 	}
-	struct answer answer = {
-		204, NULL, 0,
-		.headers = { { "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE" },
-			     { "Access-Control-Allow-Headers", headers ? headers : "*" },
-			     { "Access-Control-Max-Age", "600" } },
-		.header_count = 3
-	};
+	struct answer answer = { 204, NULL, 0,
+				 .headers = { { "Access-Control-Allow-Methods",
+						"GET, HEAD, POST, PUT, PATCH, DELETE" },
+					      { "Access-Control-Allow-Headers",
+						headers ? headers : "*" },
+					      { "Access-Control-Max-Age", "600" } },
+				 .header_count = 3 };
 	return r->conn->sink.begin(&r->conn->sink, &answer, &err);
 }
 
@@ -200,7 +203,8 @@ static void settle_lists(const struct schema *schema, json_t *query)
 		if (f->type == T_LIST && !json_is_array(value))
 			json_object_set_new(query, f->name, json_pack("[O]", value));
 		else if (f->type != T_LIST && json_is_array(value))
-			json_object_set(query, f->name, json_array_get(value, json_array_size(value) - 1));
+			json_object_set(query, f->name,
+					json_array_get(value, json_array_size(value) - 1));
 	}
 }
 
@@ -216,11 +220,12 @@ static json_t *header_object(const struct request *r, const struct schema *schem
 	return object;
 }
 
-static void decode_place(struct request *r, unsigned place, const char *name, json_t *from, void *to,
-			 struct problems *problems)
+static void decode_place(struct request *r, unsigned place, const char *name, json_t *from,
+			 void *to, struct problems *problems)
 {
 	const struct schema *schema = r->entry->route->in;
-	desc_decode(schema, place, from, &(struct loc){ .key = name }, &r->conn->arena, to, problems);
+	desc_decode(schema, place, from, &(struct loc){ .key = name }, &r->conn->arena, to,
+		    problems);
 }
 
 static void defer_decref(void *value)
@@ -270,15 +275,18 @@ static int upgrade(struct request *r, struct call *call, struct err *err)
 	const char *version = http_header(r->head, "sec-websocket-version");
 	const char *to = http_header(r->head, "upgrade");
 	char accept[29], answer[256];
-	if (!r->head->upgrade || !http_has_token(to, "websocket") || !version || strcmp(version, "13") != 0)
+	if (!r->head->upgrade || !http_has_token(to, "websocket") || !version ||
+	    strcmp(version, "13") != 0)
 		return err_set(err, ERR_UPGRADE_REQUIRED, "this is a WebSocket, version 13");
 	if (!ws_valid_key(key))
-		return err_set(err, ERR_BAD_REQUEST, "Sec-WebSocket-Key must be 16 bytes in base64");
+		return err_set(err, ERR_BAD_REQUEST,
+			       "Sec-WebSocket-Key must be 16 bytes in base64");
 	ws_accept_key(key, accept);
-	int len = snprintf(answer, sizeof answer,
-			   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-			   "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
-			   accept, call->id);
+	int len = snprintf(
+		answer, sizeof answer,
+		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
+		accept, call->id);
 	if (conn_send_raw(r->conn, answer, (size_t)len, err) < 0)
 		return -1;
 	struct http *http = &r->conn->http;
@@ -388,12 +396,9 @@ static void log_request(const struct request *r, int64_t us)
 	char *target = arena_strdup(&r->conn->arena, r->head->target);
 	auth_redact(target);
 	struct log_fact facts[] = {
-		{ "id", r->conn->request_id, 0 },
-		{ "peer", r->conn->peer, 0 },
-		{ "method", r->head->method, 0 },
-		{ "target", target, 0 },
-		{ "status", NULL, r->conn->status },
-		{ "bytes", NULL, (double)r->conn->sent },
+		{ "id", r->conn->request_id, 0 },    { "peer", r->conn->peer, 0 },
+		{ "method", r->head->method, 0 },    { "target", target, 0 },
+		{ "status", NULL, r->conn->status }, { "bytes", NULL, (double)r->conn->sent },
 		{ "ms", NULL, (double)us / 1000 },
 	};
 	log_event(LOG_INFO, "request", facts, COUNT(facts));

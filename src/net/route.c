@@ -10,8 +10,9 @@
 
 enum { PARAM_MAX = 4096 };
 
-const int64_t latency_bucket_us[LATENCY_BUCKETS] = { 100,    250,    500,     1000,    2500,     5000,
-						     10000, 50000, 100000, 1000000, 10000000, 60000000 };
+const int64_t latency_bucket_us[LATENCY_BUCKETS] = { 100,    250,     500,      1000,
+						     2500,   5000,    10000,    50000,
+						     100000, 1000000, 10000000, 60000000 };
 
 static bool is_plain(const struct route_entry *entry)
 {
@@ -60,7 +61,8 @@ void router_done(struct router *router)
 	*router = (struct router){ 0 };
 }
 
-static int add_param(json_t **params, const char *name, size_t name_len, const char *text, size_t len)
+static int add_param(json_t **params, const char *name, size_t name_len, const char *text,
+		     size_t len)
 {
 	auto_buf struct buf value = BUF(PARAM_MAX);
 	if (url_decode(&value, text, len) < 0)

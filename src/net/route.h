@@ -30,10 +30,10 @@ enum route_flag {
 struct route {
 	const char *method, *path;
 	handler *handle;
-	const struct schema *in;   /* NULL: takes nothing */
-	const struct field *data;  /* what `data` of the answer is; of a BARE route, the answer */
-	const char *summary;       /* in a few words */
-	const char *help;          /* more, where there is more to say; NULL: none */
+	const struct schema *in;  /* NULL: takes nothing */
+	const struct field *data; /* what `data` of the answer is; of a BARE route, the answer */
+	const char *summary;      /* in a few words */
+	const char *help;         /* more, where there is more to say; NULL: none */
 	unsigned flags;
 	const struct schema *extra; /* fields of the answer beside the envelope's */
 	const char *type;           /* media type of a BARE answer that is not JSON */

@@ -112,10 +112,11 @@ int server_listen(struct server *server, struct err *err)
 	if (result < 0)
 		return -1;
 	if (!listener.loopback && !auth_enabled(server->auth) && !server->config->insecure)
-		return err_set(err, ERR_INVALID,
-			       "refusing to listen on %s without authentication: set SANDBOX_API_KEY or "
-			       "JWT_PUBLIC_KEY, or give --insecure",
-			       server->config->listen);
+		return err_set(
+			err, ERR_INVALID,
+			"refusing to listen on %s without authentication: set SANDBOX_API_KEY or "
+			"JWT_PUBLIC_KEY, or give --insecure",
+			server->config->listen);
 	return 0;
 }
 
@@ -169,7 +170,7 @@ size_t server_conn_count(struct server *server)
 
 static void peer_name(int fd, char *to, size_t room)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = { 0 };
 	socklen_t len = sizeof address;
 	char text[INET6_ADDRSTRLEN] = "";
 	snprintf(to, room, "local");
@@ -181,15 +182,17 @@ static void peer_name(int fd, char *to, size_t room)
 		snprintf(to, room, "%s:%d", inet_ntop(AF_INET, &in->sin_addr, text, sizeof text),
 			 ntohs(in->sin_port));
 	else if (address.ss_family == AF_INET6)
-		snprintf(to, room, "[%s]:%d", inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text),
+		snprintf(to, room, "[%s]:%d",
+			 inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text),
 			 ntohs(in6->sin6_port));
 }
 
 static void refuse(struct server *server, int fd, const char *why)
 {
-	static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-				     "Content-Type: application/json\r\nContent-Length: 34\r\n"
-				     "Connection: close\r\n\r\n{\"detail\":\"Too many connections.\"}";
+	static const char answer[] =
+		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+		"Content-Type: application/json\r\nContent-Length: 34\r\n"
+		"Connection: close\r\n\r\n{\"detail\":\"Too many connections.\"}";
 	server->refused++;
 	log_warn("connection refused: %s", why);
 	(void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -204,7 +207,8 @@ static void accept_one(struct server *server)
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_error("cannot accept: %s", strerror(errno));
-			poll(NULL, 0, ACCEPT_PAUSE_MS); /* the backlog holds them until something closes */
+			poll(NULL, 0,
+			     ACCEPT_PAUSE_MS); /* the backlog holds them until something closes */
 		}
 		return;
 	}

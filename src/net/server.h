@@ -23,8 +23,8 @@ struct server {
 	char home[4096]; /* where the product's own files are: web/, node_modules/, .venv/ */
 	char url[300];   /* where it listens */
 	int listen_fd, stop_fd;
-	bool local;          /* a Unix socket: no browser comes directly */
-	char *socket_path;   /* to be removed at the end */
+	bool local;        /* a Unix socket: no browser comes directly */
+	char *socket_path; /* to be removed at the end */
 	_Atomic bool stopping;
 	_Atomic uint64_t accepted, refused;
 	int64_t started_ms;

@@ -37,7 +37,10 @@ struct static_request {
 };
 
 static const struct field static_fields[] = {
-	{ .name = "*", .type = T_STR, .at = FIELD_AT(static_request, rest, const char *), .flags = PATH | REQUIRED },
+	{ .name = "*",
+	  .type = T_STR,
+	  .at = FIELD_AT(static_request, rest, const char *),
+	  .flags = PATH | REQUIRED },
 };
 const struct schema static_schema = SCHEMA(static_request, "StaticFile", static_fields);
 
@@ -52,9 +55,11 @@ int static_file(struct call *call, const char *path, struct err *err)
 	auto_close int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR
-			       ? err_set(err, ERR_NOT_FOUND, "there is no file '%s': run 'make deps'?", path)
+			       ? err_set(err, ERR_NOT_FOUND,
+					 "there is no file '%s': run 'make deps'?", path)
 			       : err_set(err, errno, "open '%s'", path);
-	return call_file(call, fd, type, NULL, headers, !strncmp(type, "text/html", 9) ? 3 : 1, err);
+	return call_file(call, fd, type, NULL, headers, !strncmp(type, "text/html", 9) ? 3 : 1,
+			 err);
 }
 
 int static_serve(struct call *call, const void *in, struct err *err)
@@ -62,7 +67,8 @@ int static_serve(struct call *call, const void *in, struct err *err)
 	const struct static_request *request = in;
 	auto_buf struct buf clean = BUF(4096);
 	/* The router has decoded the path; decoding it again is harmless only without '%'. */
-	if (!strchr(request->rest, '%') && url_path_clean(arena_printf(call->arena, "/%s", request->rest), &clean) == 0)
+	if (!strchr(request->rest, '%') &&
+	    url_path_clean(arena_printf(call->arena, "/%s", request->rest), &clean) == 0)
 		for (size_t i = 0; clean.data && i < COUNT(trees); i++) {
 			size_t len = strlen(trees[i].name);
 			bool folder = trees[i].name[len - 1] == '/';

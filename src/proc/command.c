@@ -130,12 +130,15 @@ static bool end_ready(struct source *source)
 	int signal_number;
 	for (int i = 0; i < 2; i++) {
 		size_t taken = 1, sum = 0;
-		while (taken && sum <= PIPE_SIZE && command->view.open[i] && take(command, i, &taken))
+		while (taken && sum <= PIPE_SIZE && command->view.open[i] &&
+		       take(command, i, &taken))
 			sum += taken;
 	}
 	pthread_mutex_lock(&command->lock); /* once reaped, the group's number may be another's */
+	if (command->overdue)               /* the rest of the group did not end with it */
+		kill(-command->process.pid, SIGKILL);
 	command->view.exit_code = process_reap(&command->process, &signal_number);
-	command->view.state = command->overdue				? COMMAND_TIMED_OUT
+	command->view.state = command->overdue                      ? COMMAND_TIMED_OUT
 			      : command->signalled && signal_number ? COMMAND_KILLED
 								    : COMMAND_COMPLETED;
 	if (command->input_fd >= 0)
@@ -178,13 +181,14 @@ static bool timer_ready(struct source *source)
 static int pump_link(struct command *command, struct link *link, int stream, int fd,
 		     bool (*ready)(struct source *), struct err *err)
 {
-	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done }, command_ref(command),
+	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done },
+			       command_ref(command),
 			       stream };
 	if (pump_add(&link->source, err) == 0)
 		return 0;
 	close(fd);
 	link->command = NULL;
-	command_unref(command);
+	atomic_fetch_sub(&command->refs, 1);
 	return -1;
 }
 
@@ -195,7 +199,8 @@ static int open_pipes(int to_child[3], int to_us[3], struct err *err)
 	for (int i = 0; i < 3; i++) {
 		int ends[2];
 		if (pipe2(ends, O_CLOEXEC) < 0)
-			return err_set(err, errno, "pipe");
+			return err_set(err, ERR_LIMIT, "no pipes for another command: %s",
+				       strerror(errno));
 		to_child[i] = i == 0 ? ends[0] : ends[1];
 		to_us[i] = i == 0 ? ends[1] : ends[0];
 		fcntl(to_us[i], F_SETFL, O_NONBLOCK);
@@ -216,21 +221,24 @@ static int watch(struct command *command, int fds[3], int64_t hard_ms, struct er
 {
 	for (int i = 0; i < 2; i++) {
 		command->view.open[i] = true;
-		if (pump_link(command, &command->pipes[i], i, TAKE_FD(fds[i + 1]), pipe_ready, err) < 0)
+		if (pump_link(command, &command->pipes[i], i, TAKE_FD(fds[i + 1]), pipe_ready,
+			      err) < 0)
 			return -1;
 	}
 	if (hard_ms != INT64_MAX) {
 		int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 		int64_t left = hard_ms - clock_ms();
 		if (timer < 0)
-			return err_set(err, errno, "timerfd");
+			return err_set(err, ERR_LIMIT, "no timer for another command: %s",
+				       strerror(errno));
 		timer_set(timer, left > 0 ? left : 0);
 		if (pump_link(command, &command->timer, 2, timer, timer_ready, err) < 0)
 			return -1;
 	}
 	int pidfd = fcntl(command->process.pidfd, F_DUPFD_CLOEXEC, 3);
 	if (pidfd < 0)
-		return err_set(err, errno, "pidfd");
+		return err_set(err, ERR_LIMIT, "no descriptor for another command: %s",
+			       strerror(errno));
 	return pump_link(command, &command->end, 2, pidfd, end_ready, err);
 }
 
@@ -264,6 +272,13 @@ struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *
 }
 
 /* ---- acting on it ---- */
+
+void command_condemn(struct command *command)
+{
+	pthread_mutex_lock(&command->lock);
+	command->signalled = true;
+	pthread_mutex_unlock(&command->lock);
+}
 
 int command_signal(struct command *command, int number, struct err *err)
 {

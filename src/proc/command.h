@@ -41,6 +41,9 @@ void command_leave(struct command *command, const struct waiter *waiter);
 
 pid_t command_pid(const struct command *command);
 
+/* Says that its end, when it comes by a signal, is our doing: "killed". */
+void command_condemn(struct command *command);
+
 /* Sends a signal to the process group. -1 with ESRCH once it has ended. */
 int command_signal(struct command *command, int number, struct err *err);
 

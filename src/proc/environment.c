@@ -11,8 +11,9 @@
 
 /* What tells the server who may call it, or where it is, is nobody's business in the sandbox. */
 static const char *const hidden[] = {
-	"SANDBOX_API_KEY", "AUTH_TOKEN", "JWT_PUBLIC_KEY", "AIO_HOME", "AIO_LISTEN", "LISTEN_FDS",
-	"LISTEN_PID", "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
+	"SANDBOX_API_KEY", "AUTH_TOKEN", "JWT_PUBLIC_KEY", "AIO_HOME", "AIO_LISTEN",
+	"LISTEN_FDS",      "LISTEN_PID", "SUDO_USER",      "SUDO_UID", "SUDO_GID",
+	"SUDO_COMMAND",    "MAKEFLAGS",  "MAKELEVEL",      "MFLAGS",
 };
 
 /* Directories below the product's home whose programs come first. */
@@ -55,7 +56,8 @@ static bool is_hidden(const char *item)
 static const char *path(struct arena *arena, const char *home)
 {
 	const char *own = getenv("PATH");
-	const char *all = own && *own ? own : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	const char *all =
+		own && *own ? own : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 	for (size_t i = COUNT(programs); i-- > 0;) {
 		const char *dir = arena_printf(arena, "%s/%s", home, programs[i]);
 		if (access(dir, X_OK) == 0)

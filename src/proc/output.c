@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/own.h"
 
 void output_done(struct output *output)
 {
@@ -19,7 +22,8 @@ static size_t file_add(struct output *output, const char *data, size_t len)
 {
 	size_t done = 0;
 	while (done < len) {
-		ssize_t n = pwrite(output->fd, data + done, len - done, output->size + (int64_t)done);
+		ssize_t n =
+			pwrite(output->fd, data + done, len - done, output->size + (int64_t)done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -29,10 +33,29 @@ static size_t file_add(struct output *output, const char *data, size_t len)
 	return done;
 }
 
+/* A file without a name, in the first place that takes one. */
+static int open_file(void)
+{
+	const char *const dirs[] = { getenv("TMPDIR"), "/tmp", "/var/tmp" };
+	for (size_t i = 0; i < COUNT(dirs); i++) {
+		char path[4096];
+		int fd = dirs[i] ? open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+		if (fd >= 0)
+			return fd;
+		/* Not every file system can make one without a name. */
+		if (!dirs[i] ||
+		    (size_t)snprintf(path, sizeof path, "%s/aio-XXXXXX", dirs[i]) >= sizeof path ||
+		    (fd = mkostemp(path, O_CLOEXEC)) < 0)
+			continue;
+		unlink(path);
+		return fd;
+	}
+	return -1;
+}
+
 static void spill(struct output *output)
 {
-	const char *dir = getenv("TMPDIR");
-	int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int fd = open_file();
 	if (fd < 0)
 		return;
 	output->fd = fd;
@@ -45,16 +68,17 @@ static void spill(struct output *output)
 
 void output_add(struct output *output, const char *data, size_t len)
 {
-	int64_t left = OUTPUT_MAX - output->size;
-	size_t take = output->lost ? 0 : (int64_t)len < left ? len : (size_t)left;
-	size_t kept = 0;
-	output->memory.cap = OUTPUT_MEMORY_MAX;
-	if (!output->fd && output->size + (int64_t)take > OUTPUT_MEMORY_MAX)
+	if (output->fd <= 0 && !output->lost && output->size + (int64_t)len > OUTPUT_MEMORY_MAX)
 		spill(output);
-	if (output->fd > 0)
-		kept = file_add(output, data, take);
-	else if (buf_add(&output->memory, data, take) == 0)
-		kept = take;
+	int64_t max = output->fd > 0 ? OUTPUT_MAX : OUTPUT_MEMORY_MAX;
+	size_t room = (size_t)(max - output->size), kept = len < room ? len : room;
+	output->memory.cap = OUTPUT_MEMORY_MAX;
+	if (output->lost)
+		kept = 0; /* what follows a gap would stand at a wrong offset */
+	else if (output->fd > 0)
+		kept = file_add(output, data, kept);
+	else
+		buf_add(&output->memory, data, kept);
 	output->size += (int64_t)kept;
 	output->lost += (int64_t)(len - kept);
 }

@@ -30,21 +30,26 @@
 
 enum {
 	READ_SIZE = 65536,
-	TAIL_MAX = 1 << 20,
+	TAIL_MAX = 4 << 20,
 	PROMPT_MAX = 4096,
-	COMMANDS_MAX = 64,   /* remembered */
-	QUEUE_MAX = 256,     /* waiting */
+	COMMANDS_MAX = 64, /* remembered */
+	QUEUE_MAX = 256,   /* waiting */
 	NONCE_LEN = 32,
 	MARK_MAX = 64,
 	HISTORY_LINE_MAX = 4096,
-	GRACE_MS = 30,       /* for the last output of a shell whose terminal others still hold */
-	MARK_MS = 300,       /* for the mark after the exit code, if the terminal is in trouble */
+	GRACE_MS = 30, /* for the last output of a shell whose terminal others still hold */
+	MARK_MS = 300, /* for the mark after the exit code, if the terminal is in trouble */
+	READY_MS = 2000,
 	STOP_STEP_MS = 1000,
-	PROBE_MS = 100,      /* for another shell in the place of ours, at first */
+	TYPED_MS = 300, /* for a prompt after what was typed */
+	BUSY_MS = 50,   /* between looks at a shell that others use */
+	PROBE_MS = 100, /* for another shell in the place of ours, at first */
 	PROBE_MAX_MS = 2000,
 	COLS = 120,
 	ROWS = 40,
 };
+
+#define BASH "/bin/bash"
 
 enum phase { PROMPT_SHOWN, TYPED, RUNNING };
 
@@ -58,24 +63,33 @@ struct link {
 struct shell {
 	_Atomic int refs;
 	pthread_mutex_t lock;
-	char id[80], marker[112], dir[64];
+	char id[257], marker[112], dir[64];
 	struct user user;
 	bool has_user, logical, ended;
 	char *home, *cwd;
 	int no_change_s, cols, rows;
 	unsigned size_version, generation;
 	struct timespec created, used;
-	int64_t used_ms;
+	int64_t used_ms, started_ms;
 	struct waiter *waiters;
 
 	/* The shell process, while there is one. */
 	struct process process; /* pid 0: none */
 	int pty, fifo, timer;   /* the pump's, who closes them */
 	struct link *pty_link, *fifo_link, *end_link, *timer_link;
-	bool exited;  /* the process is gone, its last output may be on the way */
+	bool exited; /* the process is gone, its last output may be on the way */
 	int exit_code;
 	bool ended_before; /* a shell of this session has ended: the next is a fresh one */
-	bool user_typed;   /* since the last prompt: a line may be half written */
+	bool fresh;        /* it is such a one, and no command was run in it yet */
+
+	/* What others typed, as far as it may still be there. */
+	unsigned lines; /* whose end no prompt has followed yet */
+	bool half_line;
+	int64_t typed_ms;
+	bool interrupted; /* by us, to have a prompt of our own, which has not come yet */
+	bool given_up;    /* so a line was, for the command that comes next */
+	int last_code;    /* of the last command, as a prompt told it */
+	bool prompted;    /* it has shown a prompt, so it reads what is typed */
 
 	/* Commands. */
 	struct shell_command *first, *last, *current;
@@ -85,12 +99,13 @@ struct shell {
 	size_t mark_len;
 	bool code_known, mark_seen;
 	int code, stop_step;
-	int64_t hard_at, stop_at, finish_at, probe_at, probe_ms;
+	int64_t hard_at, stop_at, finish_at, probe_at, probe_ms, ready_at;
 	bool stopping, overdue;
 	char held[MARK_MAX]; /* the beginning of a mark, perhaps */
 	size_t held_len;
 	struct buf prompt, fifo_line;
-	char *last_prompt, program[256]; /* what the shell's process was when it started */
+	size_t prompt_shown;         /* how much of it viewers have seen */
+	char *last_prompt, *program; /* what the shell's process ran when the command began */
 
 	struct buf tail;
 	int64_t tail_start;
@@ -141,6 +156,7 @@ void shell_unref(struct shell *shell)
 	buf_done(&shell->tail);
 	screen_free(shell->screen);
 	free(shell->last_prompt);
+	free(shell->program);
 	free(shell->home);
 	free(shell->cwd);
 	pthread_mutex_destroy(&shell->lock);
@@ -201,6 +217,13 @@ bool shell_ended(const struct shell *shell)
 bool shell_running(const struct shell *shell)
 {
 	return shell->process.pid && !shell->exited;
+}
+
+/* A shell whose start-up files undo our hook is believed to be ready after a while. */
+bool shell_ready(const struct shell *shell)
+{
+	return shell_running(shell) &&
+	       (shell->prompted || clock_ms() - shell->started_ms >= READY_MS);
 }
 
 int *shell_no_change_s(struct shell *shell)
@@ -282,16 +305,28 @@ const char *shell_prompt(const struct shell *shell)
 	return shell->prompt.data ? shell->prompt.data : "";
 }
 
-/* The last line of what was shown since the last command; the prompt before, if the shell has not
- * come to showing it again. */
+static void typed_line(const struct shell *shell, char *to, size_t room)
+{
+	snprintf(to, room, " . %s/c", shell->dir);
+}
+
+/* The last line of what was shown since the last command, up to the line that we typed; the prompt
+ * before, if that is not to be seen. */
 static char *prompt_text(struct shell *shell)
 {
 	struct plain plain;
+	char ours[80];
 	auto_buf struct buf text = BUF(PROMPT_MAX * 4);
 	plain_init(&plain);
 	plain_feed(&plain, shell->prompt.data ? shell->prompt.data : "", shell->prompt.len, &text);
 	plain_finish(&plain, &text);
 	plain_done(&plain);
+	typed_line(shell, ours, sizeof ours);
+	char *cut = NULL;
+	for (char *at = text.len ? strstr(text.data, ours) : NULL; at; at = strstr(at + 1, ours))
+		cut = at;
+	if (cut)
+		text.len = (size_t)(cut - text.data), *cut = 0;
 	const char *line = text.len ? memrchr(text.data, '\n', text.len) : NULL;
 	line = line ? line + 1 : text.len ? text.data : "";
 	if (*line) {
@@ -315,13 +350,20 @@ static void show(struct shell *shell, const char *data, size_t len)
 		buf_add(&shell->prompt, len > PROMPT_MAX ? data + len - PROMPT_MAX : data,
 			len > PROMPT_MAX ? PROMPT_MAX : len);
 	}
-	if (shell->phase != TYPED) /* the line that sources the command is nobody's business */
-		tail_add(shell, data, len);
+	if (shell->phase == TYPED) /* the line that sources the command is nobody's business */
+		return;
+	tail_add(shell, data, len);
+	shell->prompt_shown += len;
 }
 
-/* Viewers see the command as if it had been typed. */
+/* Viewers see the command as if it had been typed, after a prompt. */
 static void show_command(struct shell *shell)
 {
+	const char *prompt = shell->current->prompt;
+	if (shell->given_up)
+		tail_add(shell, "^C\r\n", 4);
+	if (shell->given_up || !shell->prompt_shown)
+		tail_add(shell, prompt, strlen(prompt));
 	for (const char *at = shell->current->text; *at;) {
 		size_t n = strcspn(at, "\n");
 		tail_add(shell, at, n);
@@ -346,11 +388,11 @@ static void command_over(struct shell *shell, int code, bool shell_ended_too)
 			  : shell->stopping ? SHELL_TERMINATED
 					    : SHELL_COMPLETED;
 	shell->current = NULL;
+	if (shell->phase != PROMPT_SHOWN) /* else it may be on the screen already */
+		shell->prompt.len = shell->prompt_shown = 0;
 	shell->phase = PROMPT_SHOWN;
-	shell->mark_len = 0;
-	shell->stopping = shell->overdue = shell->user_typed = false;
+	shell->stopping = shell->overdue = false;
 	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
-	shell->prompt.len = 0;
 	waiter_wake(shell->waiters);
 }
 
@@ -375,17 +417,44 @@ static size_t mark_beginning(const struct shell *shell, const char *data, size_t
 	return 0;
 }
 
+/* What a process runs: the path of the program, then its arguments, each ended by NUL, and one more. */
+static char *read_program(pid_t pid)
+{
+	char path[40], link[256];
+	auto_buf struct buf text = BUF(4096);
+	snprintf(path, sizeof path, "/proc/%d/exe", pid);
+	ssize_t n = readlink(path, link, sizeof link - 1);
+	buf_add(&text, link, n > 0 ? (size_t)n : 0);
+	buf_add(&text, "", 1);
+	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, link, sizeof link - 1);
+	buf_add(&text, link, n > 0 ? (size_t)n : 0);
+	buf_add(&text, "\0", 2);
+	return TAKE(text.data);
+}
+
+static bool same_program(const char *a, const char *b)
+{
+	for (; !strcmp(a, b) && *a; a += strlen(a) + 1, b += strlen(b) + 1)
+		;
+	return !*a && !*b;
+}
+
 /* At a whole mark: 'S' starts the output, 'E' ends it. */
 static void mark_met(struct shell *shell, char kind)
 {
 	if (kind == 'S' && shell->phase == TYPED) {
 		shell->phase = RUNNING;
+		free(shell->current->prompt);
+		shell->current->prompt = prompt_text(shell);
 		show_command(shell);
+		shell->given_up = false;
 		shell->current->changed_ms = clock_ms();
 	} else if (kind == 'E' && shell->phase == RUNNING) {
 		shell->mark_seen = true;
 		shell->phase = PROMPT_SHOWN;
-		shell->prompt.len = 0;
+		shell->prompt.len = shell->prompt_shown = 0;
 	}
 }
 
@@ -422,6 +491,7 @@ static void arm(struct shell *shell)
 	at = shell->stop_at < at ? shell->stop_at : at;
 	at = shell->finish_at < at ? shell->finish_at : at;
 	at = shell->probe_at < at ? shell->probe_at : at;
+	at = shell->ready_at < at ? shell->ready_at : at;
 	struct itimerspec when = { 0 };
 	if (at != INT64_MAX) {
 		int64_t left = at - clock_ms();
@@ -434,10 +504,22 @@ static void arm(struct shell *shell)
 
 /* ---- the end of the shell ---- */
 
-/* Everything of the process that has ended is let go; the pump closes the descriptors. */
-static void shell_over(struct shell *shell)
+static void remove_dir(const struct shell *shell)
 {
-	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->end_link, shell->timer_link };
+	char path[128];
+	static const char *const names[] = { "rc", "c", "u", "up" };
+	for (size_t i = 0; i < COUNT(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", shell->dir, names[i]);
+		unlink(path);
+	}
+	rmdir(shell->dir);
+}
+
+/* Everything of the process that has ended is let go; the pump closes the descriptors. */
+static void let_go(struct shell *shell)
+{
+	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->end_link,
+				 shell->timer_link };
 	command_over(shell, shell->exit_code, true);
 	for (size_t i = 0; i < COUNT(links); i++)
 		if (links[i])
@@ -448,16 +530,19 @@ static void shell_over(struct shell *shell)
 	shell->ended_before = true;
 	shell->held_len = 0;
 	shell->generation++;
-	char path[128];
-	static const char *const names[] = { "rc", "c", "u", "up" };
-	for (size_t i = 0; i < COUNT(names); i++) {
-		snprintf(path, sizeof path, "%s/%s", shell->dir, names[i]);
-		unlink(path);
-	}
-	rmdir(shell->dir);
+	shell->pty = -1;
+	shell->mark_len = 0;
+	shell->lines = 0;
+	shell->half_line = shell->interrupted = shell->given_up = false;
+	shell->ready_at = INT64_MAX;
+	remove_dir(shell);
 	waiter_wake(shell->waiters);
-	if (!shell->ended)
-		start_next(shell);
+}
+
+static void shell_over(struct shell *shell)
+{
+	let_go(shell);
+	start_next(shell);
 }
 
 /* ---- what the pump calls ---- */
@@ -508,10 +593,34 @@ static bool pty_ready(struct source *source)
 	int got = read_terminal(shell);
 	if (got < 0 && shell->exited)
 		shell_over(shell);
-	if (got < 0)
+	if (got < 0) { /* nobody holds the terminal any more, though the process may live on */
 		shell->pty_link = NULL;
+		shell->pty = -1;
+	}
 	pthread_mutex_unlock(&shell->lock);
 	return got >= 0;
+}
+
+static void nothing_typed(struct shell *shell)
+{
+	shell->interrupted = shell->half_line = false;
+	shell->lines = 0;
+}
+
+/* A prompt is about to be shown: one line that was typed has been dealt with. */
+static void prompt_met(struct shell *shell, int code)
+{
+	if (!shell->prompted)
+		waiter_wake(shell->waiters);
+	shell->prompted = true;
+	shell->lines -= shell->lines > 0;
+	if (shell->interrupted) {
+		nothing_typed(shell);
+	} else {
+		shell->last_code = code & 255;
+	}
+	if (!shell->current)
+		start_next(shell);
 }
 
 /* "E nonce code" from the wrapper, "P nonce code" from the prompt. */
@@ -519,15 +628,18 @@ static void take_report(struct shell *shell, const char *line)
 {
 	char kind, nonce[NONCE_LEN + 1];
 	int code;
-	if (sscanf(line, "%c %32s %d", &kind, nonce, &code) != 3 || !shell->current ||
-	    strcmp(nonce, shell->nonce) != 0)
+	if (sscanf(line, "%c %32s %d", &kind, nonce, &code) != 3)
 		return;
-	if (!shell->code_known)
-		shell->code = code & 255;
-	shell->code_known = true;
-	if (!shell->mark_seen)
-		shell->finish_at = clock_ms() + MARK_MS;
-	check_over(shell);
+	if (shell->current && !strcmp(nonce, shell->nonce)) {
+		if (!shell->code_known)
+			shell->code = code & 255;
+		shell->code_known = true;
+		if (!shell->mark_seen)
+			shell->finish_at = clock_ms() + MARK_MS;
+		check_over(shell);
+	}
+	if (kind == 'P')
+		prompt_met(shell, code);
 	arm(shell);
 }
 
@@ -593,34 +705,38 @@ static void stop_step(struct shell *shell)
 	shell->stop_at = clock_ms() + STOP_STEP_MS;
 }
 
-static void read_program(const struct shell *shell, char *to, size_t room)
+/* Whether a program is a shell that reads commands from its terminal: without a script, and without
+ * -c. */
+static bool is_interactive(const char *program)
 {
-	char link[40];
-	snprintf(link, sizeof link, "/proc/%d/exe", shell->process.pid);
-	ssize_t n = readlink(link, to, room - 1);
-	to[n > 0 ? n : 0] = 0;
+	static const char *const shells[] = { "sh",   "dash", "bash", "zsh",    "ksh",
+					      "mksh", "ash",  "yash", "busybox" };
+	const char *name = strrchr(program, '/');
+	bool found = false;
+	for (size_t i = 0; name && i < COUNT(shells); i++)
+		found = found || !strcmp(name + 1, shells[i]);
+	const char *arg = program + strlen(program) + 1;
+	for (arg += strlen(arg) + 1; found && *arg; arg += strlen(arg) + 1) {
+		if (!strcmp(arg, "--rcfile") || !strcmp(arg, "--init-file") ||
+		    !strcmp(arg + 1, "o") || !strcmp(arg + 1, "O"))
+			arg += strlen(arg) + 1;
+		else if ((*arg != '-' && *arg != '+') || (arg[1] != '-' && strchr(arg, 'c')))
+			found = false;
+	}
+	return found;
 }
 
 /* "exec zsh" never comes back to the wrapper. Another shell in the place of ours can run commands as
  * well, so the command that put it there is over. Looked for less and less often. */
 static void probe(struct shell *shell)
 {
-	static const char *const shells[] = { "sh",   "dash", "bash", "zsh", "ksh",
-					      "mksh", "ash",  "yash", "busybox" };
-	char program[256];
-	read_program(shell, program, sizeof program);
-	const char *name = strrchr(program, '/');
+	auto_free char *program = read_program(shell->process.pid);
 	shell->probe_ms = shell->probe_ms < PROBE_MAX_MS ? shell->probe_ms * 2 : PROBE_MAX_MS;
 	shell->probe_at = clock_ms() + shell->probe_ms;
-	if (!name || !strcmp(program, shell->program))
+	if (same_program(program, shell->program) || !is_interactive(program))
 		return;
-	for (size_t i = 0; i < COUNT(shells); i++)
-		if (!strcmp(name + 1, shells[i])) {
-			snprintf(shell->program, sizeof shell->program, "%s", program);
-			command_over(shell, 0, false);
-			start_next(shell);
-			return;
-		}
+	command_over(shell, 0, false);
+	start_next(shell);
 }
 
 static bool timer_ready(struct source *source)
@@ -640,12 +756,17 @@ static bool timer_ready(struct source *source)
 	}
 	if (now >= shell->probe_at && shell->phase == RUNNING && !shell->exited)
 		probe(shell);
+	if (now >= shell->ready_at && !shell->exited) {
+		shell->ready_at = INT64_MAX;
+		start_next(shell);
+	}
 	if (now >= shell->hard_at && shell->current && !shell->stopping) {
 		shell->hard_at = INT64_MAX;
 		shell->overdue = shell->stopping = true;
 		shell->stop_step = 0;
 		stop_step(shell);
-	} else if (now >= shell->stop_at && shell->stopping && shell->process.pid && !shell->exited) {
+	} else if (now >= shell->stop_at && shell->stopping && shell->process.pid &&
+		   !shell->exited) {
 		stop_step(shell);
 	}
 	arm(shell);
@@ -663,7 +784,8 @@ static int write_file(const struct shell *shell, const char *name, const struct 
 	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0 || write(fd, text->data, text->len) != (ssize_t)text->len)
 		return err_set(err, errno, "write '%s'", path);
-	if (shell->has_user && shell->user.other && fchown(fd, shell->user.uid, shell->user.gid) < 0)
+	if (shell->has_user && shell->user.other &&
+	    fchown(fd, shell->user.uid, shell->user.gid) < 0)
 		return err_set(err, errno, "chown '%s'", path);
 	return 0;
 }
@@ -678,20 +800,22 @@ static int make_dir(struct shell *shell, struct err *err)
 	snprintf(path, sizeof path, "%s/up", shell->dir);
 	if (mkfifo(path, 0600) < 0)
 		return err_set(err, errno, "mkfifo '%s'", path);
+	/* The folder stays ours: what we write in it, nobody else is to have put there. */
 	if (shell->has_user && shell->user.other &&
-	    (chown(path, shell->user.uid, shell->user.gid) < 0 ||
-	     chown(shell->dir, shell->user.uid, shell->user.gid) < 0))
+	    (chown(path, shell->user.uid, shell->user.gid) < 0 || chmod(shell->dir, 0711) < 0))
 		return err_set(err, errno, "chown '%s'", path);
-	buf_printf(&rc,
-		   "[ -f /etc/bash.bashrc ] && . /etc/bash.bashrc\n"
-		   "[ -f ~/.bashrc ] && . ~/.bashrc\n"
-		   "case $- in *i*) [ -n \"$PS1\" ] || PS1='\\u@\\h:\\w\\$ ';; esac\n"
-		   "HISTCONTROL=ignorespace\n"
-		   "__aio_n=none\n"
-		   "__aio_prompt() { { command printf 'P %%s %%s\\n' \"$__aio_n\" \"$?\" >%s/up; "
-		   "command printf '\\033]777;aio;%%s;E\\a' \"$__aio_n\" >/dev/tty; } 2>/dev/null; }\n"
-		   "PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
-		   shell->dir);
+	buf_printf(
+		&rc,
+		"[ -f /etc/bash.bashrc ] && . /etc/bash.bashrc\n"
+		"[ -f ~/.bashrc ] && . ~/.bashrc\n"
+		"case $- in *i*) [ -n \"$PS1\" ] || PS1='\\u@\\h:\\w\\$ ';; esac\n"
+		"case $HISTCONTROL in *ignorespace*|*ignoreboth*) ;; "
+		"*) HISTCONTROL=$HISTCONTROL:ignorespace;; esac\n"
+		"__aio_n=none\n"
+		"__aio_prompt() { { command printf 'P %%s %%s\\n' \"$__aio_n\" \"$?\" >%s/up; "
+		"command printf '\\033]777;aio;%%s;E\\a' \"$__aio_n\" >/dev/tty; } 2>/dev/null; }\n"
+		"PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
+		shell->dir);
 	return write_file(shell, "rc", &rc, err);
 }
 
@@ -708,7 +832,8 @@ static int open_terminal(struct shell *shell, int *ret_slave, struct err *err)
 		return err_set(err, code, "no terminal");
 	}
 	*ret_slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	struct winsize size = { .ws_col = (unsigned short)shell->cols, .ws_row = (unsigned short)shell->rows };
+	struct winsize size = { .ws_col = (unsigned short)shell->cols,
+				.ws_row = (unsigned short)shell->rows };
 	if (*ret_slave < 0) {
 		int code = errno;
 		close(master);
@@ -730,7 +855,8 @@ static struct link *pump_link(struct shell *shell, int fd, bool (*ready)(struct 
 			      struct err *err)
 {
 	struct link *link = xcalloc(1, sizeof *link);
-	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done }, shell_ref(shell),
+	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done },
+			       shell_ref(shell),
 			       shell->generation };
 	if (pump_add(&link->source, err) == 0)
 		return link;
@@ -740,34 +866,54 @@ static struct link *pump_link(struct shell *shell, int fd, bool (*ready)(struct 
 	return NULL;
 }
 
-static int spawn_shell(struct shell *shell, int slave, struct err *err)
+static int spawn_in(struct shell *shell, const char *dir, int slave, struct err *err)
 {
 	struct arena arena = { 0 };
-	char rc[128], size[2][16], real[4096];
-	const char *cwd = shell->cwd;
-	if (!shell->logical && realpath(cwd, real))
-		cwd = real;
+	char rc[128], real[4096];
+	const char *cwd = shell->logical || !realpath(dir, real) ? dir : real;
 	snprintf(rc, sizeof rc, "%s/rc", shell->dir);
-	snprintf(size[0], sizeof size[0], "%d", shell->cols);
-	snprintf(size[1], sizeof size[1], "%d", shell->rows);
 	struct pair extra[] = { { "TERM", "xterm-256color" },
 				{ "COLORTERM", "truecolor" },
+				{ "HISTCONTROL",
+				  "ignorespace" }, /* for a shell that takes its place */
 				{ "PWD", cwd },
 				{ TREE_MARKER, shell->marker + sizeof TREE_MARKER } };
 	char *argv[] = { (char *)"bash", (char *)"--rcfile", rc, (char *)"-i", NULL };
 	struct spawn spawn = {
-		.path = "/bin/bash",
+		.path = BASH,
 		.argv = argv,
 		.env = environment_make(&arena, &shell->user, shell->home,
 					&(struct list){ COUNT(extra), extra }),
-		.cwd = shell->cwd,
+		.cwd = dir,
 		.as = shell->has_user ? &shell->user : NULL,
 		.fds = { slave, slave, slave },
 		.terminal = true,
+		.tag = tree_tag(shell->marker),
 	};
 	int result = spawn_start(&spawn, &shell->process, err);
 	arena_done(&arena);
+	auto_buf struct buf program =
+		BUF(4096); /* as read_program() will have it, once it has begun */
+	buf_str(&program, realpath(BASH, real) ? real : BASH);
+	for (size_t i = 0; argv[i]; i++)
+		buf_printf(&program, "%c%s", 0, argv[i]);
+	buf_add(&program, "\0\0", 3);
+	free(shell->program);
+	shell->program = TAKE(program.data);
 	return result;
+}
+
+/* A shell there must be, even if the directory of the session has gone. */
+static int spawn_shell(struct shell *shell, int slave, struct err *err)
+{
+	const char *const dirs[] = { shell->cwd, shell->user.home, "/" };
+	for (size_t i = 0; i < COUNT(dirs); i++) {
+		if (spawn_in(shell, dirs[i], slave, err) == 0)
+			return 0;
+		if (err->code != ENOENT && err->code != ENOTDIR && err->code != EACCES)
+			break;
+	}
+	return -1;
 }
 
 int shell_start(struct shell *shell, struct err *err)
@@ -778,13 +924,16 @@ int shell_start(struct shell *shell, struct err *err)
 		return 0;
 	if (shell->ended)
 		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
-	if (make_dir(shell, err) < 0 || open_terminal(shell, &slave, err) < 0)
+	if (make_dir(shell, err) < 0)
 		return -1;
-	int result = spawn_shell(shell, slave, err);
-	close(slave);
+	int result = open_terminal(shell, &slave, err);
+	if (result == 0 && (result = spawn_shell(shell, slave, err)) < 0)
+		close(TAKE_FD(shell->pty));
+	if (slave >= 0)
+		close(slave);
 	if (result < 0) {
-		close(shell->pty);
 		shell->process = (struct process){ 0, -1 };
+		remove_dir(shell);
 		return -1;
 	}
 	snprintf(path, sizeof path, "%s/up", shell->dir);
@@ -797,12 +946,13 @@ int shell_start(struct shell *shell, struct err *err)
 	    !(shell->end_link = pump_link(shell, end, end_ready, err))) {
 		kill(shell->process.pid, SIGKILL);
 		shell->exit_code = process_reap(&shell->process, &result);
-		shell_over(shell);
+		let_go(shell);
 		return -1;
 	}
-	read_program(shell, shell->program, sizeof shell->program);
-	shell->user_typed = false;
-	shell->prompt.len = 0;
+	shell->prompted = false;
+	shell->fresh = shell->ended_before;
+	shell->started_ms = clock_ms();
+	shell->prompt.len = shell->prompt_shown = 0;
 	return 0;
 }
 
@@ -826,8 +976,12 @@ static int write_wrapper(struct shell *shell, const struct shell_command *comman
 	auto_buf struct buf user = BUF((4 << 20) + 16), text = BUF(1 << 20);
 	buf_str(&user, command->text);
 	buf_str(&user, "\n");
+	if (shell->given_up)
+		buf_printf(&text, "__aio_p=%d\n", shell->last_code); /* before we interrupted */
+	else
+		buf_str(&text, "__aio_p=$?\n");
 	buf_printf(&text,
-		   "__aio_p=$?\n__aio_n=%s\n__aio_return() { return \"$1\"; }\n"
+		   "__aio_n=%s\n__aio_return() { return \"$1\"; }\n"
 		   "case ${PROMPT_COMMAND-} in *__aio_prompt*) ;; "
 		   "*) PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\";; esac\n",
 		   shell->nonce);
@@ -841,13 +995,14 @@ static int write_wrapper(struct shell *shell, const struct shell_command *comman
 		put_quoted(&text, command->dir);
 		buf_str(&text, " 2>/dev/null || :\n");
 	}
-	buf_printf(&text,
-		   "command printf '\\033]777;aio;%s;S\\a' >/dev/tty\n"
-		   "__aio_return \"$__aio_p\"\n"
-		   ". %s/u\n"
-		   "{ __aio_p=$?; command printf 'E %s %%s\\n' \"$__aio_p\" >%s/up; "
-		   "command printf '\\033]777;aio;%s;E\\a' >/dev/tty; __aio_return \"$__aio_p\"; } 2>/dev/null\n",
-		   shell->nonce, shell->dir, shell->nonce, shell->dir, shell->nonce);
+	buf_printf(
+		&text,
+		"command printf '\\033]777;aio;%s;S\\a' >/dev/tty\n"
+		"__aio_return \"$__aio_p\"\n"
+		". %s/u\n"
+		"{ __aio_p=$?; command printf 'E %s %%s\\n' \"$__aio_p\" >%s/up; "
+		"command printf '\\033]777;aio;%s;E\\a' >/dev/tty; __aio_return \"$__aio_p\"; } 2>/dev/null\n",
+		shell->nonce, shell->dir, shell->nonce, shell->dir, shell->nonce);
 	if (user.full || text.full)
 		return err_set(err, ERR_TOO_LARGE, "the command is too long");
 	if (write_file(shell, "u", &user, err) < 0)
@@ -861,7 +1016,8 @@ static void new_nonce(struct shell *shell)
 	(void)!getrandom(random, sizeof random, 0);
 	for (size_t i = 0; i < sizeof random; i++)
 		snprintf(shell->nonce + i * 2, 3, "%02x", random[i]);
-	shell->mark_len = (size_t)snprintf(shell->mark, sizeof shell->mark, "\033]777;aio;%s;", shell->nonce);
+	shell->mark_len =
+		(size_t)snprintf(shell->mark, sizeof shell->mark, "\033]777;aio;%s;", shell->nonce);
 }
 
 static ssize_t type_bytes(struct shell *shell, const char *data, size_t len)
@@ -878,28 +1034,63 @@ static ssize_t type_bytes(struct shell *shell, const char *data, size_t len)
 	return (ssize_t)done;
 }
 
+/* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
+ * which is waited for; or a line may be half written, which is given up, as with Ctrl+C. */
+static bool is_ready(struct shell *shell)
+{
+	int64_t now = clock_ms();
+	if (!shell_running(shell) || (!shell->lines && !shell->half_line))
+		return true;
+	if (shell->interrupted && now < shell->typed_ms + TYPED_MS) {
+		shell->ready_at = shell->typed_ms + TYPED_MS;
+		return false;
+	}
+	if (shell->interrupted) { /* no prompt came of it, or one that does not tell */
+		nothing_typed(shell);
+		return true;
+	}
+	pid_t front = tcgetpgrp(shell->pty);
+	auto_free char *program = read_program(shell->process.pid);
+	bool busy = (front > 0 && front != shell->process.pid) ||
+		    (shell->program && !same_program(program, shell->program) &&
+		     !is_interactive(program));
+	if (busy || (shell->lines && now < shell->typed_ms + TYPED_MS)) {
+		shell->ready_at = now + BUSY_MS;
+		return false;
+	}
+	(void)type_bytes(shell, "\003", 1);
+	shell->given_up = shell->interrupted = true;
+	shell->typed_ms = now;
+	shell->ready_at = now + TYPED_MS;
+	return false;
+}
+
 static int launch(struct shell *shell, struct shell_command *command, struct err *err)
 {
-	char line[128];
-	command->fresh = !shell->process.pid && shell->ended_before;
+	char line[80];
 	if (shell_start(shell, err) < 0)
 		return -1;
+	if (shell->prompted) {
+		free(shell->program);
+		shell->program = read_program(shell->process.pid);
+	}
 	new_nonce(shell);
 	if (write_wrapper(shell, command, err) < 0)
 		return -1;
-	command->prompt = prompt_text(shell);
+	command->fresh = shell->fresh;
 	command->status = SHELL_RUNNING;
 	command->changed_ms = clock_ms();
+	shell->fresh = false;
 	shell->code_known = shell->mark_seen = false;
 	shell->phase = TYPED;
 	shell->current = command;
 	shell->hard_at = command->hard_ms == INT64_MAX ? INT64_MAX : clock_ms() + command->hard_ms;
 	shell->probe_ms = PROBE_MS;
 	shell->probe_at = clock_ms() + PROBE_MS;
+	shell->ready_at = INT64_MAX;
 	arm(shell);
-	/* A line that a viewer has half written is given up, as with Ctrl+C. */
-	snprintf(line, sizeof line, "%s . %s/c\r", shell->user_typed ? "\003" : "", shell->dir);
-	shell->user_typed = false;
+	typed_line(shell, line, sizeof line - 1);
+	strcat(line, "\r");
 	if (type_bytes(shell, line, strlen(line)) != (ssize_t)strlen(line))
 		return err_set(err, ERR_CONFLICT, "the terminal takes no input");
 	return 0;
@@ -908,13 +1099,17 @@ static int launch(struct shell *shell, struct shell_command *command, struct err
 /* Starts the oldest command that waits, when none runs. */
 static void start_next(struct shell *shell)
 {
-	while (!shell->current && !shell->exited) {
+	while (!shell->current && !shell->exited && !shell->ended) {
 		struct shell_command *command = shell->first;
 		struct err err;
 		while (command && command->status != SHELL_QUEUED)
 			command = command->newer;
 		if (!command)
 			return;
+		if (!is_ready(shell)) {
+			arm(shell);
+			return;
+		}
 		shell->queued--;
 		if (launch(shell, command, &err) == 0)
 			return;
@@ -935,15 +1130,16 @@ static void trim(struct shell *shell)
 	}
 }
 
-struct shell_command *shell_run(struct shell *shell, const char *text, const char *dir, bool logical,
-				int64_t hard_ms, struct err *err)
+struct shell_command *shell_run(struct shell *shell, const char *text, const char *dir,
+				bool logical, int64_t hard_ms, struct err *err)
 {
 	if (shell->ended) {
 		err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
 		return NULL;
 	}
 	if (shell->queued >= QUEUE_MAX) {
-		err_set(err, ERR_LIMIT, "%d commands wait already in session '%s'", QUEUE_MAX, shell->id);
+		err_set(err, ERR_LIMIT, "%d commands wait already in session '%s'", QUEUE_MAX,
+			shell->id);
 		return NULL;
 	}
 	struct shell_command *command = xcalloc(1, sizeof *command);
@@ -988,10 +1184,15 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 	if (!shell_running(shell))
 		return err_set(err, ERR_CONFLICT, "no shell is running in session '%s'", shell->id);
 	shell_touch(shell);
-	if (!shell->current)
-		shell->user_typed = true;
 	ssize_t n = type_bytes(shell, data, len);
-	return n < 0 ? err_set(err, ERR_CONFLICT, "the terminal of session '%s' is gone", shell->id) : n;
+	for (ssize_t i = 0; i < n; i++) {
+		bool end = data[i] == '\r' || data[i] == '\n';
+		shell->lines += end;
+		shell->half_line = !end && !strchr("\003\004\032", data[i]);
+	}
+	shell->typed_ms = clock_ms();
+	return n < 0 ? err_set(err, ERR_CONFLICT, "the terminal of session '%s' is gone", shell->id)
+		     : n;
 }
 
 int shell_input_fd(const struct shell *shell)
@@ -1045,8 +1246,9 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	shell->no_change_s = settings->no_change_s;
 	shell->cols = COLS;
 	shell->rows = ROWS;
-	shell->process.pidfd = -1;
+	shell->process.pidfd = shell->pty = -1;
 	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
+	shell->ready_at = INT64_MAX;
 	shell->prompt = BUF(PROMPT_MAX);
 	shell->fifo_line = BUF(256);
 	shell->tail = BUF(TAIL_MAX);
@@ -1068,6 +1270,12 @@ void shell_end(struct shell *shell)
 	shell->queued = 0;
 	waiter_wake(shell->waiters);
 	pthread_mutex_unlock(&shell->lock);
-	if (!before && started)
-		tree_end(shell->marker);
+	if (before || !started)
+		return;
+	tree_end(shell->marker);
+	pthread_mutex_lock(&shell->lock);
+	if (shell->process
+		    .pid) /* the pump has not come to it yet, and at the server's end never may */
+		remove_dir(shell);
+	pthread_mutex_unlock(&shell->lock);
 }

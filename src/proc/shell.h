@@ -22,19 +22,26 @@ struct screen;
 struct shell;
 struct user;
 
-enum shell_status { SHELL_QUEUED, SHELL_RUNNING, SHELL_COMPLETED, SHELL_HARD_TIMEOUT, SHELL_TERMINATED };
+enum shell_status {
+	SHELL_QUEUED,
+	SHELL_RUNNING,
+	SHELL_COMPLETED,
+	SHELL_HARD_TIMEOUT,
+	SHELL_TERMINATED
+};
 
 /* One command of a shell. */
 struct shell_command {
 	struct shell_command *newer;
-	char *text, *dir, *prompt; /* dir: where to go first, or NULL; prompt: what stood before it */
-	bool logical;              /* keep the symbolic links of dir */
+	char *text, *dir,
+		*prompt; /* dir: where to go first, or NULL; prompt: what stood before it */
+	bool logical;    /* keep the symbolic links of dir */
 	enum shell_status status;
 	int exit_code;
-	bool shell_ended;  /* its end was the shell's */
-	bool fresh;        /* a new shell was started for it, because the one before had ended */
-	struct output raw; /* what the terminal showed, escape sequences and all */
-	int64_t hard_ms;   /* how long it may run; INT64_MAX: for ever */
+	bool shell_ended;   /* its end was the shell's */
+	bool fresh;         /* a new shell was started for it, because the one before had ended */
+	struct output raw;  /* what the terminal showed, escape sequences and all */
+	int64_t hard_ms;    /* how long it may run; INT64_MAX: for ever */
 	int64_t changed_ms; /* when it last printed something */
 	int refs;
 	bool forgotten;
@@ -68,6 +75,7 @@ int64_t shell_used_ms(const struct shell *shell);
 void shell_touch(struct shell *shell);
 bool shell_ended(const struct shell *shell);   /* shell_end() was called */
 bool shell_running(const struct shell *shell); /* there is a shell process */
+bool shell_ready(const struct shell *shell);   /* the same, and it reads what is typed */
 int *shell_no_change_s(struct shell *shell);   /* the session's silence limit */
 void shell_cwd(struct shell *shell, char *to, size_t room);
 const char *shell_prompt(const struct shell *shell);
@@ -78,8 +86,8 @@ struct shell_command *shell_current(const struct shell *shell);
 struct shell_command *shell_latest(const struct shell *shell);
 
 /* Runs a command after those that wait already. The caller gets a reference to it. */
-struct shell_command *shell_run(struct shell *shell, const char *text, const char *dir, bool logical,
-				int64_t hard_ms, struct err *err);
+struct shell_command *shell_run(struct shell *shell, const char *text, const char *dir,
+				bool logical, int64_t hard_ms, struct err *err);
 void shell_command_unref(struct shell_command *command);
 
 /* Stops the command that is running: interrupts it, then kills it, then its shell. False when none

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,20 @@
 int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
 enum { CHILD_STACK = 32768 };
+
+/* The soft limit of descriptors for what is started; 0: as it is. Set before there are threads. */
+static struct rlimit files;
+
+void spawn_raise_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	files = limit;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		files = (struct rlimit){ 0 };
+}
 
 /* What the child tells its parent, whose memory it shares until it runs the program. */
 struct start {
@@ -61,14 +76,35 @@ child(void *arg)
 		STEP("dup3", fd == i ? fcntl(fd, F_SETFD, 0) : (int)syscall(SYS_dup3, fd, i, 0));
 	}
 	syscall(SYS_close_range, 3, ~0u, 0); /* a belt: all of them are close-on-exec */
+	if (files.rlim_max)
+		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
+	const struct rlimit tag = { s->tag, s->tag };
+	if (s->tag) /* for a real-time program it is as good as no limit */
+		syscall(SYS_prlimit64, 0, RLIMIT_RTTIME, &tag, NULL);
 	if (s->as)
 		STEP("becoming the sandbox user", user_become(s->as));
 	if (s->cwd)
 		STEP("chdir", syscall(SYS_chdir, s->cwd));
-	syscall(SYS_rt_sigaction, SIGPIPE, usual, NULL, sizeof none);
+	for (int i = 1; i < NSIG; i++) /* who started the server may have had some ignored */
+		syscall(SYS_rt_sigaction, i, usual, NULL, sizeof none);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 	STEP("exec", syscall(SYS_execve, s->path, s->argv, s->env));
 	return 127;
+}
+
+static int refuse(const struct spawn *spawn, int code, const char *step, struct err *err)
+{
+	if (code == E2BIG)
+		return err_set(err, ERR_TOO_LARGE,
+			       "the system does not take a command, or an environment, that long");
+	if (code == EAGAIN)
+		return err_set(err, ERR_LIMIT, "no more processes can be started");
+	if (code == EMFILE || code == ENFILE)
+		return err_set(err, ERR_LIMIT, "no descriptor for another process");
+	if (step && !strcmp(step, "chdir"))
+		return err_set(err, code, "working directory '%s'", spawn->cwd);
+	return err_set(err, code, "cannot start '%s'%s%s", spawn->path, step ? ": " : "",
+		       step ? step : "");
 }
 
 int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
@@ -84,14 +120,12 @@ int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 	int code = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (pid < 0)
-		return err_set(err, code, "cannot start '%s'", spawn->path);
+		return refuse(spawn, code, NULL, err);
 	*ret = (struct process){ pid, pidfd };
 	if (!start.step)
 		return 0;
 	process_reap(ret, &(int){ 0 });
-	if (!strcmp(start.step, "chdir"))
-		return err_set(err, start.code, "working directory '%s'", spawn->cwd);
-	return err_set(err, start.code, "cannot start '%s': %s", spawn->path, start.step);
+	return refuse(spawn, start.code, start.step, err);
 }
 
 int process_reap(struct process *process, int *ret_signal)

@@ -1,6 +1,7 @@
 /* spawn.h - starting a program: the one way in which the server makes processes. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -9,11 +10,16 @@ struct user;
 struct spawn {
 	const char *path; /* absolute */
 	char *const *argv, *const *env;
-	const char *cwd;           /* NULL: the server's */
+	const char *cwd;       /* NULL: the server's */
 	const struct user *as; /* NULL: as the server */
-	int fds[3];                /* its standard descriptors; -1: /dev/null */
-	bool terminal;             /* fds[0] is to be its controlling terminal */
+	int fds[3];            /* its standard descriptors; -1: /dev/null */
+	bool terminal;         /* fds[0] is to be its controlling terminal */
+	uint64_t tag;          /* of its session, from tree_tag(); 0: none */
 };
+
+/* Lets this process have as many descriptors as it may. What it starts has the limit from before:
+ * there are programs that cannot do with more. */
+void spawn_raise_limit(void);
 
 struct process {
 	pid_t pid; /* also its session and process group */
@@ -21,7 +27,8 @@ struct process {
 };
 
 /* Starts the program in a session of its own, with clean signals and no other descriptor. Returns
- * when it runs; when it could not be started, err says which step failed. */
+ * when it runs; when it could not be started, err says which step failed: ERR_LIMIT where there may
+ * be no more processes, ERR_TOO_LARGE when its arguments or environment are too long. */
 int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err);
 
 /* Waits for a process that has ended and closes its pidfd. The exit status as a shell tells it:

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 
-enum { ENVIRONMENT_MAX = 4 << 20, STAT_MAX = 4096, END_MS = 5000, PAUSE_MS = 2 };
+enum { FILE_MAX = 4 << 20, STOP_MS = 1000, END_MS = 5000, PAUSE_MS = 2 };
 
 void tree_marker(char *to, size_t room, const char *id)
 {
@@ -25,14 +25,24 @@ void tree_marker(char *to, size_t room, const char *id)
 	snprintf(to, room, TREE_MARKER "=%.60s.%016llx", id, nonce);
 }
 
+uint64_t tree_tag(const char *marker)
+{
+	const char *nonce = strrchr(marker, '.');
+	return (uint64_t)1 << 61 | (nonce ? strtoull(nonce + 1, NULL, 16) >> 4 : 0);
+}
+
 struct member {
 	pid_t pid, parent;
-	bool in, dead;
+	bool in, dead, stopped;
 };
 
+/* All processes there are. */
 struct crowd {
-	struct member *all;
+	struct member *all; /* sorted by pid */
 	size_t count, room;
+	int proc;
+	const char *marker; /* NULL: the descendants of this process are looked for */
+	char tag[64];
 };
 
 static int read_file(int proc, pid_t pid, const char *name, struct buf *to)
@@ -51,39 +61,84 @@ static int read_file(int proc, pid_t pid, const char *name, struct buf *to)
 	}
 }
 
-static bool carries(const struct buf *environment, const char *marker)
+/* The whole marker, as one of the environment's strings. */
+static bool has_marker(const struct buf *environment, const char *marker)
 {
 	size_t len = strlen(marker) + 1;
-	const char *found = environment->len ? memmem(environment->data, environment->len, marker, len) : NULL;
+	const char *found =
+		environment->len ? memmem(environment->data, environment->len, marker, len) : NULL;
 	return found && (found == environment->data || found[-1] == 0);
 }
 
+/* "Max realtime timeout      2305…      2305…      us" */
+static bool has_tag(const struct buf *limits, const char *tag)
+{
+	return limits->len && memmem(limits->data, limits->len, tag, strlen(tag));
+}
+
+static bool is_in(const struct crowd *crowd, const struct member *member, struct buf *text)
+{
+	if (!crowd->marker)
+		return member->parent == getpid();
+	if (read_file(crowd->proc, member->pid, "environ", text) == 0 &&
+	    has_marker(text, crowd->marker))
+		return true;
+	return read_file(crowd->proc, member->pid, "limits", text) == 0 &&
+	       has_tag(text, crowd->tag);
+}
+
 /* "pid (name) state parent …"; the name may hold anything. */
-static bool parse_stat(struct buf *stat, struct member *ret)
+static bool parse_stat(const struct buf *stat, struct member *ret)
 {
 	char *end = stat->len ? memrchr(stat->data, ')', stat->len) : NULL;
 	char state;
 	if (!end || sscanf(end + 1, " %c %d", &state, &ret->parent) != 2)
 		return false;
 	ret->dead = state == 'Z' || state == 'X';
+	ret->stopped = state == 'T' || state == 't';
 	return true;
 }
 
-static void look(int proc, const char *marker, struct crowd *crowd)
+static int by_pid(const void *a, const void *b)
 {
-	auto_buf struct buf text = BUF(ENVIRONMENT_MAX);
-	DIR *dir = fdopendir(dup(proc));
+	const struct member *x = a, *y = b;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static bool parent_is_in(const struct crowd *crowd, const struct member *member)
+{
+	const struct member *parent = bsearch(&(struct member){ .pid = member->parent }, crowd->all,
+					      crowd->count, sizeof *crowd->all, by_pid);
+	return parent && parent->in;
+}
+
+/* Children of members are members, whatever they carry. */
+static void spread(struct crowd *crowd)
+{
+	if (crowd->count)
+		qsort(crowd->all, crowd->count, sizeof *crowd->all, by_pid);
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < crowd->count; i++)
+			if (!crowd->all[i].in && parent_is_in(crowd, &crowd->all[i]))
+				crowd->all[i].in = more = true;
+	}
+}
+
+static void look(struct crowd *crowd)
+{
+	auto_buf struct buf text = BUF(FILE_MAX);
+	DIR *dir = fdopendir(openat(crowd->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	crowd->count = 0;
 	if (!dir)
 		return;
-	rewinddir(dir);
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		struct member member = { .pid = (pid_t)strtol(entry->d_name, NULL, 10) };
 		if (member.pid <= 1 || member.pid == getpid() ||
-		    read_file(proc, member.pid, "stat", &text) < 0 || !parse_stat(&text, &member) ||
-		    member.dead)
+		    read_file(crowd->proc, member.pid, "stat", &text) < 0 ||
+		    !parse_stat(&text, &member) || member.dead)
 			continue;
-		member.in = read_file(proc, member.pid, "environ", &text) == 0 && carries(&text, marker);
+		member.in = is_in(crowd, &member, &text);
 		if (crowd->count == crowd->room) {
 			crowd->room = crowd->room ? crowd->room * 2 : 256;
 			crowd->all = xrealloc(crowd->all, crowd->room * sizeof *crowd->all);
@@ -91,56 +146,44 @@ static void look(int proc, const char *marker, struct crowd *crowd)
 		crowd->all[crowd->count++] = member;
 	}
 	closedir(dir);
+	spread(crowd);
 }
 
-static bool parent_is_in(const struct crowd *crowd, pid_t pid)
-{
-	for (size_t i = 0; i < crowd->count; i++)
-		if (crowd->all[i].pid == pid)
-			return crowd->all[i].in;
-	return false;
-}
-
-/* Children of members are members, even if they hide their environment. */
-static void spread(struct crowd *crowd)
-{
-	for (bool more = true; more;) {
-		more = false;
-		for (size_t i = 0; i < crowd->count; i++)
-			if (!crowd->all[i].in && parent_is_in(crowd, crowd->all[i].parent))
-				crowd->all[i].in = more = true;
-	}
-}
-
+/* How many members could be sent it; those that are stopped already are not stopped again. */
 static size_t send_all(const struct crowd *crowd, int number)
 {
 	size_t sent = 0;
 	for (size_t i = 0; i < crowd->count; i++)
-		if (crowd->all[i].in)
+		if (crowd->all[i].in && !(number == SIGSTOP && crowd->all[i].stopped))
 			sent += kill(crowd->all[i].pid, number) == 0;
 	return sent;
 }
 
+static void end(struct crowd *crowd)
+{
+	int64_t start = clock_ms();
+	crowd->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (crowd->proc < 0)
+		return;
+	do /* until all are stopped: then nobody is left who could start another */
+		look(crowd);
+	while (send_all(crowd, SIGSTOP) && clock_ms() < start + STOP_MS);
+	while (send_all(crowd, SIGKILL) && clock_ms() < start + END_MS) {
+		poll(NULL, 0, PAUSE_MS);
+		look(crowd);
+	}
+	free(crowd->all);
+	close(crowd->proc);
+}
+
 void tree_end(const char *marker)
 {
-	struct crowd crowd = { 0 };
-	int64_t until = clock_ms() + END_MS;
-	auto_close int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0)
-		return;
-	size_t before = 0, found = 0;
-	do { /* until no new one appears: then nobody is left who could start another */
-		before = found;
-		look(proc, marker, &crowd);
-		spread(&crowd);
-		found = send_all(&crowd, SIGSTOP);
-	} while (found > before && clock_ms() < until);
-	while (found && clock_ms() < until) {
-		send_all(&crowd, SIGKILL);
-		poll(NULL, 0, PAUSE_MS);
-		look(proc, marker, &crowd);
-		spread(&crowd);
-		found = send_all(&crowd, 0);
-	}
-	free(crowd.all);
+	struct crowd crowd = { .marker = marker };
+	snprintf(crowd.tag, sizeof crowd.tag, " %llu ", (unsigned long long)tree_tag(marker));
+	end(&crowd);
+}
+
+void tree_end_children(void)
+{
+	end(&(struct crowd){ 0 });
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@ int user_find(const char *name, struct user *ret, struct err *err)
 	if (code || !found)
 		return err_set(err, code ? code : ERR_NOT_FOUND, "there is no user '%s'", name);
 	snprintf(ret->name, sizeof ret->name, "%s", entry.pw_name);
-	snprintf(ret->home, sizeof ret->home, "%s", entry.pw_dir);
+	/* Whoever we are ourselves is at home where we were told. */
+	const char *home = entry.pw_uid == getuid() ? getenv("HOME") : NULL;
+	snprintf(ret->home, sizeof ret->home, "%s", home && *home == '/' ? home : entry.pw_dir);
 	ret->uid = entry.pw_uid;
 	ret->gid = entry.pw_gid;
 	ret->other = geteuid() == 0 && entry.pw_uid != 0;
@@ -39,8 +42,9 @@ const struct user *user_sandbox(const char *name, struct err *err)
 	static bool found;
 	pthread_mutex_lock(&lock);
 	found = found || user_find(name, &user, err) == 0;
+	const struct user *result = found ? &user : NULL;
 	pthread_mutex_unlock(&lock);
-	return found ? &user : NULL;
+	return result;
 }
 
 /* The system calls themselves, because the library's change every thread of the process. */

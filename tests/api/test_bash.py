@@ -4,23 +4,22 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from harness import LEAN, ROOT, clean_environment, eventually, program, request
+from processes import DAEMONS, ROOT_ONLY, Events, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
 
 MIB = 1 << 20
 EURO = "\u20ac"  # three bytes in UTF-8
 BAD = "\ufffd"
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 def warm(server):
@@ -85,68 +84,6 @@ def ended(server, command):
     return read(server, command)
 
 
-def alive(pid):
-    """Whether the process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def gone(*pids, seconds=5):
-    return eventually(lambda: not any(alive(int(pid)) for pid in pids), seconds)
-
-
-def text_of(path):
-    """What a file says, once it says something."""
-    path = Path(path)
-    assert eventually(lambda: path.exists() and path.read_text().strip())
-    return path.read_text().strip()
-
-
-def together(count, fn, *args):
-    """fn(i, …) for all i at once."""
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(lambda i: fn(i, *args), range(count)))
-
-
-class Events:
-    """A command as a stream of events."""
-
-    def __init__(self, server, command, **more):
-        self.peer = server.connect(timeout=30)
-        body = json.dumps({"command": command, **more}).encode()
-        self.peer.send(request("/v1/bash/exec", "POST", {"Content-Type": "application/json",
-                                                         "Accept": "text/event-stream"}, body))
-        self.head = self.peer.head()
-        self.data = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.peer.sock.close()
-
-    def next(self):
-        """The next one: its name and data; None at the end."""
-        while b"\n\n" not in self.data:
-            piece = self.peer.chunk()
-            if not piece:
-                return None
-            self.data += piece
-        event, self.data = self.data.split(b"\n\n", 1)
-        lines = event.decode().split("\n")
-        if lines[0].startswith(":"):
-            return self.next()
-        fields = [line.split(": ", 1) for line in lines]
-        assert [name for name, _ in fields] == ["event", "data"], lines
-        return fields[0][1], json.loads(fields[1][1])
-
-    def __iter__(self):
-        while event := self.next():
-            yield event
-
-
 # --- what a command answers --------------------------------------------------------------------
 
 
@@ -198,7 +135,7 @@ def test_directory_of_a_session(server, tmp_path):
     os.rmdir(tmp_path)
     status, text = refused(server, "exec", command="pwd", session_id=sid)
     assert status == 404 and str(tmp_path) in text, "the session's directory has been removed"
-    assert run(server, "pwd", session_id=sid, exec_dir="/")["stdout"] == "/\n"
+    assert run(server, "pwd", session_id=sid, exec_dir="/")["stdout"] == "/\n", "but not the session"
 
 
 @pytest.mark.parametrize("path, status", [
@@ -222,8 +159,7 @@ def test_environment_of_one_command(server):
 def test_environment_that_every_command_has(server):
     data = run(server, 'echo "$HOME:$USER:$LOGNAME:$SHELL"; env | grep -c ^AIO_SESSION=; echo ${AIO_HOME-no}')
     user = subprocess.run(["id", "-un"], capture_output=True, text=True).stdout.strip()
-    home = os.path.expanduser(f"~{user}")
-    assert data["stdout"] == f"{home}:{user}:{user}:/bin/bash\n1\nno\n"
+    assert data["stdout"] == f"{server.home}:{user}:{user}:/bin/bash\n1\nno\n"
 
 
 def test_secrets_of_the_server_stay_with_it(start_server):
@@ -248,7 +184,7 @@ def test_command_is_alone_in_its_session_and_group(server):
     assert pid == group == sid and tty == "?"
 
 
-@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE])
+@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD])
 def test_signals_are_clean_however_the_server_was_started(start_server, tmp_path, monkeypatch, ignored):
     """A server started with nohup, or in the background of a script, ignores some."""
     wrapper = tmp_path / "aio"
@@ -515,27 +451,24 @@ def test_output_of_200_mb(server):
     head, middle, tail = data["stdout"].partition("\n... [199950000 bytes left out] ...\n")
     assert middle and head.startswith("00000001\n00000002\n") and len(head) == len(tail) == 25000
     assert tail.endswith("\n22222221\n22222222\n22")
-    for at in (0, 262144, 262143, 100_000_000, size - 9):
-        if at >= size - 9:
-            piece = read(server, data, offset=at)
-            assert piece["stdout"] == "22222222\n22"[-9:] and piece["offset"] == size
+    piece = read(server, data, offset=size - 9)
+    assert piece["stdout"] == "222222\n22" and piece["offset"] == size
     assert server.memory("VmHWM") - before < 40 * MIB
 
-    body = json.dumps({"session_id": data["session_id"], "offset": size // 2}).encode()
+    half = size // 2
+    body = json.dumps({"session_id": data["session_id"], "offset": half}).encode()
     with server.connect(timeout=60) as peer:  # half of it in one answer, by hand because of its size
         peer.send(request("/v1/bash/output", "POST", {"Content-Type": "application/json"}, body))
         assert peer.head().status == 200
-        total, first = 0, b""
-        file = peer.sock.makefile("rb", buffering=MIB)
-        while length := int(file.readline(), 16):
-            piece = file.read(length)
-            total, first = total + length, first or piece
-            assert file.readline() == b"\r\n"
-    line = size // 2 // 9 + 1
-    start = f"{line:08}\n"[size // 2 % 9 :]
-    assert first.split(b'"stdout":"')[1].startswith(start.replace("\n", "\\n").encode())
-    newlines = size // 9 - (size // 2) // 9
-    assert total > size // 2 + newlines
+        while b'"stdout":"' not in peer.data or len(peer.data) < 1000:
+            assert peer.more()
+        assert f"{half // 9 + 1:08}\n"[half % 9 :].replace("\n", "\\n").encode() in peer.data[:200]
+        total, end = len(peer.data), b""
+        while not end.endswith(b"0\r\n\r\n"):
+            piece = peer.sock.recv(MIB)
+            assert piece
+            total, end = total + len(piece), (end + piece)[-300:]
+    assert total > half + half // 9 and f'"offset":{size},'.encode() in end
     assert server.memory("VmHWM") - before < 40 * MIB
 
 
@@ -757,7 +690,7 @@ def test_command_that_kills_itself_was_not_killed_by_us(server):
 
 
 def test_events_come_as_they_happen(server):
-    with Events(server, "echo a; read x; echo b >&2; read x; exit 3") as events:
+    with Events(server, "/v1/bash/exec", command="echo a; read x; echo b >&2; read x; exit 3") as events:
         assert events.head.status == 200 and events.head["content-type"].startswith("text/event-stream")
         name, start = events.next()
         assert name == "start" and start["status"] == "running"
@@ -774,14 +707,14 @@ def test_events_come_as_they_happen(server):
 def test_events_of_much_output(server):
     text = "".join(f"{EURO}{i}\n" for i in range(200_000))
     (server.home / "much").write_text(text)
-    with Events(server, "cat much; printf '\\xe2\\x82'") as events:
+    with Events(server, "/v1/bash/exec", command="cat much; printf '\\xe2\\x82'") as events:
         all_of_it = list(events)
     assert "".join(data["data"] for name, data in all_of_it if name == "stdout") == text + BAD
     assert all_of_it[-1][0] == "exit" and all_of_it[-1][1]["offset"] == len(text.encode()) + 2
 
 
 def test_events_with_a_split_character(server):
-    with Events(server, r"printf 'a\xe2'; read x; printf '\x82\xacb'") as events:
+    with Events(server, "/v1/bash/exec", command=r"printf 'a\xe2'; read x; printf '\x82\xacb'") as events:
         sid = events.next()[1]["session_id"]
         assert events.next()[1]["data"] == "a"
         ask(server, "write", session_id=sid, input="\n")
@@ -789,19 +722,19 @@ def test_events_with_a_split_character(server):
 
 
 def test_events_until_the_timeout(server):
-    with Events(server, "echo a; sleep 100", timeout=0.3) as events:
+    with Events(server, "/v1/bash/exec", command="echo a; sleep 100", timeout=0.3) as events:
         names = [(name, data.get("status")) for name, data in events]
     assert names == [("start", "running"), ("stdout", None), ("exit", "running")]
 
 
 def test_events_of_a_hard_timeout(server):
-    with Events(server, "echo a; sleep 100; true", hard_timeout=0.2) as events:
+    with Events(server, "/v1/bash/exec", command="echo a; sleep 100; true", hard_timeout=0.2) as events:
         last = list(events)[-1]
     assert last[0] == "exit" and last[1]["status"] == "timed_out"
 
 
 def test_listener_who_leaves_leaves_the_command_running(server):
-    with Events(server, "echo a; read x; echo b") as events:
+    with Events(server, "/v1/bash/exec", command="echo a; read x; echo b") as events:
         command = events.next()[1]
         assert events.next()[0] == "stdout"
         events.peer.reset()
@@ -845,15 +778,38 @@ def test_200_commands_of_one_session(server):
     assert len({id for some in answers for _, id in some}) == 200
 
 
-def test_200_commands_with_few_descriptors(start_server):
-    """The usual limit of descriptors is enough for them, and they do not inherit a raised one."""
-    server = start_server()
+def test_200_commands_where_the_usual_limit_is_1024(start_server, tmp_path, monkeypatch):
+    """The server takes as many descriptors as it may have; what it starts is given the limit it had."""
+    wrapper = tmp_path / "aio"
+    wrapper.write_text(f"#!/bin/bash\nulimit -Sn 1024\nexec '{program('aio')}' \"$@\"\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("AIO", str(wrapper))
+    server = warm(start_server())
+    hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[1]
+    data = run(server, "ulimit -Sn; ulimit -Hn")
+    assert data["stdout"].split() == ["1024", str(hard)]
+    answers = together(200, lambda i: run(server, f"sleep 0.7; echo {i}", session_id=data["session_id"])["stdout"])
+    assert answers == [f"{i}\n" for i in range(200)]
+    close(server, data["session_id"])
+
+
+def test_too_few_descriptors(start):
+    """Those who find none are told so, and all is well when there are some again."""
+    server = start()
     soft, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
-    sid = ask(server, "sessions/create")["session_id"]
-    assert run(server, "ulimit -Sn", session_id=sid)["stdout"].strip() in (str(soft), "1024")
-    close(server, sid)
-    eventually(lambda: not server.children())
-    server.baseline = server.possessions()
+    for more in range(2, 12):
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (len(server._links()) + more, hard))
+        try:
+            code = server.post("/v1/bash/exec", {"command": "true", "timeout": 5}).status_code
+        except httpx.HTTPError:
+            code = None  # not even a connection
+        finally:
+            resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert code in (None, 200, 429, 503), more
+        for session in server.get("/v1/bash/sessions").json()["data"]:
+            close(server, session["session_id"])
+    assert code == 200
+    server.check_leaks(server.baseline)
 
 
 @pytest.mark.concurrency
@@ -899,7 +855,7 @@ def test_session_without_a_name_gets_one(server, absent):
     assert len(made) == 6 and "" not in made
 
 
-@pytest.mark.parametrize("name", ["a b/c?d#e", EURO * 64, "..", "'; rm -rf /tmp/x; '", "%s%n", "a=b"])
+@pytest.mark.parametrize("name", ["a b/c?d#e", EURO * 64, "'; rm -rf /tmp/x; '", "%s%n", "a=b"])
 def test_session_with_an_odd_name(server, name):
     data = run(server, "sleep 1000 >/dev/null 2>&1 & echo $!", session_id=name)
     assert data["session_id"] == name
@@ -920,8 +876,10 @@ def test_unnamed_session_does_not_take_over_a_named_one(server):
     taken = [f"{kind}-{stamp}-{int(number, 16) + i:x}" for i in range(1, 4)]
     for name in taken:
         ask(server, "sessions/create", session_id=name)
-    if run(server, "true")["session_id"].rsplit("-", 2)[1] == stamp:
-        assert len(server.get("/v1/bash/sessions").json()["data"]) == 5
+    for _ in range(3):
+        run(server, "true")
+    names = [s["session_id"] for s in server.get("/v1/bash/sessions").json()["data"]]
+    assert len(names) == len(set(names)) == 7
 
 
 def test_snapshot_is_sourced(server, tmp_path):
@@ -966,32 +924,9 @@ def test_close_and_exec_at_once_leave_nothing_running(server):
     assert eventually(lambda: not server.children()), "a command runs on without a session"
 
 
-DAEMONS = {
-    "double fork": "setsid sh -c 'sleep 1000 & echo $! >{0}/pid' </dev/null >/dev/null 2>&1",
-    "setsid": "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >{0}/pid; disown",
-    "nohup": "nohup sleep 1000 >/dev/null 2>&1 & echo $! >{0}/pid; disown",
-    "python": """python3 - <<'E'
-import os, time
-if os.fork(): os._exit(0)
-os.setsid()
-if os.fork(): os._exit(0)
-os.chdir("/")
-for fd in range(256):
-    try: os.close(fd)
-    except OSError: pass
-open("{0}/pid", "w").write(str(os.getpid()))
-time.sleep(1000)
-E""",
-    "without environment": "setsid env -i sh -c 'sleep 1000 & echo $! >{0}/pid' </dev/null >/dev/null 2>&1",
-    "ignoring all": "setsid sh -c 'trap \"\" TERM HUP INT QUIT; sh -c \"while :; do sleep 1; done\" & echo $! >{0}/pid' "
-                    "</dev/null >/dev/null 2>&1",
-    "stopped": "setsid sh -c 'sleep 1000 & kill -STOP $!; echo $! >{0}/pid' </dev/null >/dev/null 2>&1",
-}
-
-
 @pytest.mark.parametrize("how", DAEMONS)
 def test_daemon_is_ended_with_its_session(server, tmp_path, how):
-    data = run(server, DAEMONS[how].replace("{0}", str(tmp_path)))
+    data = run(server, daemon(how, tmp_path))
     pid = text_of(tmp_path / "pid")
     assert data["exit_code"] == 0 and alive(pid)
     other = run(server, "sleep 1000", async_mode=True)
@@ -1082,15 +1017,6 @@ def busy_server(start_server, *args):
     return server, below(server)
 
 
-def below(server):
-    found, new = set(), set(server.children())
-    while new:
-        found |= new
-        new = {int(pid) for parent in new for task in Path(f"/proc/{parent}/task").glob("*/children")
-               for pid in _text(task).split()} - found
-    return found
-
-
 def _text(path):
     try:
         return path.read_text()
@@ -1114,6 +1040,19 @@ def test_sigterm_ends_all_commands(start_server):
         assert time.monotonic() - start < 5
         assert waiting.result(5)["status"] == "running" and polling.result(5) == 200
     assert gone(*pids, seconds=0)
+
+
+def test_stop_does_not_wait_for_input_to_be_read(start_server):
+    server = start_server()
+    sid = run(server, "sleep 1000", async_mode=True)["session_id"]
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(server.post, "/v1/bash/write", {"session_id": sid, "input": "x" * 1_000_000})
+        time.sleep(0.4)
+        start = time.monotonic()
+        server.signal()
+        assert server.wait(20) == 0
+        assert time.monotonic() - start < 3
+        assert writing.result(5).status_code in (409, 503)
 
 
 def test_sigkill_leaves_nothing_behind(start_server):
@@ -1154,83 +1093,91 @@ def test_no_zombies(server):
 
 @pytest.fixture
 def pids_limit():
-    """Puts processes, and what they start, under a limit of their number."""
+    """Puts processes, and all that they start, under a limit of their number; skips where that cannot
+    be had, for without it a bomb would take the machine."""
     made = []
 
     def limit(pids, count):
         for root in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")):
-            group = root / f"aio-test-{os.getpid()}"
+            group = root / f"aio-test-{os.getpid()}-{time.monotonic_ns()}"
             try:
                 group.mkdir()
                 made.append(group)
-                if not (group / "pids.max").exists():
-                    continue  # a plain folder, which limits nothing
-                (group / "pids.max").write_text(str(count))
+                with open(group / "pids.max", "r+") as file:  # the kernel's file, not one of our making
+                    file.write(str(count))
                 for pid in pids:
-                    (group / "cgroup.procs").write_text(str(pid))
-                return group
+                    with open(group / "cgroup.procs", "r+") as file:
+                        file.write(str(pid))
             except OSError:
                 continue
+            members = (group / "cgroup.procs").read_text().split()
+            if (group / "pids.max").read_text() == f"{count}\n" and set(map(str, pids)) <= set(members):
+                return group
         pytest.skip("NOT TESTED: no cgroup with a pids controller can be written here")
 
     yield limit
     for group in made:
-        eventually(lambda: not _text(group / "cgroup.procs").strip(), 5)
-        try:
-            group.rmdir()
-        except OSError:
-            pass
+        for _ in range(50):
+            for pid in _text(group / "cgroup.procs").split():
+                try:
+                    os.kill(int(pid), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
 
 
-# Doubles twelve times at most: should the limit fail, the machine survives.
-BOMB = "f() { [ $1 -gt 0 ] && { f $(($1 - 1)) | f $(($1 - 1)) & }; }; f 12; sleep 1000"
+# It stops by itself when there is a file named "stop", and after some generations.
+BOMB = "f() { [ -e stop ] || [ $1 -gt 20 ] || { f $(($1 + 1)) | f $(($1 + 1)) & }; }; f 0; sleep 1000"
 
 
-def test_fork_bomb_is_ended_with_its_session(start, pids_limit):
-    server = start()
-    group = pids_limit([server.proc.pid, server.pid], 150)
-    other = run(server, "echo before; sleep 1000", timeout=0.3)
-    bomb = run(server, BOMB, async_mode=True)
-    assert eventually(lambda: int((group / "pids.current").read_text()) >= 145, 10)
-    time.sleep(0.3)
-    status, text = server.post("/v1/bash/exec", {"command": "true"}).status_code, ""
-    assert status in (200, 429), f"a limit of the sandbox is no fault of the server: {status} {text}"
-    assert server.get("/health").status_code == 200
-    start_at = time.monotonic()
-    close(server, bomb["session_id"])
-    assert time.monotonic() - start_at < 10
+@pytest.fixture
+def bomb(pids_limit, start_server):
+    """A server with a bomb in it: the server, the bomb's session, how many processes there are."""
+    server = start_server()
+    sid = ask(server, "sessions/create")["session_id"]
+    other = run(server, "sleep 1000", async_mode=True)
+    eventually(lambda: len(server.children()) == 1)
+    group = pids_limit([server.proc.pid, server.pid, *server.children()], 150)
+
+    def count():
+        return int((group / "pids.current").read_text())
+
+    run(server, BOMB, session_id=sid, async_mode=True)
+    assert eventually(lambda: count() >= 140, 10)
+    yield server, sid, other, count
+    (server.home / "stop").touch()
+
+
+def test_fork_bomb_is_ended_with_its_session(bomb):
+    server, sid, other, count = bomb
+    codes = {server.post("/v1/bash/exec", {"command": "true"}).status_code for _ in range(20)}
+    assert codes <= {200, 429, 503}, "the limit is not taken for a fault of ours"
+    start = time.monotonic()
+    # The server's own threads count, too: a new connection may find no place at first.
+    assert eventually(lambda: server.post(f"/v1/bash/sessions/{sid}/close").status_code in (200, 404), 20)
+    assert eventually(lambda: count() < 30, 10), count()
+    assert time.monotonic() - start < 15
     assert read(server, other)["command"]["status"] == "running"
-    assert eventually(lambda: int((group / "pids.current").read_text()) < 30)
     for session in server.get("/v1/bash/sessions").json()["data"]:
         close(server, session["session_id"])
+    eventually(lambda: not server.children())
+    server.baseline = server.possessions()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_fork_bomb_ends_with_the_server(start_server, pids_limit, number):
-    server = start_server()
-    group = pids_limit([server.proc.pid, server.pid], 150)
-    run(server, BOMB, async_mode=True)
-    assert eventually(lambda: int((group / "pids.current").read_text()) >= 145, 10)
+def test_fork_bomb_ends_with_the_server(bomb, number):
+    server, _, _, count = bomb
     os.kill(server.pid, number)
     server.wait(20)
-    assert eventually(lambda: not _text(group / "cgroup.procs").strip(), 5)
+    assert eventually(lambda: count() == 0, 5), count()
     server.stop = lambda: None
 
 
 # --- another user ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def tester():
-    """A user made for these tests."""
-    if os.geteuid() != 0 or not shutil.which("useradd"):
-        pytest.skip("NOT TESTED: only root can make a user")
-    name = f"aiotest{os.getpid() % 10000}"
-    subprocess.run(["groupadd", f"{name}g"], check=True)
-    subprocess.run(["useradd", "-m", "-G", f"{name}g", name], check=True)
-    yield name
-    subprocess.run(["userdel", "-r", name], capture_output=True)
-    subprocess.run(["groupdel", f"{name}g"], capture_output=True)
 
 
 @ROOT_ONLY
@@ -1252,7 +1199,7 @@ def test_commands_run_as_the_sandbox_user(start, tester):
 def test_daemon_of_the_sandbox_user_is_ended(start, tester):
     server = start(["--user", tester], env={"WORKSPACE": ""})
     for how in ("double fork", "without environment"):
-        data = run(server, DAEMONS[how].replace("{0}", f"/home/{tester}"))
+        data = run(server, daemon(how, f"/home/{tester}"))
         pid = text_of(f"/home/{tester}/pid")
         assert alive(pid)
         close(server, data["session_id"])
@@ -1274,8 +1221,7 @@ def test_user_that_is_none(tmp_path):
     {"command": "true", "timeout": -1}, {"command": "true", "timeout": "soon"}, {"command": "true", "hard_timeout": -0.1},
     {"command": "true", "max_output_length": -1}, {"command": "true", "max_output_length": 1.5},
     {"command": "true", "env": "A=b"}, {"command": "true", "env": ["A"]}, {"command": "true", "env": {"A": 5}},
-    {"command": "true", "env": {"A=B": "c"}}, {"command": "true", "env": {"": "c"}},
-    {"command": "true", "env": {"A": "b\0c"}}, {"command": "true", "env": {"A\0": "b"}},
+    {"command": "true", "env": {"A": "b\0c"}},
     {"command": "true", "async_mode": "perhaps"}, {"command": "true", "session_id": 5},
     {"command": "true", "session_id": "a\0b"}, {"command": "true", "exec_dir": "/usr\0/x"},
     {"command": "x" * ((1 << 20) + 1)},
@@ -1285,6 +1231,12 @@ def test_exec_that_makes_no_sense(server, body):
     assert answer.status_code == 422, answer.text
     assert answer.json()["detail"][0]["loc"][0] == "body"
     assert server.get("/v1/bash/sessions").json()["data"] == []
+
+
+@pytest.mark.parametrize("name", ["", "=", "A=B"])
+def test_variable_with_an_impossible_name(server, name):
+    status, text = refused(server, "exec", command="true", env={name: "x"})
+    assert status == 422 and "variable" in text
 
 
 @pytest.mark.parametrize("what, body", [
@@ -1311,7 +1263,8 @@ def test_command_of_100_kb(server):
                                   {"command": "true", "env": {f"A{i}": "x" * 100_000 for i in range(100)}}])
 def test_command_too_long_for_the_system(server, body):
     answer = server.post("/v1/bash/exec", body)
-    assert answer.status_code in (200, 413), answer.text
+    assert answer.status_code == 413, answer.text
+    assert server.get("/v1/bash/sessions").json()["data"] == [], "no session is left of it"
 
 
 # --- clients -----------------------------------------------------------------------------------
@@ -1320,7 +1273,8 @@ def test_command_too_long_for_the_system(server, body):
 def test_official_sdk(server):
     from agent_sandbox import Sandbox
 
-    bash = Sandbox(base_url=server.url).bash
+    client = httpx.Client(timeout=30)
+    bash = Sandbox(base_url=server.url, httpx_client=client).bash
     result = bash.exec(command="echo $A; echo err >&2; exit 2", env={"A": "b"}, exec_dir="/usr").data
     assert (result.stdout, result.stderr, result.exit_code, result.status) == ("b\n", "err\n", 2, "completed")
     sid = result.session_id
@@ -1338,6 +1292,7 @@ def test_official_sdk(server):
     assert session.created_at.tzinfo is not None
     assert bash.create_session(session_id=sid).data.command_count == 3
     assert bash.close_session(sid).success
+    client.close()
 
 
 @pytest.mark.parametrize("prefix", ["/v1/bash"])

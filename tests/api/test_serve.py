@@ -322,7 +322,7 @@ def test_next_server_takes_the_name_while_the_last_one_finishes(start_server, tm
     old = start_server(listen=f"unix:{path}", program="fixture")
     with old.connect() as peer:
         peer.send(request("/stubborn?ms=1500"))
-        assert eventually(lambda: old.possessions()["threads"] > old.baseline["threads"])
+        assert old.logged("stubborn begins")
         old.signal()
         assert eventually(lambda: not path.exists())
         new = start_server(listen=f"unix:{path}", program="fixture")
@@ -365,7 +365,7 @@ def test_inherited_open_address_needs_authentication(refused):
 
 # --- stopping ----------------------------------------------------------------------------------
 
-SLOW = 3 if sanitizer() else 1
+PROMPT = 4 if sanitizer() == "thread" else 3  # seconds; ThreadSanitizer sleeps one of them
 
 
 def stop_and_time(server, number=signal.SIGTERM):
@@ -383,7 +383,7 @@ def test_idle_server_stops_at_once(start_server, number):
     for peer in peers[:3]:
         assert peer.ask(request()).status == 200
     code, seconds = stop_and_time(server, number)
-    assert code == 0 and seconds < 2 * SLOW
+    assert code == 0 and seconds < PROMPT
     for peer in peers:
         assert peer.ended()
         peer.sock.close()
@@ -394,8 +394,11 @@ def test_running_request_is_finished(start_server):
     server = start_server(program="fixture")
     with server.connect() as peer, server.connect() as half:
         peer.send(request("/stubborn?ms=1000"))
-        half.send(request("/echo", "POST", {"Content-Type": "application/json", "Content-Length": 16}, b'{"text"'))
-        assert eventually(lambda: server.possessions()["threads"] >= server.baseline["threads"] + 2)
+        half.send(request("/echo", "POST", {"Content-Type": "application/json", "Content-Length": 16,
+                                            "Expect": "100-continue"}))
+        assert half.head().status == 100
+        half.send(b'{"text"')
+        assert server.logged("stubborn begins")
         server.signal()
         assert eventually(lambda: refuses(server)), "no new ones"
         half.send(b':"hello"}')
@@ -410,7 +413,7 @@ def test_running_request_is_finished(start_server):
 def refuses(server):
     try:
         server.connect().sock.close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):
         return True
     return False
 
@@ -422,9 +425,9 @@ def test_waiting_requests_are_woken(start_server):
         peer.send(request("/wait?ms=60000"))
         events.send(request("/events?count=1000&ms=60000"))
         assert events.head().status == 200 and events.chunk()
-        assert eventually(lambda: server.possessions()["threads"] >= server.baseline["threads"] + 2)
+        assert server.logged("wait begins")
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 2 * SLOW
+        assert code == 0 and seconds < PROMPT
         assert peer.answer().json()["data"] == "stopping"
         assert events.chunk() is None, "cut, not ended: there would have been more"
 
@@ -439,7 +442,7 @@ def test_open_websockets_do_not_hold_it_up(start_server):
         ws.send("x")
         assert ws.recv(timeout=5) == "x"
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 2 * SLOW
+        assert code == 0 and seconds < PROMPT
         with pytest.raises(ConnectionClosed) as closed:
             ws.recv(timeout=5)
         assert closed.value.rcvd.code == 1001, "going away"
@@ -450,9 +453,9 @@ def test_request_that_takes_too_long_is_cut(start_server):
     server = start_server(program="fixture")
     with server.connect() as peer:
         peer.send(request("/stubborn?ms=60000"))
-        assert eventually(lambda: server.possessions()["threads"] > server.baseline["threads"])
+        assert server.logged("stubborn begins")
         code, seconds = stop_and_time(server)
-        assert code == 0 and 4.5 < seconds < 8 + SLOW
+        assert code == 0 and 4.5 < seconds < 5 + PROMPT
         assert peer.rest() == b""
     assert "did not finish" in server.log
 
@@ -462,12 +465,9 @@ def test_request_that_ends_while_the_server_gives_up(start_server):
     """It wakes when everything it uses is being taken down."""
     server = start_server(program="fixture")
     peers = [server.connect() for _ in range(30)]
-    server.signal(signal.SIGCONT)
-    start = time.monotonic()
     for i, peer in enumerate(peers):
         peer.send(request(f"/stubborn?ms={6900 + i * 10}"))
-    eventually(lambda: server.possessions()["threads"] >= server.baseline["threads"] + 30)
-    time.sleep(max(0, start + 0.05 - time.monotonic()))
+    assert eventually(lambda: server.log.count("stubborn begins") == 30)
     server.signal()
     assert server.wait(20) == 0
     for peer in peers:
@@ -479,7 +479,7 @@ def test_second_signal_is_more_urgent(start_server):
     server = start_server(program="fixture")
     with server.connect() as peer:
         peer.send(request("/stubborn?ms=60000"))
-        assert eventually(lambda: server.possessions()["threads"] > server.baseline["threads"])
+        assert server.logged("stubborn begins")
         server.signal()
         assert eventually(lambda: refuses(server))
         code, seconds = stop_and_time(server)
@@ -493,7 +493,7 @@ def test_slow_reader_does_not_hold_it_up(start_server):
         peer.send(request("/items?count=10000&size=100000"))
         assert peer.head().status == 200
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 8 + SLOW
+        assert code == 0 and seconds < 5 + PROMPT
         assert not peer.rest().endswith(b"0\r\n\r\n")
 
 
@@ -506,7 +506,7 @@ def test_other_signals(start_server):
     """A client that leaves, a terminal that hangs up: none of it ends the server by accident."""
     server = start_server()
     for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT):
-        server.signal(number)
+        os.kill(server.pid, number)
     assert server.get("/health").status_code == 200
 
 

@@ -211,10 +211,10 @@ def test_leaving_ends_the_events(fixture_server, leave):
 
 @pytest.mark.concurrency
 def test_leaving_ends_the_wait(fixture_server):
-    count = fixture_server.log.count("wait ended: left")
+    count, begun = (fixture_server.log.count(text) for text in ("wait ended: left", "wait begins"))
     with fixture_server.connect() as peer:
         peer.send(request("/wait?ms=60000"))
-        assert not eventually(lambda: "wait ended" in fixture_server.log[-200:], 0.1)
+        assert eventually(lambda: fixture_server.log.count("wait begins") == begun + 1)
         peer.reset()
     assert eventually(lambda: fixture_server.log.count("wait ended: left") == count + 1)
 
@@ -224,6 +224,7 @@ def test_leaving_ends_the_wait_on_a_unix_socket(start_server, tmp_path):
     server = start_server(program="fixture", listen=f"unix:{tmp_path}/socket")
     with server.connect() as peer:
         peer.send(request("/wait?ms=60000"))
+        assert server.logged("wait begins")
     assert server.logged("wait ended: left")
 
 

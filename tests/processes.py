@@ -1,0 +1,129 @@
+"""Looking at processes, and at commands as they run: for the tests of bash, shell and terminal."""
+
+import json
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness import children_of, eventually, request
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root")
+
+
+def alive(pid):
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def gone(*pids, seconds=5):
+    return eventually(lambda: not any(map(alive, pids)), seconds)
+
+
+def below(server):
+    """All processes that descend from a server."""
+    found, new = set(), set(server.children())
+    while new:
+        found |= new
+        new = {child for parent in new for child in children_of(parent)} - found
+    return found
+
+
+def text_of(path):
+    """What a file says, once it says something; nothing when it has vanished."""
+    path = Path(path)
+    try:
+        assert eventually(lambda: path.exists() and path.read_text().strip()), f"{path} stays empty"
+        return path.read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def together(count, fn):
+    """fn(i) for all i at once."""
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(fn, range(count)))
+
+
+class Events:
+    """An answer as a stream of events."""
+
+    def __init__(self, server, target, **body):
+        self.peer = server.connect(timeout=30)
+        head = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        self.peer.send(request(target, "POST", head, json.dumps(body).encode()))
+        self.head = self.peer.head()
+        self.data = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.peer.sock.close()
+
+    def next(self):
+        """The next one: its name and data; None at the end."""
+        while b"\n\n" not in self.data:
+            piece = self.peer.chunk()
+            if not piece:
+                return None
+            self.data += piece
+        event, self.data = self.data.split(b"\n\n", 1)
+        lines = event.decode().split("\n")
+        if lines[0].startswith(":"):
+            return self.next()
+        fields = [line.split(": ", 1) for line in lines]
+        assert [name for name, _ in fields] == ["event", "data"], lines
+        return fields[0][1], json.loads(fields[1][1])
+
+    def __iter__(self):
+        while event := self.next():
+            yield event
+
+
+@pytest.fixture(scope="module")
+def tester():
+    """The name of a user made for these tests, with a group more than its own."""
+    if os.geteuid() != 0 or not shutil.which("useradd"):
+        pytest.skip("NOT TESTED: only root can make a user")
+    name = f"aiotest{os.getpid() % 100000}"
+    subprocess.run(["groupadd", f"{name}g"], check=True)
+    subprocess.run(["useradd", "-m", "-G", f"{name}g", name], check=True)
+    yield name
+    subprocess.run(["userdel", "-r", name], capture_output=True)
+    subprocess.run(["groupdel", f"{name}g"], capture_output=True)
+
+
+# Ways to leave one's parent, group and session; {0} is where the pid goes.
+DAEMONS = {
+    "double fork": "setsid sh -c 'sleep 1000 & echo $! >{0}/pid' </dev/null >/dev/null 2>&1",
+    "setsid": "setsid sh -c 'echo $$ >{0}/pid; exec sleep 1000' </dev/null >/dev/null 2>&1 & disown",
+    "nohup": "nohup sleep 1000 >/dev/null 2>&1 & echo $! >{0}/pid; disown",
+    "python": """python3 - <<'E'
+import os, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.chdir("/")
+for fd in range(256):
+    try: os.close(fd)
+    except OSError: pass
+open("{0}/pid", "w").write(str(os.getpid()))
+time.sleep(1000)
+E""",
+    "without environment": "setsid env -i sh -c 'sleep 1000 & echo $! >{0}/pid' </dev/null >/dev/null 2>&1",
+    "ignoring all": "setsid sh -c 'trap \"\" TERM HUP INT QUIT; sh -c \"while :; do sleep 1; done\" & echo $! >{0}/pid'"
+                    " </dev/null >/dev/null 2>&1",
+    "stopped": "setsid sh -c 'sleep 1000 & kill -STOP $!; echo $! >{0}/pid' </dev/null >/dev/null 2>&1",
+}
+
+
+def daemon(how, folder):
+    """The command that starts one."""
+    return DAEMONS[how].replace("{0}", str(folder))
