@@ -104,22 +104,35 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int start(struct err *err)
+static int start_thread(void)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
-	pump.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	pump.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (pump.wake_fd < 0 || pump.epoll_fd < 0 ||
-	    epoll_ctl(pump.epoll_fd, EPOLL_CTL_ADD, pump.wake_fd, &event) < 0)
-		return err_set(err, errno, "the pump");
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	int code = pthread_create(&thread, &attr, run, NULL);
 	pthread_attr_destroy(&attr);
-	return code ? err_set(err, code, "the pump's thread") : 0;
+	return code;
+}
+
+/* Leaves nothing behind when it fails: the next source tries again. */
+static int start(struct err *err)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	auto_close int epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (wake < 0 || epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) < 0)
+		return err_set(err, ERR_LIMIT, "no descriptors for the pump");
+	pump.wake_fd = wake;
+	pump.epoll_fd = epoll;
+	if (start_thread() != 0) {
+		pump.wake_fd = pump.epoll_fd = 0;
+		return err_set(err, ERR_LIMIT, "no thread for the pump");
+	}
+	(void)TAKE_FD(wake);
+	(void)TAKE_FD(epoll);
+	return 0;
 }
 
 int pump_add(struct source *source, struct err *err)

@@ -41,9 +41,10 @@ enum {
 	MARK_MS = 300, /* for the mark after the exit code, if the terminal is in trouble */
 	READY_MS = 2000,
 	STOP_STEP_MS = 1000,
-	TYPED_MS = 300, /* for a prompt after what was typed */
-	BUSY_MS = 50,   /* between looks at a shell that others use */
-	PROBE_MS = 100, /* for another shell in the place of ours, at first */
+	TYPED_MS = 300,   /* for a prompt after what was typed */
+	AHEAD_MAX = 4000, /* what a terminal takes at once */
+	BUSY_MS = 50,     /* between looks at a shell that others use */
+	PROBE_MS = 100,   /* for another shell in the place of ours, at first */
 	PROBE_MAX_MS = 2000,
 	COLS = 120,
 	ROWS = 40,
@@ -86,6 +87,8 @@ struct shell {
 	unsigned lines; /* whose end no prompt has followed yet */
 	bool half_line;
 	int64_t typed_ms;
+	struct buf
+		ahead; /* typed after a command was, before it runs: the line editor would take it */
 	bool interrupted; /* by us, to have a prompt of our own, which has not come yet */
 	bool given_up;    /* so a line was, for the command that comes next */
 	int last_code;    /* of the last command, as a prompt told it */
@@ -154,6 +157,7 @@ void shell_unref(struct shell *shell)
 	buf_done(&shell->prompt);
 	buf_done(&shell->fifo_line);
 	buf_done(&shell->tail);
+	buf_done(&shell->ahead);
 	screen_free(shell->screen);
 	free(shell->last_prompt);
 	free(shell->program);
@@ -375,6 +379,7 @@ static void show_command(struct shell *shell)
 /* ---- the end of a command ---- */
 
 static void start_next(struct shell *shell);
+static void type_ahead(struct shell *shell);
 static void arm(struct shell *shell);
 
 static void command_over(struct shell *shell, int code, bool shell_ended_too)
@@ -391,6 +396,7 @@ static void command_over(struct shell *shell, int code, bool shell_ended_too)
 	if (shell->phase != PROMPT_SHOWN) /* else it may be on the screen already */
 		shell->prompt.len = shell->prompt_shown = 0;
 	shell->phase = PROMPT_SHOWN;
+	type_ahead(shell);
 	shell->stopping = shell->overdue = false;
 	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
 	waiter_wake(shell->waiters);
@@ -441,6 +447,28 @@ static bool same_program(const char *a, const char *b)
 	return !*a && !*b;
 }
 
+static ssize_t type_bytes(struct shell *shell, const char *data, size_t len)
+{
+	size_t done = 0;
+	while (done < len) {
+		ssize_t n = write(shell->pty, data + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 && errno != EAGAIN ? -1 : (ssize_t)done;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* Types what had to wait for the command to run. */
+static void type_ahead(struct shell *shell)
+{
+	if (shell->ahead.len)
+		(void)type_bytes(shell, shell->ahead.data, shell->ahead.len);
+	shell->ahead.len = 0;
+}
+
 /* At a whole mark: 'S' starts the output, 'E' ends it. */
 static void mark_met(struct shell *shell, char kind)
 {
@@ -450,6 +478,7 @@ static void mark_met(struct shell *shell, char kind)
 		shell->current->prompt = prompt_text(shell);
 		show_command(shell);
 		shell->given_up = false;
+		type_ahead(shell);
 		shell->current->changed_ms = clock_ms();
 	} else if (kind == 'E' && shell->phase == RUNNING) {
 		shell->mark_seen = true;
@@ -534,6 +563,7 @@ static void let_go(struct shell *shell)
 	shell->mark_len = 0;
 	shell->lines = 0;
 	shell->half_line = shell->interrupted = shell->given_up = false;
+	shell->ahead.len = 0;
 	shell->ready_at = INT64_MAX;
 	remove_dir(shell);
 	waiter_wake(shell->waiters);
@@ -1020,20 +1050,6 @@ static void new_nonce(struct shell *shell)
 		(size_t)snprintf(shell->mark, sizeof shell->mark, "\033]777;aio;%s;", shell->nonce);
 }
 
-static ssize_t type_bytes(struct shell *shell, const char *data, size_t len)
-{
-	size_t done = 0;
-	while (done < len) {
-		ssize_t n = write(shell->pty, data + done, len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 && errno != EAGAIN ? -1 : (ssize_t)done;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 /* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
  * which is waited for; or a line may be half written, which is given up, as with Ctrl+C. */
 static bool is_ready(struct shell *shell)
@@ -1184,7 +1200,12 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 	if (!shell_running(shell))
 		return err_set(err, ERR_CONFLICT, "no shell is running in session '%s'", shell->id);
 	shell_touch(shell);
-	ssize_t n = type_bytes(shell, data, len);
+	size_t room = AHEAD_MAX - shell->ahead.len;
+	ssize_t n = (ssize_t)(len < room ? len : room);
+	if (shell->phase == TYPED)
+		buf_add(&shell->ahead, data, (size_t)n);
+	else
+		n = type_bytes(shell, data, len);
 	for (ssize_t i = 0; i < n; i++) {
 		bool end = data[i] == '\r' || data[i] == '\n';
 		shell->lines += end;
@@ -1252,6 +1273,7 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	shell->prompt = BUF(PROMPT_MAX);
 	shell->fifo_line = BUF(256);
 	shell->tail = BUF(TAIL_MAX);
+	shell->ahead = BUF(AHEAD_MAX);
 	shell_touch(shell);
 	shell->created = shell->used;
 	return shell;

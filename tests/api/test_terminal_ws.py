@@ -1,0 +1,611 @@
+"""Shell sessions seen through a WebSocket, as the terminal's page sees them."""
+
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from harness import LEAN, eventually
+from processes import alive, gone, text_of, together
+
+MIB = 1 << 20
+EURO = "\u20ac"
+NORMAL, GOING_AWAY, TRY_LATER = 1000, 1001, 1013
+
+
+@pytest.fixture(scope="module")
+def server(start_shared):
+    return start_shared(env=LEAN)
+
+
+@pytest.fixture(autouse=True)
+def no_sessions(server):
+    yield
+    assert server.request("DELETE", "/v1/shell/sessions").status_code == 200
+
+
+class Terminal:
+    """A viewer. `text` is all the output it was sent."""
+
+    def __init__(self, server, session_id=None, query="", **more):
+        target = "/v1/shell/ws" + (f"?session_id={session_id}" if session_id else "") + query
+        self.ws = connect(f"ws://{server.host}:{server.port}{target}", compression=None, max_size=None, **more)
+        self.text, self.messages = "", []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ws.close()
+
+    def recv(self, seconds=5):
+        """The next message."""
+        message = json.loads(self.ws.recv(timeout=seconds))
+        if message["type"] in ("output", "restore_output"):
+            self.text += message["data"]
+        self.messages.append(message)
+        return message
+
+    def get(self, kind, seconds=5):
+        """The next message of a kind, past all others."""
+        until = time.monotonic() + seconds
+        while (message := self.recv(until - time.monotonic()))["type"] != kind:
+            pass
+        return message
+
+    def shows(self, pattern, seconds=5):
+        """Waits for output; a pattern of what is new since the last one that was waited for."""
+        until = time.monotonic() + seconds
+        while not (match := re.search(pattern, self.text)):
+            try:
+                self.recv(max(0, until - time.monotonic()))
+            except TimeoutError:
+                raise AssertionError(f"{pattern!r} is not in {self.text[-2000:]!r}") from None
+        self.text = self.text[match.end() :]
+        return match
+
+    def send(self, kind, **more):
+        self.ws.send(json.dumps({"type": kind, **more}))
+
+    def type(self, text):
+        self.send("input", data=text)
+
+    def ready(self):
+        """Waits until the shell reads what is typed: the session's id."""
+        self.get("ready")
+        return next(m["data"] for m in self.messages if m["type"] == "session_id")
+
+    def closed(self, seconds=5):
+        """Waits for the server to close: the code and the reason."""
+        try:
+            while True:
+                self.recv(seconds)
+        except ConnectionClosed as end:
+            return end.rcvd.code, end.rcvd.reason
+
+
+def ask(server, what, **body):
+    answer = server.post(f"/v1/shell/{what}", body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def run(server, command, id, **more):
+    return ask(server, "exec", command=command, id=id, **more)
+
+
+def sessions(server):
+    return server.get("/v1/shell/sessions").json()["data"]["sessions"]
+
+
+# --- greeting ----------------------------------------------------------------------------------
+
+
+def test_greeting(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        kinds = [message["type"] for message in terminal.messages]
+        assert kinds[0] == "session_id" and kinds[-1] == "ready" and set(kinds[1:-1]) <= {"output"}
+        assert terminal.messages[-1] == {"type": "ready", "data": "Terminal ready"}
+        assert terminal.messages[0] == {"type": "session_id", "data": sid} and sid in sessions(server)
+        terminal.shows(r"[$#] $")
+
+
+def test_what_is_typed_runs(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type("echo ty''ped\r")
+        terminal.shows("echo ty''ped\r\n")
+        terminal.shows("typed\r\n")
+        terminal.type("echo with\n")
+        terminal.shows("\nwith\r\n")
+        for key in f"echo {EURO}\r":
+            terminal.type(key)
+        terminal.shows(f"\n{EURO}\r\n")
+        terminal.type("sleep 100\r")
+        time.sleep(0.2)
+        terminal.type("\x03")
+        terminal.shows(r"\^C")
+        terminal.type("echo $?\r")
+        terminal.shows("\n130\r\n")
+
+
+def test_new_session_with_a_chosen_name(server):
+    with Terminal(server, "chosen%20name") as terminal:
+        assert terminal.ready() == "chosen name" and "chosen name" in sessions(server)
+    with Terminal(server, "", query="?session_id=") as terminal:
+        assert terminal.ready() not in ("", "chosen name")
+
+
+def test_session_name_that_is_too_long(server):
+    with pytest.raises(InvalidStatus) as refusal:
+        Terminal(server, "x" * 65)
+    assert refusal.value.response.status_code == 422
+    assert sessions(server) == {}
+
+
+def test_plain_request_is_told_to_upgrade(server):
+    assert server.get("/v1/shell/ws").status_code == 426
+
+
+def test_no_more_sessions(start_server):
+    server = start_server(["--max-sessions", "1"])
+    run(server, "sleep 100", "a", async_mode=True)
+    with Terminal(server) as terminal:
+        code, reason = terminal.closed()
+        assert code == TRY_LATER and "sessions" in reason
+    with Terminal(server, "a") as terminal:
+        assert terminal.get("terminal_restored")
+    server.request("DELETE", "/v1/shell/sessions")
+
+
+def test_credentials(start_server):
+    server = start_server(env={"SANDBOX_API_KEY": "key-1"})
+    with pytest.raises(InvalidStatus) as refusal:
+        Terminal(server)
+    assert refusal.value.response.status_code == 401
+    with Terminal(server, query="?api_key=key-1") as terminal:
+        terminal.ready()
+        terminal.type("env | grep -c key-1\r")
+        terminal.shows("\n0\r\n")
+    assert server.request("DELETE", "/v1/shell/sessions", headers={"X-AIO-API-Key": "key-1"}).status_code == 200
+
+
+# --- size --------------------------------------------------------------------------------------
+
+
+def test_resize(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.send("resize", data={"cols": 77, "rows": 33})
+        terminal.type("stty size; echo $COLUMNS\r")
+        terminal.shows("\n33 77\r\n77\r\n")
+        terminal.type("sh -c 'trap \"stty size\" WINCH; echo on; while :; do sleep 0.05; done'\r")
+        terminal.shows("\non\r\n")
+        terminal.send("resize", data={"cols": 90, "rows": 20})
+        terminal.shows("20 90\r\n")
+
+
+@pytest.mark.parametrize("data", [None, {}, [], "80x24", {"cols": 80}, {"cols": -5, "rows": 10}, {"cols": 0, "rows": 0},
+                                  {"cols": "80", "rows": "24"}, {"cols": 1e300, "rows": 5}, {"cols": 10**18, "rows": 5},
+                                  {"cols": 80.5, "rows": None}])
+def test_resize_that_makes_no_sense(server, data):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.send("resize", data=data)
+        terminal.type("stty size\r")
+        terminal.shows("\n40 120\r\n")
+
+
+def test_resize_to_the_extremes(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        for cols, rows, want in ((1, 1, "1 1"), (10000, 10000, "500 1000"), (2, 500, "500 2"), (80, 24, "24 80")):
+            terminal.send("resize", data={"cols": cols, "rows": rows})
+            assert eventually(lambda: run(server, "stty size", sid, timeout=5)["output"] == want)
+
+
+def test_others_hear_of_a_resize(server):
+    with Terminal(server) as first:
+        sid = first.ready()
+        with Terminal(server, sid) as second:
+            assert second.get("size")["data"] == {"cols": 120, "rows": 40}
+            second.ready()
+            first.send("resize", data={"cols": 70, "rows": 30})
+            assert second.get("size")["data"] == {"cols": 70, "rows": 30}
+            second.send("resize", data={"cols": 71, "rows": 31})
+            assert first.get("size")["data"] == {"cols": 71, "rows": 31}
+
+
+# --- ping --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ping, stamp", [({"timestamp": 123456789012}, 123456789012), ({"data": 5}, 5), ({}, 0),
+                                         ({"timestamp": "x"}, 0), ({"timestamp": 1e300}, None),
+                                         ({"data": {"timestamp": 7}}, None)])
+def test_ping_is_answered(server, ping, stamp):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.send("ping", **ping)
+        answer = terminal.get("pong")
+        assert stamp is None or answer["timestamp"] == stamp
+        for pong in ({"data": {"timestamp": 5}}, {"timestamp": 5}, {}):
+            terminal.send("pong", **pong)
+        terminal.type("echo fi''ne\r")
+        terminal.shows("fine")
+        assert "error" not in [message["type"] for message in terminal.messages]
+
+
+# --- coming again, and coming together ---------------------------------------------------------
+
+
+def test_reconnect_restores_what_was_there(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.type("A=kept; echo be''fore; sleep 0.3; echo whi''le away\r")
+        terminal.shows("before")
+    time.sleep(0.5)
+    with Terminal(server, sid) as terminal:
+        kinds = [terminal.recv()["type"] for _ in range(4)]
+        assert kinds == ["session_id", "size", "restore_output", "terminal_restored"]
+        assert terminal.ready() == sid
+        assert re.search("before.*while away", terminal.text, re.S)
+        terminal.type("echo [$A]\r")
+        terminal.shows(r"\n\[kept\]\r\n")
+
+
+def test_abrupt_end_of_a_viewer(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.type("echo $$\r")
+        pid = terminal.shows(r"\n(\d+)\r\n").group(1)
+        terminal.ws.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        terminal.ws.socket.close()
+    time.sleep(0.2)
+    assert alive(pid) and sid in sessions(server)
+    with Terminal(server, sid) as terminal:
+        terminal.ready()
+        assert pid in terminal.text
+
+
+def test_viewers_share_a_session(server):
+    with Terminal(server) as first:
+        sid = first.ready()
+        with Terminal(server, sid) as second, Terminal(server, sid) as third:
+            assert second.ready() == third.ready() == sid
+            for i, terminal in enumerate((first, second, third)):
+                terminal.type(f"echo from {i}; x=$x{i}\r")
+                for other in (first, second, third):
+                    other.shows(f"\nfrom {i}\r\n")
+        first.type("echo $x\r")
+        first.shows("\n012\r\n")
+
+
+def test_late_viewer_sees_a_full_screen_program(server):
+    with Terminal(server) as first:
+        sid = first.ready()
+        first.type("vim -u NONE file\r")
+        first.shows("~.*~", 10)
+        first.type("ihello from vim")
+        first.shows("vim")
+        with Terminal(server, sid) as second:
+            second.get("terminal_restored")
+            assert "hello from vim" in second.text and "~" in second.text and "\x1b[?1049h" in second.text
+            second.type("\x1b:q!\r")
+        first.shows(r"[$#] $")
+
+
+def test_session_made_by_exec_is_seen(server):
+    run(server, "cd /usr; echo one", "seen")
+    run(server, "echo two; (exit 3)", "seen")
+    with Terminal(server, "seen") as terminal:
+        terminal.ready()
+        screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.text)
+        assert re.search(r"[$#] cd /usr; echo one\s+one\s.*[$#] echo two; \(exit 3\)\s+two\s", screen, re.S), screen
+        assert "aio-shell" not in terminal.text and "777" not in terminal.text
+        terminal.type("pwd\r")
+        terminal.shows("/usr\r\n")
+
+
+def test_exec_is_shown_to_viewers_as_if_typed(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.shows(r"[$#] $")
+        for i in range(3):
+            assert run(server, f"echo exec {i}", sid)["output"] == f"exec {i}"
+            terminal.shows(rf"echo exec {i}\r\nexec {i}\r\n")
+        run(server, "printf '\\033[31mred\\033[0m'; for i in 1 2; do\n echo $i\ndone", sid)
+        terminal.shows(r"for i in 1 2; do\r\n echo \$i\r\ndone\r\n\x1b\[31mred\x1b\[0m1\r\n2\r\n")
+        terminal.shows(r"[$#] $")
+        sent = json.dumps(terminal.messages)
+        assert "aio-shell" not in sent and "__aio" not in sent and "777;aio" not in sent
+
+
+def test_half_typed_line_when_an_exec_arrives(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        for half in ("echo half", "echo 'open quote", "echo 'open\rand more", "for i in 1 2; do\r", "cat <<X\rabc"):
+            terminal.type(half)
+            terminal.shows(re.escape(half.split("\r")[-1]) if half[-1] != "\r" else "> ")
+            data = run(server, "echo whole; (exit 4)", sid, timeout=10)
+            assert (data["status"], data["output"], data["exit_code"]) == ("completed", "whole", 4), half
+            terminal.shows(r"\^C")
+            terminal.shows(r"echo whole; \(exit 4\)\r\nwhole\r\n")
+        terminal.type("echo $?\r")
+        terminal.shows("\n4\r\n")
+
+
+def test_exec_keeps_the_exit_code_of_a_typed_command(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.type("(exit 41)\r")
+        assert eventually(lambda: run(server, "echo $?", sid)["output"] == "41") or True
+        terminal.type("(exit 42)\rhalf a li")
+        terminal.shows("half a li")
+        assert run(server, "echo $?", sid)["output"] == "42"
+
+
+def test_exec_waits_for_what_a_person_runs(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.type("sleep 0.8; echo sl''ept\r")
+        time.sleep(0.2)
+        assert run(server, "echo after", sid, timeout=10)["output"] == "after"
+        assert re.search(r"slept.*echo after\r\nafter", terminal.text + "".join(
+            terminal.recv().get("data", "") for _ in iter(lambda: "after\r\n" in json.dumps(terminal.messages[-1:]), 1)
+            if len(terminal.messages) < 0) or terminal_text(terminal), re.S)
+
+
+def terminal_text(terminal):
+    terminal.shows("slept")
+    terminal.shows("echo after\r\nafter\r\n")
+    return "slept echo after\r\nafter"
+
+
+def test_viewer_can_answer_a_command_that_exec_runs(server):
+    with Terminal(server) as terminal, ThreadPoolExecutor(1) as pool:
+        sid = terminal.ready()
+        running = pool.submit(run, server, "read -p 'name? ' x; echo hello $x", sid, timeout=10)
+        terminal.shows(r"name\? $")
+        terminal.type("world\r")
+        assert running.result(10)["output"].endswith("hello world")
+
+
+# --- the end of a shell ------------------------------------------------------------------------
+
+
+def test_exit_and_restart(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.type("A=b; exit 3\r")
+        assert terminal.get("exit")["data"] == {"exit_code": 3}
+        terminal.type("echo lost\r")
+        terminal.send("restart")
+        assert terminal.get("ready")
+        terminal.type("echo [$A]\r")
+        terminal.shows(r"\n\[\]\r\n")
+        assert "lost" not in json.dumps(terminal.messages)
+        assert list(sessions(server)) == [sid]
+
+
+def test_exec_after_exit_shows_to_viewers(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        assert run(server, "exit 5", sid)["exit_code"] == 5
+        assert terminal.get("exit")["data"] == {"exit_code": 5}
+        assert run(server, "echo fresh", sid)["output"] == "fresh"
+        terminal.get("ready")
+        terminal.shows("fresh") if "fresh" not in terminal.text else None
+
+
+def test_shell_that_is_killed(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type("kill -9 $$\r")
+        assert terminal.get("exit")["data"] == {"exit_code": 137}
+
+
+def test_viewer_of_a_session_whose_shell_has_ended(server):
+    run(server, "echo before; exit 4", "ended")
+    with Terminal(server, "ended") as terminal:
+        assert terminal.get("exit")["data"] == {"exit_code": 4}
+        assert "before" in terminal.text
+        terminal.send("restart")
+        terminal.ready()
+
+
+def test_delete_closes_the_viewers(server):
+    with Terminal(server) as first:
+        sid = first.ready()
+        with Terminal(server, sid) as second:
+            second.ready()
+            assert server.request("DELETE", f"/v1/shell/sessions/{sid}").status_code == 200
+            assert first.closed()[0] == second.closed()[0] == NORMAL, "no reason to connect again"
+    assert sessions(server) == {}
+
+
+def test_stop_of_the_server(start_server):
+    server = start_server()
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type("sleep 1000 & echo $!\r")
+        pid = terminal.shows(r"\n(\d+)\r\n").group(1)
+        start = time.monotonic()
+        server.signal()
+        assert terminal.closed()[0] == GOING_AWAY
+        assert server.wait() == 0 and time.monotonic() - start < 4
+    assert gone(pid, seconds=0)
+
+
+# --- what may be sent --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", ["", "x", "[]", "5", '"input"', "null", "{", "{}", '{"type":5}', '{"type":null}',
+                                   '{"data":"x"}', '{"type":"input"', "\0", "[" * 100000])
+def test_message_that_is_none(server, frame):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.ws.send(frame)
+        assert terminal.get("error")["data"]
+        terminal.type("echo fi''ne\r")
+        terminal.shows("fine")
+
+
+@pytest.mark.parametrize("message", [{"type": "input"}, {"type": "input", "data": 5}, {"type": "input", "data": None},
+                                     {"type": "input", "data": ["x"]}, {"type": "unknown", "data": "x"}, {"type": ""},
+                                     {"type": "input", "data": ""}, {"type": "restart", "data": {}}])
+def test_message_without_effect(server, message):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.ws.send(json.dumps(message))
+        terminal.type("echo fi''ne\r")
+        terminal.shows("fine")
+
+
+def test_binary_message(server):
+    """JSON in a binary frame is as good; what is no UTF-8 is refused without harm."""
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.ws.send(json.dumps({"type": "input", "data": "echo bi''nary\r"}).encode())
+        terminal.ws.send(b"\xff\xfe\0")
+        terminal.type("echo fi''ne\r")
+        terminal.shows("fine")
+
+
+def test_nul_is_a_key_too(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type("stty raw -echo; head -c 3 | od -An -c; stty sane\r")
+        time.sleep(0.3)
+        terminal.type("a\0b")
+        terminal.shows(r"a\s+\\0\s+b")
+
+
+def test_large_paste(server):
+    text = "".join(f"{i:05} {'x' * 70}\n" for i in range(4000))
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type("stty -echo; cat >pasted; stty echo; echo do''ne\r")
+        time.sleep(0.3)
+        terminal.type(text.replace("\n", "\r") + "\x04")
+        terminal.shows("done", 20)
+    assert (server.home / "pasted").read_text() == text
+
+
+def test_paste_that_nobody_reads(server):
+    """It is dropped beyond a cap, and said so; the terminal can be used again."""
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        terminal.type("stty -echo; sleep 100\r")
+        time.sleep(0.3)
+        for _ in range(4):
+            terminal.type("x\r" * 500_000)
+        assert "dropped" in terminal.get("error", 20)["data"]
+        assert server.request("DELETE", f"/v1/shell/sessions/{sid}").status_code == 200
+        assert terminal.closed()[0] == NORMAL
+
+
+# --- output ------------------------------------------------------------------------------------
+
+
+def test_character_split_over_two_writes(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type(r"printf 'a\xe2'; sleep 0.2; printf '\x82'; sleep 0.2; printf '\xacb\n'" + "\r")
+        terminal.shows(f"a{EURO}b\r\n")
+
+
+def test_raw_binary_output(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type(r"head -c 200000 /dev/urandom; printf '\033c\nen''d\n'" + "\r")
+        terminal.shows("end\r\n", 10)
+
+
+def test_much_output(server):
+    with Terminal(server) as terminal:
+        terminal.ready()
+        terminal.type("seq 300000\r")
+        terminal.shows("\n299999\r\n300000\r\n", 30)
+
+
+def test_viewer_that_does_not_read(server):
+    """It holds up nobody; when it reads again it is shown how things are now."""
+    before = server.reset_peak()
+    with Terminal(server) as quick:
+        sid = quick.ready()
+        with Terminal(server, sid, max_queue=1) as slow:
+            slow.ready()
+            quick.type("seq -w 1500000; echo en''d\r")
+            quick.shows("end\r\n", 60)
+            assert server.memory("VmHWM") - before < 60 * MIB
+            quick.type("echo now''\r")
+            quick.shows("now\r\n")
+            slow.shows("end\r\n(.|\n)*now", 60)
+
+
+def test_viewers_come_and_go(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        before = server.possessions()
+        for _ in range(100):
+            with Terminal(server, sid) as other:
+                other.get("terminal_restored")
+        server.check_leaks(before)
+
+
+@pytest.mark.concurrency
+def test_many_viewers_and_commands_at_once(server):
+    """All see all of it, in one order."""
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        stop = threading.Event()
+
+        def view(i):
+            with Terminal(server, sid) as viewer:
+                viewer.get("terminal_restored")
+                viewer.send("resize", data={"cols": 100 + i, "rows": 30})
+                viewer.shows("the very end\r\n", 60)
+                return re.findall(r"\nline (\d+)\r", viewer.text)
+
+        def work(i):
+            for k in range(5):
+                assert run(server, f"echo line {i * 5 + k}", sid, timeout=50)["output"] == f"line {i * 5 + k}"
+
+        with ThreadPoolExecutor(8) as viewers:
+            views = [viewers.submit(view, i) for i in range(8)]
+            time.sleep(0.5)
+            together(6, work)
+            stop.set()
+            run(server, "echo the very end", sid)
+            for seen in views:
+                seen.result(60)
+
+
+@pytest.mark.concurrency
+def test_viewers_of_sessions_that_end(server):
+    """Sessions are deleted while viewers come, type and go."""
+
+    def one(i):
+        sid = f"s{i % 4}"
+        for _ in range(4):
+            if i % 4 == i:
+                server.request("DELETE", f"/v1/shell/sessions/{sid}")
+            try:
+                with Terminal(server, sid) as terminal:
+                    terminal.type("echo x\r")
+                    terminal.recv()
+                    terminal.recv(1)
+            except (ConnectionClosed, TimeoutError):
+                pass
+
+    together(12, one)
+    assert server.request("DELETE", "/v1/shell/sessions").status_code == 200
+    assert eventually(lambda: not server.children())
