@@ -110,9 +110,11 @@ def end(process):
 
 @contextlib.contextmanager
 def aio(*options):
+    """With a home of its own: what somebody's start-up files do at every prompt is not ours."""
     port = free_port()
+    argv = [AIO, "serve", "--listen", f"127.0.0.1:{port}", *options]
     with tempfile.TemporaryDirectory(prefix="aio-bench.") as folder, \
-            server(folder, port, [AIO, "serve", "--listen", f"127.0.0.1:{port}", *options]) as it:
+            server(folder, port, argv, {**os.environ, "HOME": folder}) as it:
         yield it
 
 

@@ -31,7 +31,6 @@
 #include "proc/user.h"
 
 enum {
-	HISTORY_MAX = 64,    /* ended commands that a session remembers */
 	EVENT_PIECE = 65536, /* bytes of output in one event */
 	PING_MS = 15000,
 	INPUT_MS = 10000, /* for a command to take its input */
@@ -325,12 +324,12 @@ static struct command *start(struct call *call, struct session *session, const s
 }
 
 /* Forgets the oldest ended commands of a session that has too many. With its lock. */
-static void trim(struct session *session)
+static void trim(struct session *session, int64_t most)
 {
-	size_t seen = 0;
+	int64_t seen = 0;
 	for (struct entry **at = &session->commands; *at;) {
 		struct entry *entry = *at;
-		if (++seen > HISTORY_MAX && !is_running(entry)) {
+		if (++seen > most && !is_running(entry)) {
 			*at = entry->older;
 			entry_free(entry);
 		} else {
@@ -339,8 +338,8 @@ static void trim(struct session *session)
 	}
 }
 
-static const char *remember(struct session *session, const char *text, struct command *command,
-			    struct arena *arena)
+static const char *remember(struct call *call, struct session *session, const char *text,
+			    struct command *command)
 {
 	struct entry *entry = xcalloc(1, sizeof *entry);
 	entry->text = xstrdup(text);
@@ -350,8 +349,8 @@ static const char *remember(struct session *session, const char *text, struct co
 	entry->older = session->commands;
 	session->commands = entry;
 	touch(session);
-	trim(session);
-	const char *id = arena_strdup(arena, entry->id);
+	trim(session, call->server->config->max_history);
+	const char *id = arena_strdup(call->arena, entry->id);
 	bool closed = session->closed;
 	pthread_mutex_unlock(&session->lock);
 	if (closed) { /* while it started: whoever closed the session has not seen it */
@@ -473,7 +472,7 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 			(void)sessions_close(&bash_sessions, session->id, NULL);
 		return -1;
 	}
-	const char *id = remember(session, exec->command, command, call->arena);
+	const char *id = remember(call, session, exec->command, command);
 	int64_t until = isnan(exec->timeout)
 				? INT64_MAX
 				: clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);

@@ -97,6 +97,7 @@ struct shell *shells_open(struct server *server, const char *id, const char *dir
 		.logical = logical,
 		.as = user,
 		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
+		.history = (size_t)server->config->max_history,
 	};
 	return user ? sessions_open(&shell_sessions, server->config, id, session_make, &settings,
 				    err)

@@ -57,6 +57,8 @@ static const struct opt options[] = {
 	  "How long a client may take nothing of its answer.", 100, 86400000 },
 	{ "max-sessions", "AIO_MAX_SESSIONS", OPT_INT, AT(max_sessions), "512", "N",
 	  "Most sessions of each kind at once. The one idle for longest makes room for a new one.", 1, 100000 },
+	{ "max-history", "AIO_MAX_HISTORY", OPT_INT, AT(max_history), "64", "N",
+	  "Ended commands that a session remembers, with what they printed.", 1, 100000 },
 	{ "session-timeout", "AIO_SESSION_TIMEOUT", OPT_SECONDS, AT(session_ms), "86400", "SECONDS",
 	  "How long a session in which nothing runs is kept after its last use.", 1000, 31536000000 },
 	{ "log-level", "AIO_LOG_LEVEL", OPT_ENUM, AT(log_level), "info", "error|warn|info|debug",

@@ -32,8 +32,7 @@ enum {
 	READ_SIZE = 65536,
 	TAIL_MAX = 4 << 20,
 	PROMPT_MAX = 4096,
-	COMMANDS_MAX = 64, /* remembered */
-	QUEUE_MAX = 256,   /* waiting */
+	QUEUE_MAX = 256, /* waiting */
 	NONCE_LEN = 32,
 	MARK_MAX = 64,
 	HISTORY_LINE_MAX = 4096,
@@ -96,7 +95,7 @@ struct shell {
 
 	/* Commands. */
 	struct shell_command *first, *last, *current;
-	size_t remembered, queued;
+	size_t remembered, most_remembered, queued;
 	enum phase phase;
 	char nonce[NONCE_LEN + 1], mark[MARK_MAX];
 	size_t mark_len;
@@ -849,6 +848,13 @@ static int make_dir(struct shell *shell, struct err *err)
 	return write_file(shell, "rc", &rc, err);
 }
 
+static void set_nonce(struct shell *shell, const char *nonce)
+{
+	snprintf(shell->nonce, sizeof shell->nonce, "%s", nonce);
+	shell->mark_len =
+		(size_t)snprintf(shell->mark, sizeof shell->mark, "\033]777;aio;%s;", nonce);
+}
+
 /* A terminal of our size; the slave's end for the shell. */
 static int open_terminal(struct shell *shell, int *ret_slave, struct err *err)
 {
@@ -979,6 +985,7 @@ int shell_start(struct shell *shell, struct err *err)
 		let_go(shell);
 		return -1;
 	}
+	set_nonce(shell, "none");
 	shell->prompted = false;
 	shell->fresh = shell->ended_before;
 	shell->started_ms = clock_ms();
@@ -1043,11 +1050,11 @@ static int write_wrapper(struct shell *shell, const struct shell_command *comman
 static void new_nonce(struct shell *shell)
 {
 	unsigned char random[NONCE_LEN / 2];
+	char nonce[NONCE_LEN + 1];
 	(void)!getrandom(random, sizeof random, 0);
 	for (size_t i = 0; i < sizeof random; i++)
-		snprintf(shell->nonce + i * 2, 3, "%02x", random[i]);
-	shell->mark_len =
-		(size_t)snprintf(shell->mark, sizeof shell->mark, "\033]777;aio;%s;", shell->nonce);
+		snprintf(nonce + i * 2, 3, "%02x", random[i]);
+	set_nonce(shell, nonce);
 }
 
 /* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
@@ -1138,7 +1145,7 @@ static void start_next(struct shell *shell)
 
 static void trim(struct shell *shell)
 {
-	while (shell->remembered > COMMANDS_MAX && shell->first->status > SHELL_RUNNING) {
+	while (shell->remembered > shell->most_remembered && shell->first->status > SHELL_RUNNING) {
 		struct shell_command *oldest = shell->first;
 		shell->first = oldest->newer;
 		shell->remembered--;
@@ -1265,6 +1272,7 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	shell->cwd = xstrdup(settings->cwd);
 	shell->logical = settings->logical;
 	shell->no_change_s = settings->no_change_s;
+	shell->most_remembered = settings->history;
 	shell->cols = COLS;
 	shell->rows = ROWS;
 	shell->process.pidfd = shell->pty = -1;

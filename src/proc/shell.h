@@ -52,6 +52,7 @@ struct shell_settings {
 	bool logical;
 	const struct user *as;
 	int no_change_s;
+	size_t history; /* how many commands it remembers */
 };
 
 /* The shell starts with its first command or viewer. The caller gets a reference. */

@@ -1130,6 +1130,20 @@ def pids_limit():
                 time.sleep(0.1)
 
 
+def test_history_is_as_long_as_configured(start_server):
+    server = start_server(["--max-history", "3"])
+    ids = [run(server, f"echo {i}", session_id="h")["command_id"] for i in range(5)]
+    told = [server.post("/v1/bash/output", {"session_id": "h", "command_id": i}) for i in ids]
+    assert [answer.status_code for answer in told] == [404, 404, 200, 200, 200]
+    assert told[2].json()["data"]["stdout"] == "2\n"
+    for i in range(5):
+        assert server.post("/v1/shell/exec", {"id": "h", "command": f"echo {i}"}).status_code == 200
+    console = server.post("/v1/shell/view", {"id": "h"}).json()["data"]["console"]
+    assert [record["output"] for record in console] == ["2", "3", "4"]
+    close(server, "h")
+    assert server.client.delete("/v1/shell/sessions/h").status_code == 200
+
+
 def test_first_command_where_nothing_more_can_be_started(pids_limit, start_server):
     """It needs a process, and the pump a thread. What cannot be had once may be had the next time."""
     server = start_server()
