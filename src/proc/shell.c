@@ -363,9 +363,7 @@ static void show(struct shell *shell, const char *data, size_t len)
 static void show_command(struct shell *shell)
 {
 	const char *prompt = shell->current->prompt;
-	if (shell->given_up)
-		tail_add(shell, "^C\r\n", 4);
-	if (shell->given_up || !shell->prompt_shown)
+	if (!shell->prompt_shown)
 		tail_add(shell, prompt, strlen(prompt));
 	for (const char *at = shell->current->text; *at;) {
 		size_t n = strcspn(at, "\n");
@@ -468,7 +466,27 @@ static void type_ahead(struct shell *shell)
 	shell->ahead.len = 0;
 }
 
-/* At a whole mark: 'S' starts the output, 'E' ends it. */
+static void nothing_typed(struct shell *shell)
+{
+	shell->interrupted = shell->half_line = false;
+	shell->lines = 0;
+}
+
+/* A prompt is about to be shown: one line that was typed has been dealt with. */
+static void prompt_met(struct shell *shell)
+{
+	shell->lines -= shell->lines > 0;
+	if (shell->interrupted)
+		nothing_typed(shell);
+	if (!shell->prompted)
+		waiter_wake(shell->waiters);
+	shell->prompted = true;
+	if (!shell->current)
+		start_next(shell);
+}
+
+/* At a whole mark: 'S' starts the output, 'E' ends it; 'P' comes before each prompt, and ends the output
+ * of a command that was interrupted. */
 static void mark_met(struct shell *shell, char kind)
 {
 	if (kind == 'S' && shell->phase == TYPED) {
@@ -479,11 +497,14 @@ static void mark_met(struct shell *shell, char kind)
 		shell->given_up = false;
 		type_ahead(shell);
 		shell->current->changed_ms = clock_ms();
-	} else if (kind == 'E' && shell->phase == RUNNING) {
+	} else if (shell->phase == RUNNING) {
 		shell->mark_seen = true;
 		shell->phase = PROMPT_SHOWN;
-		shell->prompt.len = shell->prompt_shown = 0;
 	}
+	if (shell->phase == PROMPT_SHOWN)
+		shell->prompt.len = shell->prompt_shown = 0;
+	if (kind == 'P')
+		prompt_met(shell);
 }
 
 /* Takes new bytes of the terminal, with the marks of the current command out of them. */
@@ -630,28 +651,6 @@ static bool pty_ready(struct source *source)
 	return got >= 0;
 }
 
-static void nothing_typed(struct shell *shell)
-{
-	shell->interrupted = shell->half_line = false;
-	shell->lines = 0;
-}
-
-/* A prompt is about to be shown: one line that was typed has been dealt with. */
-static void prompt_met(struct shell *shell, int code)
-{
-	if (!shell->prompted)
-		waiter_wake(shell->waiters);
-	shell->prompted = true;
-	shell->lines -= shell->lines > 0;
-	if (shell->interrupted) {
-		nothing_typed(shell);
-	} else {
-		shell->last_code = code & 255;
-	}
-	if (!shell->current)
-		start_next(shell);
-}
-
 /* "E nonce code" from the wrapper, "P nonce code" from the prompt. */
 static void take_report(struct shell *shell, const char *line)
 {
@@ -667,8 +666,8 @@ static void take_report(struct shell *shell, const char *line)
 			shell->finish_at = clock_ms() + MARK_MS;
 		check_over(shell);
 	}
-	if (kind == 'P')
-		prompt_met(shell, code);
+	if (kind == 'P' && !shell->interrupted)
+		shell->last_code = code & 255;
 	arm(shell);
 }
 
@@ -842,7 +841,7 @@ static int make_dir(struct shell *shell, struct err *err)
 		"*) HISTCONTROL=$HISTCONTROL:ignorespace;; esac\n"
 		"__aio_n=none\n"
 		"__aio_prompt() { { command printf 'P %%s %%s\\n' \"$__aio_n\" \"$?\" >%s/up; "
-		"command printf '\\033]777;aio;%%s;E\\a' \"$__aio_n\" >/dev/tty; } 2>/dev/null; }\n"
+		"command printf '\\033]777;aio;%%s;P\\a' \"$__aio_n\" >/dev/tty; } 2>/dev/null; }\n"
 		"PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
 		shell->dir);
 	return write_file(shell, "rc", &rc, err);

@@ -8,10 +8,12 @@ import socket
 import struct
 import threading
 import time
+from urllib.parse import quote
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.sync.server import serve
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -367,3 +369,50 @@ def test_handshake_is_refused(raw, fixture_server, refusal):
     if status == 426:
         assert headers["sec-websocket-version"] == "13"
         assert headers["upgrade"].lower() == "websocket"
+
+
+# --- our client: /ws/relay takes messages to another server and brings the answers back ---------
+
+
+@pytest.fixture
+def shouter():
+    """A server of the websockets package, which answers in capitals."""
+
+    def shout(ws):
+        with contextlib.suppress(ConnectionClosed):
+            for message in ws:
+                ws.send(message.upper())
+
+    with serve(shout, "127.0.0.1", 0, max_size=None) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield "ws://127.0.0.1:%d/any/path?q=1" % server.socket.getsockname()[1]
+        server.shutdown()
+        thread.join()
+
+
+def relay(server, url):
+    target = f"ws://{server.host}:{server.port}/ws/relay?url={quote(url, safe='')}"
+    return connect(target, compression=None, max_size=None)
+
+
+def test_client_sends_and_receives(fixture_server, shouter):
+    with relay(fixture_server, shouter) as ws:
+        for message in ("text", b"bytes\x00\xff", "", "grüße", "x" * (1 << 20), b"y" * 70000):
+            ws.send(message)
+            assert ws.recv(timeout=10) == message.upper()
+
+
+@pytest.mark.parametrize("url", ["ws://127.0.0.1:1/", "ws://no such host/", "wss://127.0.0.1/", "http://127.0.0.1/"])
+def test_client_that_cannot_connect(fixture_server, url):
+    with relay(fixture_server, url) as ws, pytest.raises(ConnectionClosed) as closed:
+        ws.recv(timeout=10)
+    assert closed.value.rcvd.code == 1013 and closed.value.rcvd.reason
+
+
+def test_client_of_a_server_that_is_none(fixture_server):
+    """It is answered, but not with a handshake."""
+    with relay(fixture_server, f"ws://{fixture_server.host}:{fixture_server.port}/health") as ws:
+        with pytest.raises(ConnectionClosed) as closed:
+            ws.recv(timeout=10)
+    assert closed.value.rcvd.code == 1013
