@@ -314,7 +314,7 @@ static int show_terminal(struct call *call, const void *in, struct err *err)
 		ws_close(call->ws, WS_TRY_LATER, err->msg);
 		return 0;
 	}
-	viewer.waiter.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	viewer.waiter.fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* there is news at first */
 	shell_lock(viewer.shell);
 	shell_join(viewer.shell, &viewer.waiter);
 	shell_unlock(viewer.shell);

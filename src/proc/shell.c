@@ -42,8 +42,10 @@ enum {
 	STOP_STEP_MS = 1000,
 	TYPED_MS = 300,   /* for a prompt after what was typed */
 	AHEAD_MAX = 4000, /* what a terminal takes at once */
-	BUSY_MS = 50,     /* between looks at a shell that others use */
-	PROBE_MS = 100,   /* for another shell in the place of ours, at first */
+	QUIET_MS = 30,    /* for the line editor to have read all that was typed */
+	INTERRUPT_MS = 100,
+	INTERRUPTS_MAX = 3,
+	PROBE_MS = 100, /* for another shell in the place of ours, at first */
 	PROBE_MAX_MS = 2000,
 	COLS = 120,
 	ROWS = 40,
@@ -85,13 +87,14 @@ struct shell {
 	/* What others typed, as far as it may still be there. */
 	unsigned lines; /* whose end no prompt has followed yet */
 	bool half_line;
+	bool at_prompt; /* as far as is known; a shell in the place of ours may not tell */
 	int64_t typed_ms;
 	struct buf
 		ahead; /* typed after a command was, before it runs: the line editor would take it */
-	bool interrupted; /* by us, to have a prompt of our own, which has not come yet */
-	bool given_up;    /* so a line was, for the command that comes next */
-	int last_code;    /* of the last command, as a prompt told it */
-	bool prompted;    /* it has shown a prompt, so it reads what is typed */
+	int interrupts; /* by us, to have a prompt of our own, which has not come yet */
+	bool given_up;  /* so a line was, for the command that comes next */
+	int last_code;  /* of the last command, as a prompt told it */
+	bool prompted;  /* it has shown a prompt, so it reads what is typed */
 
 	/* Commands. */
 	struct shell_command *first, *last, *current;
@@ -468,25 +471,26 @@ static void type_ahead(struct shell *shell)
 
 static void nothing_typed(struct shell *shell)
 {
-	shell->interrupted = shell->half_line = false;
+	shell->half_line = false;
 	shell->lines = 0;
+	shell->interrupts = 0;
 }
 
 /* A prompt is about to be shown: one line that was typed has been dealt with. */
-static void prompt_met(struct shell *shell)
+static void prompt_met(struct shell *shell, bool after_interrupt)
 {
 	shell->lines -= shell->lines > 0;
-	if (shell->interrupted)
+	if (shell->interrupts && after_interrupt)
 		nothing_typed(shell);
 	if (!shell->prompted)
 		waiter_wake(shell->waiters);
-	shell->prompted = true;
+	shell->prompted = shell->at_prompt = true;
 	if (!shell->current)
 		start_next(shell);
 }
 
-/* At a whole mark: 'S' starts the output, 'E' ends it; 'P' comes before each prompt, and ends the output
- * of a command that was interrupted. */
+/* At a whole mark: 'S' starts the output, 'E' ends it; 'P', or 'I' after an interrupt, comes before each
+ * prompt, and ends the output of a command that was interrupted. */
 static void mark_met(struct shell *shell, char kind)
 {
 	if (kind == 'S' && shell->phase == TYPED) {
@@ -503,8 +507,8 @@ static void mark_met(struct shell *shell, char kind)
 	}
 	if (shell->phase == PROMPT_SHOWN)
 		shell->prompt.len = shell->prompt_shown = 0;
-	if (kind == 'P')
-		prompt_met(shell);
+	if (kind == 'P' || kind == 'I')
+		prompt_met(shell, kind == 'I');
 }
 
 /* Takes new bytes of the terminal, with the marks of the current command out of them. */
@@ -581,8 +585,8 @@ static void let_go(struct shell *shell)
 	shell->generation++;
 	shell->pty = -1;
 	shell->mark_len = 0;
-	shell->lines = 0;
-	shell->half_line = shell->interrupted = shell->given_up = false;
+	nothing_typed(shell);
+	shell->given_up = false;
 	shell->ahead.len = 0;
 	shell->ready_at = INT64_MAX;
 	remove_dir(shell);
@@ -666,7 +670,7 @@ static void take_report(struct shell *shell, const char *line)
 			shell->finish_at = clock_ms() + MARK_MS;
 		check_over(shell);
 	}
-	if (kind == 'P' && !shell->interrupted)
+	if (kind == 'P' && !shell->interrupts)
 		shell->last_code = code & 255;
 	arm(shell);
 }
@@ -840,8 +844,9 @@ static int make_dir(struct shell *shell, struct err *err)
 		"case $HISTCONTROL in *ignorespace*|*ignoreboth*) ;; "
 		"*) HISTCONTROL=$HISTCONTROL:ignorespace;; esac\n"
 		"__aio_n=none\n"
-		"__aio_prompt() { { command printf 'P %%s %%s\\n' \"$__aio_n\" \"$?\" >%s/up; "
-		"command printf '\\033]777;aio;%%s;P\\a' \"$__aio_n\" >/dev/tty; } 2>/dev/null; }\n"
+		"__aio_prompt() { local c=$? k=P; [ $c != 130 ] || k=I; "
+		"{ command printf 'P %%s %%s\\n' \"$__aio_n\" $c >%s/up; "
+		"command printf '\\033]777;aio;%%s;%%s\\a' \"$__aio_n\" $k >/dev/tty; } 2>/dev/null; }\n"
 		"PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
 		shell->dir);
 	return write_file(shell, "rc", &rc, err);
@@ -985,7 +990,7 @@ int shell_start(struct shell *shell, struct err *err)
 		return -1;
 	}
 	set_nonce(shell, "none");
-	shell->prompted = false;
+	shell->prompted = shell->at_prompt = false;
 	shell->fresh = shell->ended_before;
 	shell->started_ms = clock_ms();
 	shell->prompt.len = shell->prompt_shown = 0;
@@ -1056,34 +1061,38 @@ static void new_nonce(struct shell *shell)
 	set_nonce(shell, nonce);
 }
 
+static bool is_busy(const struct shell *shell)
+{
+	pid_t front = tcgetpgrp(shell->pty);
+	auto_free char *program = read_program(shell->process.pid);
+	return (front > 0 && front != shell->process.pid) ||
+	       (shell->program && !same_program(program, shell->program) &&
+		!is_interactive(program));
+}
+
 /* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
- * which is waited for; or a line may be half written, which is given up, as with Ctrl+C. */
+ * which is waited for; or a line may be half written, which is given up, as with Ctrl+C. The line
+ * editor loses an interrupt that comes while it reads: so not at once, and again if need be. */
 static bool is_ready(struct shell *shell)
 {
-	int64_t now = clock_ms();
+	int64_t now = clock_ms(), since = now - shell->typed_ms;
 	if (!shell_running(shell) || (!shell->lines && !shell->half_line))
 		return true;
-	if (shell->interrupted && now < shell->typed_ms + TYPED_MS) {
-		shell->ready_at = shell->typed_ms + TYPED_MS;
+	if (shell->ready_at != INT64_MAX)
+		return false; /* it is looked at again then */
+	bool prompt_soon = (shell->lines || !shell->at_prompt) && since < TYPED_MS;
+	if (is_busy(shell) || (!shell->interrupts && (prompt_soon || since < QUIET_MS))) {
+		shell->ready_at = now + QUIET_MS;
 		return false;
 	}
-	if (shell->interrupted) { /* no prompt came of it, or one that does not tell */
+	if (shell->interrupts == INTERRUPTS_MAX) { /* no prompt comes, or one that does not tell */
 		nothing_typed(shell);
 		return true;
 	}
-	pid_t front = tcgetpgrp(shell->pty);
-	auto_free char *program = read_program(shell->process.pid);
-	bool busy = (front > 0 && front != shell->process.pid) ||
-		    (shell->program && !same_program(program, shell->program) &&
-		     !is_interactive(program));
-	if (busy || (shell->lines && now < shell->typed_ms + TYPED_MS)) {
-		shell->ready_at = now + BUSY_MS;
-		return false;
-	}
 	(void)type_bytes(shell, "\003", 1);
-	shell->given_up = shell->interrupted = true;
-	shell->typed_ms = now;
-	shell->ready_at = now + TYPED_MS;
+	shell->given_up = true;
+	shell->interrupts++;
+	shell->ready_at = now + INTERRUPT_MS;
 	return false;
 }
 
@@ -1102,7 +1111,7 @@ static int launch(struct shell *shell, struct shell_command *command, struct err
 	command->fresh = shell->fresh;
 	command->status = SHELL_RUNNING;
 	command->changed_ms = clock_ms();
-	shell->fresh = false;
+	shell->fresh = shell->at_prompt = false;
 	shell->code_known = shell->mark_seen = false;
 	shell->phase = TYPED;
 	shell->current = command;

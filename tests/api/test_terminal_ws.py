@@ -40,7 +40,7 @@ class Terminal:
     def __init__(self, server, session_id=None, query="", **more):
         target = "/v1/shell/ws" + (f"?session_id={session_id}" if session_id else "") + query
         url = f"ws://{server.host}:{server.port}{target}"
-        self.ws = connect(url, compression=None, max_size=None, **more).__enter__()
+        self.ws = connect(url, compression=None, max_size=None, close_timeout=1, **more).__enter__()
         self.text, self.messages = "", []
 
     def __enter__(self):
@@ -281,6 +281,16 @@ def test_abrupt_end_of_a_viewer(server):
         assert pid in terminal.text
 
 
+def test_ready_comes_at_once(server):
+    with Terminal(server) as terminal:
+        sid = terminal.ready()
+        start = time.monotonic()
+        for _ in range(5):
+            with Terminal(server, sid) as other:
+                other.ready()
+        assert time.monotonic() - start < 1
+
+
 def test_viewers_share_a_session(server):
     with Terminal(server) as first:
         sid = first.ready()
@@ -352,6 +362,7 @@ def test_exec_keeps_the_exit_code_of_a_typed_command(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
         terminal.type("(exit 41)\r")
+        terminal.shows(r"exit 41\)\n.*[$#] $")
         assert run(server, "echo $?", sid)["output"] == "41"
         terminal.type("(exit 42)\rhalf a li")
         terminal.shows("half a li")
@@ -541,16 +552,17 @@ def test_viewer_that_does_not_read(server):
         sid = quick.ready()
         with Terminal(server, sid, max_queue=1, ping_interval=None) as slow:
             slow.ready()
-            assert run(server, "seq -w 1500000", sid, timeout=60)["status"] == "completed"
+            assert run(server, "seq -w 0900000", sid, timeout=60)["status"] == "completed"
             assert server.memory("VmHWM") - before < 60 * MIB
             quick.type("echo no''w\r")
-            quick.shows("\nnow\r\n", 30, raw=True)
-            slow.shows("\x1bc(.|\n)*1499999\r\n1500000\r\n(.|\n)*now", 30, raw=True)
+            quick.shows("\rnow\r\n", 30, raw=True)
+            slow.shows("\x1bc(.|\n)*0899999\r\n0900000\r\n(.|\n)*now", 30, raw=True)
 
 
 def test_viewers_come_and_go(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
+        terminal.shows(r"[$#] $")
         before = server.possessions()
         for _ in range(100):
             with Terminal(server, sid) as other:
