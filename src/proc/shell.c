@@ -45,6 +45,7 @@ enum {
 	QUIET_MS = 30,    /* for the line editor to have read all that was typed */
 	INTERRUPT_MS = 100,
 	INTERRUPTS_MAX = 3,
+	AGAIN_MS = 500, /* for a line to be read, at first */
 	PROBE_MS = 100, /* for another shell in the place of ours, at first */
 	PROBE_MAX_MS = 2000,
 	COLS = 120,
@@ -85,9 +86,13 @@ struct shell {
 	bool fresh;        /* it is such a one, and no command was run in it yet */
 
 	/* What others typed, as far as it may still be there. */
-	unsigned lines; /* whose end no prompt has followed yet */
+	unsigned lines; /* at a prompt, or for one: no later prompt has followed them yet */
+	bool fed;       /* lines to a command, which has not read all of them perhaps */
 	bool half_line;
-	bool at_prompt; /* as far as is known; a shell in the place of ours may not tell */
+	bool settling;   /* a command waits for no more than that the shell shows a prompt */
+	bool prompt_due; /* one that says nothing of lines: at the start, and after a command */
+	bool at_prompt;  /* as far as is known; a shell in the place of ours may not tell */
+	int64_t prompt_ms;
 	int64_t typed_ms;
 	struct buf
 		ahead; /* typed after a command was, before it runs: the line editor would take it */
@@ -104,8 +109,9 @@ struct shell {
 	size_t mark_len;
 	bool code_known, mark_seen;
 	int code, stop_step;
-	int64_t hard_at, stop_at, finish_at, probe_at, probe_ms, ready_at;
+	int64_t hard_at, stop_at, finish_at, probe_at, probe_ms, again_ms, ready_at;
 	bool stopping, overdue;
+	bool cleared;        /* the line editor's line, to type ours again */
 	char held[MARK_MAX]; /* the beginning of a mark, perhaps */
 	size_t held_len;
 	struct buf prompt, fifo_line;
@@ -380,6 +386,7 @@ static void show_command(struct shell *shell)
 
 static void start_next(struct shell *shell);
 static void type_ahead(struct shell *shell);
+static void type_again(struct shell *shell);
 static void arm(struct shell *shell);
 
 static void command_over(struct shell *shell, int code, bool shell_ended_too)
@@ -396,6 +403,8 @@ static void command_over(struct shell *shell, int code, bool shell_ended_too)
 	if (shell->phase != PROMPT_SHOWN) /* else it may be on the screen already */
 		shell->prompt.len = shell->prompt_shown = 0;
 	shell->phase = PROMPT_SHOWN;
+	shell->prompt_due = true;
+	shell->prompt_ms = clock_ms();
 	type_ahead(shell);
 	shell->stopping = shell->overdue = false;
 	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
@@ -471,7 +480,7 @@ static void type_ahead(struct shell *shell)
 
 static void nothing_typed(struct shell *shell)
 {
-	shell->half_line = false;
+	shell->half_line = shell->fed = false;
 	shell->lines = 0;
 	shell->interrupts = 0;
 }
@@ -479,7 +488,9 @@ static void nothing_typed(struct shell *shell)
 /* A prompt is about to be shown: one line that was typed has been dealt with. */
 static void prompt_met(struct shell *shell, bool after_interrupt)
 {
-	shell->lines -= shell->lines > 0;
+	shell->lines -= shell->lines > 0 && !shell->prompt_due;
+	shell->prompt_due = false;
+	shell->prompt_ms = clock_ms();
 	if (shell->interrupts && after_interrupt)
 		nothing_typed(shell);
 	if (!shell->prompted)
@@ -499,6 +510,9 @@ static void mark_met(struct shell *shell, char kind)
 		shell->current->prompt = prompt_text(shell);
 		show_command(shell);
 		shell->given_up = false;
+		shell->probe_ms = PROBE_MS;
+		shell->probe_at = clock_ms() + PROBE_MS;
+		arm(shell);
 		type_ahead(shell);
 		shell->current->changed_ms = clock_ms();
 	} else if (shell->phase == RUNNING) {
@@ -786,8 +800,8 @@ static bool timer_ready(struct source *source)
 		shell->mark_seen = true;
 		check_over(shell);
 	}
-	if (now >= shell->probe_at && shell->phase == RUNNING && !shell->exited)
-		probe(shell);
+	if (now >= shell->probe_at && shell->current && !shell->exited)
+		(shell->phase == RUNNING ? probe : type_again)(shell);
 	if (now >= shell->ready_at && !shell->exited) {
 		shell->ready_at = INT64_MAX;
 		start_next(shell);
@@ -991,6 +1005,7 @@ int shell_start(struct shell *shell, struct err *err)
 	}
 	set_nonce(shell, "none");
 	shell->prompted = shell->at_prompt = false;
+	shell->prompt_due = true;
 	shell->fresh = shell->ended_before;
 	shell->started_ms = clock_ms();
 	shell->prompt.len = shell->prompt_shown = 0;
@@ -1010,8 +1025,8 @@ static void put_quoted(struct buf *to, const char *text)
 	buf_str(to, "'");
 }
 
-/* The wrapper around a command. It keeps $? as the command before left it, arms the prompt's hook
- * again, and reports. */
+/* The wrapper around a command. It runs once only, keeps $? as the command before left it, arms the
+ * prompt's hook again, and reports. */
 static int write_wrapper(struct shell *shell, const struct shell_command *command, struct err *err)
 {
 	auto_buf struct buf user = BUF((4 << 20) + 16), text = BUF(1 << 20);
@@ -1021,6 +1036,7 @@ static int write_wrapper(struct shell *shell, const struct shell_command *comman
 		buf_printf(&text, "__aio_p=%d\n", shell->last_code); /* before we interrupted */
 	else
 		buf_str(&text, "__aio_p=$?\n");
+	buf_printf(&text, "case $__aio_n in %s) return \"$__aio_p\";; esac\n", shell->nonce);
 	buf_printf(&text,
 		   "__aio_n=%s\n__aio_return() { return \"$1\"; }\n"
 		   "case ${PROMPT_COMMAND-} in *__aio_prompt*) ;; "
@@ -1070,22 +1086,32 @@ static bool is_busy(const struct shell *shell)
 		!is_interactive(program));
 }
 
+/* Whether a prompt may come soon that says more: after what was typed, after a command. The line
+ * editor is given time to read what is there. */
+static bool is_moving(const struct shell *shell, int64_t now)
+{
+	int64_t typed = now - shell->typed_ms, prompt = now - shell->prompt_ms;
+	if (typed < QUIET_MS || (shell->at_prompt && prompt < QUIET_MS))
+		return true;
+	return (shell->lines && typed < TYPED_MS) || (!shell->at_prompt && prompt < TYPED_MS);
+}
+
 /* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
- * which is waited for; or a line may be half written, which is given up, as with Ctrl+C. The line
- * editor loses an interrupt that comes while it reads: so not at once, and again if need be. */
+ * which is waited for; or a line may be half written, which is given up, as with Ctrl+C: again if
+ * need be, because the line editor loses an interrupt that comes while it reads. */
 static bool is_ready(struct shell *shell)
 {
-	int64_t now = clock_ms(), since = now - shell->typed_ms;
-	if (!shell_running(shell) || (!shell->lines && !shell->half_line))
+	int64_t now = clock_ms();
+	if (!shell_running(shell) || (!shell->lines && !shell->half_line && !shell->fed))
 		return true;
 	if (shell->ready_at != INT64_MAX)
 		return false; /* it is looked at again then */
-	bool prompt_soon = (shell->lines || !shell->at_prompt) && since < TYPED_MS;
-	if (is_busy(shell) || (!shell->interrupts && (prompt_soon || since < QUIET_MS))) {
+	shell->settling = !is_busy(shell);
+	if (!shell->settling || (!shell->interrupts && is_moving(shell, now))) {
 		shell->ready_at = now + QUIET_MS;
 		return false;
 	}
-	if (shell->interrupts == INTERRUPTS_MAX) { /* no prompt comes, or one that does not tell */
+	if (shell->interrupts == INTERRUPTS_MAX || (!shell->lines && !shell->half_line)) {
 		nothing_typed(shell);
 		return true;
 	}
@@ -1096,9 +1122,56 @@ static bool is_ready(struct shell *shell)
 	return false;
 }
 
-static int launch(struct shell *shell, struct shell_command *command, struct err *err)
+static int type_line(struct shell *shell, struct err *err)
 {
 	char line[80];
+	typed_line(shell, line, sizeof line - 1);
+	strcat(line, "\r");
+	if (type_bytes(shell, line, strlen(line)) != (ssize_t)strlen(line))
+		return err_set(err, ERR_CONFLICT, "the terminal takes no input");
+	return 0;
+}
+
+/* Whether the shell has read all there is, and waits. */
+static bool is_waiting(const struct shell *shell)
+{
+	char path[40], stat[512];
+	int unread = 1;
+	auto_close int slave = ioctl(shell->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0 || ioctl(slave, FIONREAD, &unread) < 0 || unread)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/stat", shell->process.pid);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, stat, sizeof stat - 1);
+	stat[n > 0 ? n : 0] = 0;
+	const char *state = strrchr(stat, ')');
+	return state && !strncmp(state, ") S", 3);
+}
+
+/* The line editor loses what it has, and what is on its way, when it is interrupted; and what others
+ * type may come between. So a line that the shell has read and not begun is typed again, after an
+ * interrupt that clears what is there. */
+static void type_again(struct shell *shell)
+{
+	struct err err;
+	int64_t wait = shell->again_ms;
+	if (shell->prompted && !is_busy(shell) && is_waiting(shell)) {
+		if (shell->cleared) {
+			(void)type_line(shell, &err);
+			shell->again_ms *= shell->again_ms < PROBE_MAX_MS ? 2 : 1;
+		} else {
+			shell->given_up = true;
+			(void)write_wrapper(shell, shell->current, &err);
+			(void)type_bytes(shell, "\003", 1);
+			wait = INTERRUPT_MS;
+		}
+		shell->cleared = !shell->cleared;
+	}
+	shell->probe_at = clock_ms() + wait;
+}
+
+static int launch(struct shell *shell, struct shell_command *command, struct err *err)
+{
 	if (shell_start(shell, err) < 0)
 		return -1;
 	if (shell->prompted) {
@@ -1111,20 +1184,17 @@ static int launch(struct shell *shell, struct shell_command *command, struct err
 	command->fresh = shell->fresh;
 	command->status = SHELL_RUNNING;
 	command->changed_ms = clock_ms();
-	shell->fresh = shell->at_prompt = false;
+	shell->fresh = shell->at_prompt = shell->settling = false;
 	shell->code_known = shell->mark_seen = false;
 	shell->phase = TYPED;
 	shell->current = command;
 	shell->hard_at = command->hard_ms == INT64_MAX ? INT64_MAX : clock_ms() + command->hard_ms;
-	shell->probe_ms = PROBE_MS;
-	shell->probe_at = clock_ms() + PROBE_MS;
+	shell->again_ms = AGAIN_MS;
+	shell->probe_at = clock_ms() + AGAIN_MS;
+	shell->cleared = false;
 	shell->ready_at = INT64_MAX;
 	arm(shell);
-	typed_line(shell, line, sizeof line - 1);
-	strcat(line, "\r");
-	if (type_bytes(shell, line, strlen(line)) != (ssize_t)strlen(line))
-		return err_set(err, ERR_CONFLICT, "the terminal takes no input");
-	return 0;
+	return type_line(shell, err);
 }
 
 /* Starts the oldest command that waits, when none runs. */
@@ -1217,13 +1287,14 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 	shell_touch(shell);
 	size_t room = AHEAD_MAX - shell->ahead.len;
 	ssize_t n = (ssize_t)(len < room ? len : room);
-	if (shell->phase == TYPED)
+	if (shell->phase == TYPED || (shell->settling && shell->queued && !shell->current))
 		buf_add(&shell->ahead, data, (size_t)n);
 	else
 		n = type_bytes(shell, data, len);
 	for (ssize_t i = 0; i < n; i++) {
 		bool end = data[i] == '\r' || data[i] == '\n';
-		shell->lines += end;
+		shell->lines += end && !shell->current;
+		shell->fed = shell->fed || (end && shell->current);
 		shell->half_line = !end && !strchr("\003\004\032", data[i]);
 	}
 	shell->typed_ms = clock_ms();
