@@ -1,0 +1,442 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/desc.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/environment.h"
+#include "proc/shell_state.h"
+#include "proc/tree.h"
+
+enum {
+	READ_SIZE = 65536,
+	GRACE_MS = 30, /* for the last output of a shell whose terminal others still hold */
+	MARK_MS = 300, /* for the mark after the exit code, if the terminal is in trouble */
+	STOP_STEP_MS = 1000,
+};
+
+#define BASH "/bin/bash"
+
+void shell_arm(struct shell *shell)
+{
+	int64_t at = shell->hard_at;
+	at = shell->stop_at < at ? shell->stop_at : at;
+	at = shell->finish_at < at ? shell->finish_at : at;
+	at = shell->probe_at < at ? shell->probe_at : at;
+	at = shell->ready_at < at ? shell->ready_at : at;
+	struct itimerspec when = { 0 };
+	if (at != INT64_MAX) {
+		int64_t left = at - clock_ms();
+		left = left > 1 ? left : 1;
+		when.it_value = (struct timespec){ left / 1000, left % 1000 * 1000000 };
+	}
+	if (shell->timer_link)
+		timerfd_settime(shell->timer, 0, &when, NULL);
+}
+
+int shell_write_file(const struct shell *shell, const char *name, const struct buf *text,
+		     struct err *err)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/%s", shell->dir, name);
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || write(fd, text->data, text->len) != (ssize_t)text->len)
+		return err_set(err, errno, "write '%s'", path);
+	if (shell->has_user && shell->user.other &&
+	    fchown(fd, shell->user.uid, shell->user.gid) < 0)
+		return err_set(err, errno, "chown '%s'", path);
+	return 0;
+}
+
+static int make_dir(struct shell *shell, struct err *err)
+{
+	char path[128];
+	auto_buf struct buf rc = BUF(4096);
+	snprintf(shell->dir, sizeof shell->dir, "/tmp/aio-shell-XXXXXX");
+	if (!mkdtemp(shell->dir))
+		return err_set(err, errno, "mkdir '%s'", shell->dir);
+	snprintf(path, sizeof path, "%s/up", shell->dir);
+	if (mkfifo(path, 0600) < 0)
+		return err_set(err, errno, "mkfifo '%s'", path);
+	/* The folder stays ours: what we write in it, nobody else is to have put there. */
+	if (shell->has_user && shell->user.other &&
+	    (chown(path, shell->user.uid, shell->user.gid) < 0 || chmod(shell->dir, 0711) < 0))
+		return err_set(err, errno, "chown '%s'", path);
+	buf_printf(
+		&rc,
+		"[ -f /etc/bash.bashrc ] && . /etc/bash.bashrc\n"
+		"[ -f ~/.bashrc ] && . ~/.bashrc\n"
+		"case $- in *i*) [ -n \"$PS1\" ] || PS1='\\u@\\h:\\w\\$ ';; esac\n"
+		"case $HISTCONTROL in *ignorespace*|*ignoreboth*) ;; "
+		"*) HISTCONTROL=$HISTCONTROL:ignorespace;; esac\n"
+		"__aio_n=none\n"
+		"__aio_prompt() { local c=$? k=P; [ $c != 130 ] || k=I; "
+		"{ command printf 'P %%s %%s\\n' \"$__aio_n\" $c >%s/up; "
+		"command printf '\\033]777;aio;%%s;%%s\\a' \"$__aio_n\" $k >/dev/tty; } 2>/dev/null; }\n"
+		"PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
+		shell->dir);
+	return shell_write_file(shell, "rc", &rc, err);
+}
+
+void shell_remove_dir(const struct shell *shell)
+{
+	char path[128];
+	static const char *const names[] = { "rc", "c", "u", "up" };
+	for (size_t i = 0; i < COUNT(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", shell->dir, names[i]);
+		unlink(path);
+	}
+	rmdir(shell->dir);
+}
+
+/* A terminal of our size; the slave's end for the shell. */
+static int open_terminal(struct shell *shell, int *ret_slave, struct err *err)
+{
+	char name[64];
+	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+	if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+	    ptsname_r(master, name, sizeof name)) {
+		int code = errno;
+		if (master >= 0)
+			close(master);
+		return err_set(err, code, "no terminal");
+	}
+	*ret_slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct winsize size = { .ws_col = (unsigned short)shell->cols,
+				.ws_row = (unsigned short)shell->rows };
+	if (*ret_slave < 0) {
+		int code = errno;
+		close(master);
+		return err_set(err, code, "open '%s'", name);
+	}
+	ioctl(master, TIOCSWINSZ, &size);
+	struct termios modes;
+	if (tcgetattr(*ret_slave, &modes) == 0) {
+		modes.c_iflag |= IUTF8;
+		tcsetattr(*ret_slave, TCSANOW, &modes);
+	}
+	if (shell->has_user && shell->user.other)
+		(void)!fchown(*ret_slave, shell->user.uid, (gid_t)-1);
+	shell->pty = master;
+	return 0;
+}
+
+/* Everything of the process that has ended is let go; the pump closes the descriptors. */
+static void let_go(struct shell *shell)
+{
+	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->end_link,
+				 shell->timer_link };
+	shell_command_over(shell, shell->exit_code, true);
+	for (size_t i = 0; i < COUNT(links); i++)
+		if (links[i])
+			pump_drop(&links[i]->source);
+	shell->pty_link = shell->fifo_link = shell->end_link = shell->timer_link = NULL;
+	shell->process = (struct process){ 0, -1 };
+	shell->exited = false;
+	shell->ended_before = true;
+	shell->held_len = 0;
+	shell->generation++;
+	shell->pty = -1;
+	shell->mark_len = 0;
+	shell_nothing_typed(shell);
+	shell->given_up = false;
+	shell->ahead.len = 0;
+	shell->ready_at = INT64_MAX;
+	shell_remove_dir(shell);
+	waiter_wake(shell->waiters);
+}
+
+static void shell_over(struct shell *shell)
+{
+	let_go(shell);
+	shell_start_next(shell);
+}
+
+static struct link *link_of(struct source *source)
+{
+	return (struct link *)source; /* its first member */
+}
+
+/* Locks the shell, unless the source is of a process that was let go. */
+static struct shell *enter(struct source *source)
+{
+	struct link *link = link_of(source);
+	pthread_mutex_lock(&link->shell->lock);
+	if (link->generation == link->shell->generation)
+		return link->shell;
+	pthread_mutex_unlock(&link->shell->lock);
+	return NULL;
+}
+
+static void link_done(struct source *source)
+{
+	struct link *link = link_of(source);
+	shell_unref(link->shell);
+	free(link);
+}
+
+/* Reads once. 1 something, 0 nothing now, -1 the end. */
+static int read_terminal(struct shell *shell)
+{
+	static char space[MARK_MAX + READ_SIZE]; /* of the pump's thread alone */
+	size_t held = shell->held_len;
+	ssize_t n = read(shell->pty, space + held, READ_SIZE);
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+	memcpy(space, shell->held, held);
+	shell->held_len = 0;
+	shell_take(shell, space, held + (size_t)n);
+	waiter_wake(shell->waiters);
+	return 1;
+}
+
+static bool pty_ready(struct source *source)
+{
+	struct shell *shell = enter(source);
+	if (!shell)
+		return false;
+	int got = read_terminal(shell);
+	if (got < 0 && shell->exited)
+		shell_over(shell);
+	if (got < 0) { /* nobody holds the terminal any more, though the process may live on */
+		shell->pty_link = NULL;
+		shell->pty = -1;
+	}
+	pthread_mutex_unlock(&shell->lock);
+	return got >= 0;
+}
+
+/* "E nonce code" from the wrapper, "P nonce code" from the prompt. */
+static void take_report(struct shell *shell, const char *line)
+{
+	char kind, nonce[NONCE_LEN + 1];
+	int code;
+	if (sscanf(line, "%c %32s %d", &kind, nonce, &code) != 3)
+		return;
+	if (shell->current && !strcmp(nonce, shell->nonce)) {
+		if (!shell->code_known)
+			shell->code = code & 255;
+		shell->code_known = true;
+		if (!shell->mark_seen)
+			shell->finish_at = clock_ms() + MARK_MS;
+		shell_check_over(shell);
+	}
+	if (kind == 'P' && !shell->interrupts)
+		shell->last_code = code & 255;
+	shell_arm(shell);
+}
+
+static bool fifo_ready(struct source *source)
+{
+	char data[512];
+	struct shell *shell = enter(source);
+	if (!shell)
+		return false;
+	ssize_t n = read(shell->fifo, data, sizeof data);
+	for (ssize_t i = 0; i < n && shell->fifo_link; i++) {
+		if (data[i] != '\n' && shell->fifo_line.len < 100) {
+			buf_add(&shell->fifo_line, &data[i], 1);
+		} else {
+			if (shell->fifo_line.len)
+				take_report(shell, shell->fifo_line.data);
+			shell->fifo_line.len = 0;
+		}
+	}
+	pthread_mutex_unlock(&shell->lock);
+	return n > 0 || errno == EAGAIN || errno == EINTR;
+}
+
+static bool end_ready(struct source *source)
+{
+	struct shell *shell = enter(source);
+	int number;
+	if (!shell)
+		return false;
+	shell->exit_code = process_reap(&shell->process, &number);
+	shell->exited = true;
+	shell->end_link = NULL;
+	int got = 1;
+	for (int i = 0; i < 64 && got > 0 && shell->pty_link; i++)
+		got = read_terminal(shell);
+	if (got < 0 || !shell->pty_link) {
+		shell_over(shell);
+	} else { /* others hold the terminal: its end will not come */
+		shell->finish_at = clock_ms() + GRACE_MS;
+		shell_arm(shell);
+	}
+	pthread_mutex_unlock(&shell->lock);
+	return false;
+}
+
+/* One step harder each time: an interrupt as from the keyboard, which ends loops and lists too; the
+ * death of what runs in the foreground; the death of the shell. */
+void shell_stop_step(struct shell *shell)
+{
+	pid_t own = shell->process.pid, front = tcgetpgrp(shell->pty);
+	if (shell->stop_step == 0 && front > 0) {
+		kill(-front, SIGINT);
+		if (front != own)
+			kill(-front, SIGTERM);
+	} else if (shell->stop_step == 1) {
+		if (front > 0 && front != own)
+			kill(-front, SIGKILL);
+		kill(own, SIGINT);
+	} else {
+		kill(own, SIGKILL);
+	}
+	shell->stop_step++;
+	shell->stop_at = clock_ms() + STOP_STEP_MS;
+}
+
+static bool timer_ready(struct source *source)
+{
+	uint64_t ignored;
+	struct shell *shell = enter(source);
+	if (!shell)
+		return false;
+	(void)!read(shell->timer, &ignored, sizeof ignored);
+	int64_t now = clock_ms();
+	if (now >= shell->finish_at && shell->exited) {
+		shell_over(shell);
+	} else if (now >= shell->finish_at) {
+		shell->finish_at = INT64_MAX;
+		shell->mark_seen = true;
+		shell_check_over(shell);
+	}
+	if (now >= shell->probe_at && shell->current && !shell->exited)
+		(shell->phase == RUNNING ? shell_probe : shell_type_again)(shell);
+	if (now >= shell->ready_at && !shell->exited) {
+		shell->ready_at = INT64_MAX;
+		shell_start_next(shell);
+	}
+	if (now >= shell->hard_at && shell->current && !shell->stopping) {
+		shell->hard_at = INT64_MAX;
+		shell->overdue = shell->stopping = true;
+		shell->stop_step = 0;
+		shell_stop_step(shell);
+	} else if (now >= shell->stop_at && shell->stopping && shell->process.pid &&
+		   !shell->exited) {
+		shell_stop_step(shell);
+	}
+	shell_arm(shell);
+	pthread_mutex_unlock(&shell->lock);
+	return true;
+}
+
+static struct link *pump_link(struct shell *shell, int fd, bool (*ready)(struct source *),
+			      struct err *err)
+{
+	struct link *link = xcalloc(1, sizeof *link);
+	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done },
+			       shell_ref(shell),
+			       shell->generation };
+	if (pump_add(&link->source, err) == 0)
+		return link;
+	close(fd);
+	atomic_fetch_sub(&shell->refs, 1);
+	free(link);
+	return NULL;
+}
+
+static int spawn_in(struct shell *shell, const char *dir, int slave, struct err *err)
+{
+	struct arena arena = { 0 };
+	char rc[128], real[4096];
+	const char *cwd = shell->logical || !realpath(dir, real) ? dir : real;
+	snprintf(rc, sizeof rc, "%s/rc", shell->dir);
+	struct pair extra[] = { { "TERM", "xterm-256color" },
+				{ "COLORTERM", "truecolor" },
+				{ "HISTCONTROL",
+				  "ignorespace" }, /* for a shell that takes its place */
+				{ "PWD", cwd },
+				{ TREE_MARKER, shell->marker + sizeof TREE_MARKER } };
+	char *argv[] = { (char *)"bash", (char *)"--rcfile", rc, (char *)"-i", NULL };
+	struct spawn spawn = {
+		.path = BASH,
+		.argv = argv,
+		.env = environment_make(&arena, &shell->user, shell->home,
+					&(struct list){ COUNT(extra), extra }),
+		.cwd = dir,
+		.as = shell->has_user ? &shell->user : NULL,
+		.fds = { slave, slave, slave },
+		.terminal = true,
+		.tag = tree_tag(shell->marker),
+	};
+	int result = spawn_start(&spawn, &shell->process, err);
+	arena_done(&arena);
+	auto_buf struct buf program =
+		BUF(4096); /* as read_program() will have it, once it has begun */
+	buf_str(&program, realpath(BASH, real) ? real : BASH);
+	for (size_t i = 0; argv[i]; i++)
+		buf_printf(&program, "%c%s", 0, argv[i]);
+	buf_add(&program, "\0\0", 3);
+	free(shell->program);
+	shell->program = TAKE(program.data);
+	return result;
+}
+
+/* A shell there must be, even if the directory of the session has gone. */
+static int spawn_shell(struct shell *shell, int slave, struct err *err)
+{
+	const char *const dirs[] = { shell->cwd, shell->user.home, "/" };
+	for (size_t i = 0; i < COUNT(dirs); i++) {
+		if (spawn_in(shell, dirs[i], slave, err) == 0)
+			return 0;
+		if (err->code != ENOENT && err->code != ENOTDIR && err->code != EACCES)
+			break;
+	}
+	return -1;
+}
+
+int shell_start(struct shell *shell, struct err *err)
+{
+	char path[128];
+	int slave = -1;
+	if (shell->process.pid)
+		return 0;
+	if (shell->ended)
+		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
+	if (make_dir(shell, err) < 0)
+		return -1;
+	int result = open_terminal(shell, &slave, err);
+	if (result == 0 && (result = spawn_shell(shell, slave, err)) < 0)
+		close(TAKE_FD(shell->pty));
+	if (slave >= 0)
+		close(slave);
+	if (result < 0) {
+		shell->process = (struct process){ 0, -1 };
+		shell_remove_dir(shell);
+		return -1;
+	}
+	snprintf(path, sizeof path, "%s/up", shell->dir);
+	shell->fifo = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	shell->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	int end = fcntl(shell->process.pidfd, F_DUPFD_CLOEXEC, 3);
+	if (!(shell->pty_link = pump_link(shell, shell->pty, pty_ready, err)) ||
+	    !(shell->fifo_link = pump_link(shell, shell->fifo, fifo_ready, err)) ||
+	    !(shell->timer_link = pump_link(shell, shell->timer, timer_ready, err)) ||
+	    !(shell->end_link = pump_link(shell, end, end_ready, err))) {
+		kill(shell->process.pid, SIGKILL);
+		shell->exit_code = process_reap(&shell->process, &result);
+		let_go(shell);
+		return -1;
+	}
+	shell_set_nonce(shell, "none");
+	shell->prompted = shell->at_prompt = false;
+	shell->prompt_due = true;
+	shell->fresh = shell->ended_before;
+	shell->started_ms = clock_ms();
+	shell->prompt.len = shell->prompt_shown = 0;
+	return 0;
+}

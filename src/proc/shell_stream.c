@@ -1,0 +1,188 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "proc/shell_state.h"
+#include "term/plain.h"
+#include "term/screen.h"
+
+enum {
+	PROBE_MS = 100, /* for another shell in the place of ours, at first */
+};
+
+static void tail_add(struct shell *shell, const char *data, size_t len)
+{
+	if (shell->tail.len + len > TAIL_MAX) {
+		size_t keep = shell->tail.len < TAIL_MAX / 2 ? shell->tail.len : TAIL_MAX / 2;
+		if (len >= TAIL_MAX / 2)
+			keep = 0;
+		memmove(shell->tail.data, shell->tail.data + shell->tail.len - keep, keep);
+		shell->tail_start += (int64_t)(shell->tail.len - keep);
+		shell->tail.len = keep;
+	}
+	buf_add(&shell->tail, data, len);
+}
+
+struct shell_tail shell_tail(const struct shell *shell)
+{
+	return (struct shell_tail){ shell->tail.data, shell->tail.len, shell->tail_start };
+}
+
+struct screen *shell_screen(struct shell *shell)
+{
+	int64_t end = shell->tail_start + (int64_t)shell->tail.len;
+	if (!shell->screen) {
+		shell->screen = screen_new(shell->cols, shell->rows);
+		shell->screen_at = shell->tail_start;
+	}
+	if (shell->screen_at < shell->tail_start)
+		shell->screen_at = shell->tail_start;
+	screen_feed(shell->screen, shell->tail.data + (shell->screen_at - shell->tail_start),
+		    (size_t)(end - shell->screen_at));
+	shell->screen_at = end;
+	return shell->screen;
+}
+
+const char *shell_prompt(const struct shell *shell)
+{
+	return shell->prompt.data ? shell->prompt.data : "";
+}
+
+/* The last line of what was shown since the last command, up to the line that we typed; the prompt
+ * before, if that is not to be seen. */
+static char *prompt_text(struct shell *shell)
+{
+	struct plain plain;
+	char ours[80];
+	auto_buf struct buf text = BUF(PROMPT_MAX * 4);
+	plain_init(&plain);
+	plain_feed(&plain, shell->prompt.data ? shell->prompt.data : "", shell->prompt.len, &text);
+	plain_finish(&plain, &text);
+	plain_done(&plain);
+	shell_typed_line(shell, ours, sizeof ours);
+	char *cut = NULL;
+	for (char *at = text.len ? strstr(text.data, ours) : NULL; at; at = strstr(at + 1, ours))
+		cut = at;
+	if (cut)
+		text.len = (size_t)(cut - text.data), *cut = 0;
+	const char *line = text.len ? memrchr(text.data, '\n', text.len) : NULL;
+	line = line ? line + 1 : text.len ? text.data : "";
+	if (*line) {
+		free(shell->last_prompt);
+		shell->last_prompt = xstrdup(line);
+	}
+	return xstrdup(shell->last_prompt ? shell->last_prompt : "");
+}
+
+static void show(struct shell *shell, const char *data, size_t len)
+{
+	if (!len)
+		return;
+	if (shell->phase == RUNNING) {
+		output_add(&shell->current->raw, data, len);
+		shell->current->changed_ms = clock_ms();
+	} else {
+		size_t room = PROMPT_MAX - shell->prompt.len;
+		if (len > room)
+			shell->prompt.len = 0;
+		buf_add(&shell->prompt, len > PROMPT_MAX ? data + len - PROMPT_MAX : data,
+			len > PROMPT_MAX ? PROMPT_MAX : len);
+	}
+	if (shell->phase == TYPED) /* the line that sources the command is nobody's business */
+		return;
+	tail_add(shell, data, len);
+	shell->prompt_shown += len;
+}
+
+/* Viewers see the command as if it had been typed, after a prompt. */
+static void show_command(struct shell *shell)
+{
+	const char *prompt = shell->current->prompt;
+	if (!shell->prompt_shown)
+		tail_add(shell, prompt, strlen(prompt));
+	for (const char *at = shell->current->text; *at;) {
+		size_t n = strcspn(at, "\n");
+		tail_add(shell, at, n);
+		tail_add(shell, "\r\n", at[n] || n ? 2 : 0);
+		at += n + (at[n] == '\n');
+	}
+}
+
+/* How many bytes at the end of data may be the beginning of a mark. */
+static size_t mark_beginning(const struct shell *shell, const char *data, size_t len)
+{
+	for (size_t n = len < shell->mark_len + 1 ? len : shell->mark_len + 1; n; n--) {
+		size_t same = n < shell->mark_len ? n : shell->mark_len;
+		if (!memcmp(data + len - n, shell->mark, same))
+			return n;
+	}
+	return 0;
+}
+
+/* A prompt is about to be shown: one line that was typed has been dealt with. */
+static void prompt_met(struct shell *shell, bool after_interrupt)
+{
+	shell->lines -= shell->lines > 0 && !shell->prompt_due;
+	shell->prompt_due = false;
+	shell->prompt_ms = clock_ms();
+	if (shell->interrupts && after_interrupt)
+		shell_nothing_typed(shell);
+	if (!shell->prompted)
+		waiter_wake(shell->waiters);
+	shell->prompted = shell->at_prompt = true;
+	if (!shell->current)
+		shell_start_next(shell);
+}
+
+/* At a whole mark: 'S' starts the output, 'E' ends it; 'P', or 'I' after an interrupt, comes before each
+ * prompt, and ends the output of a command that was interrupted. */
+static void mark_met(struct shell *shell, char kind)
+{
+	if (kind == 'S' && shell->phase == TYPED) {
+		shell->phase = RUNNING;
+		free(shell->current->prompt);
+		shell->current->prompt = prompt_text(shell);
+		show_command(shell);
+		shell->given_up = false;
+		shell->probe_ms = PROBE_MS;
+		shell->probe_at = clock_ms() + PROBE_MS;
+		shell_arm(shell);
+		shell_type_ahead(shell);
+		shell->current->changed_ms = clock_ms();
+	} else if (shell->phase == RUNNING) {
+		shell->mark_seen = true;
+		shell->phase = PROMPT_SHOWN;
+	}
+	if (shell->phase == PROMPT_SHOWN)
+		shell->prompt.len = shell->prompt_shown = 0;
+	if (kind == 'P' || kind == 'I')
+		prompt_met(shell, kind == 'I');
+}
+
+/* Takes new bytes of the terminal, with the marks of the current command out of them. */
+void shell_take(struct shell *shell, const char *data, size_t len)
+{
+	while (shell->mark_len && len) {
+		const char *mark = memmem(data, len, shell->mark, shell->mark_len);
+		if (!mark) {
+			size_t rest = mark_beginning(shell, data, len);
+			show(shell, data, len - rest);
+			memcpy(shell->held, data + len - rest, rest);
+			shell->held_len = rest;
+			return;
+		}
+		size_t before = (size_t)(mark - data), whole = before + shell->mark_len + 2;
+		show(shell, data, before);
+		if (whole > len) {
+			shell->held_len = len - before;
+			memcpy(shell->held, mark, shell->held_len);
+			return;
+		}
+		mark_met(shell, mark[shell->mark_len]);
+		data += whole;
+		len -= whole;
+		shell_check_over(shell);
+	}
+	show(shell, data, len);
+}
