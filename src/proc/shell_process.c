@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "proc/environment.h"
 #include "proc/shell_state.h"
+#include "proc/stage.h"
 #include "proc/tree.h"
 
 enum {
@@ -63,7 +64,10 @@ static int make_dir(struct shell *shell, struct err *err)
 {
 	char path[128];
 	auto_buf struct buf rc = BUF(4096);
-	snprintf(shell->dir, sizeof shell->dir, "/tmp/aio-shell-XXXXXX");
+	const char *parent = stage_dir(err);
+	if (!parent)
+		return -1;
+	snprintf(shell->dir, sizeof shell->dir, "%s/shell-XXXXXX", parent);
 	if (!mkdtemp(shell->dir))
 		return err_set(err, errno, "mkdir '%s'", shell->dir);
 	snprintf(path, sizeof path, "%s/up", shell->dir);

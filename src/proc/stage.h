@@ -2,9 +2,14 @@
  *
  * A command's grandchildren lose their parents and would become the system's, or, where the server
  * is process 1, its zombies. This first stage adopts them (it is a subreaper), reaps them, and when
- * the server ends, however it ends, it ends them too. */
+ * the server ends, however it ends, it ends them too, and removes the files they needed. */
 #pragma once
 
 /* Forks. Returns in the child, which goes on as the server; the first stage itself never returns: it
  * passes SIGTERM and SIGINT on and exits as its child did. */
 void stage_enter(void);
+
+/* The directory for what the server and its sessions need on disk while they run; made when first
+ * asked for, passable but not writable by others, and removed by the first stage. NULL with err. */
+struct err;
+const char *stage_dir(struct err *err);

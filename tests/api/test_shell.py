@@ -1,7 +1,6 @@
 """Shells on a terminal: what lasts from one command to the next, how commands and shells end, what
 a terminal shows of them, and that none of it gets into another's output."""
 
-import glob
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -18,6 +16,8 @@ import pytest
 
 from harness import LEAN, ROOT, eventually, program, request
 from processes import DAEMONS, ROOT_ONLY, Events, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
+
+SHELL_FOLDER = re.compile(r"/tmp/aio-\w+/shell-\w+")
 
 MIB = 1 << 20
 EURO = "\u20ac"
@@ -39,10 +39,10 @@ def server(start_shared):
 @pytest.fixture(autouse=True)
 def no_sessions(server):
     """What a test opened is closed before the look at what it left behind."""
-    before = folders()
     yield
+    (parent,) = {os.path.dirname(folder) for folder in folders_of(*below(server))} or {None}
     assert server.request("DELETE", "/v1/shell/sessions").status_code == 200
-    assert eventually(lambda: folders() <= before), "a shell has left its folder"
+    assert eventually(lambda: not parent or not os.listdir(parent)), "a shell has left its folder"
 
 
 @pytest.fixture
@@ -115,21 +115,15 @@ def shows(server, id, text, seconds=5):
     return view(server, id)["screen"]
 
 
-def folders():
-    """Where shells read their commands, if no shell does any more."""
-    used = ""
-    for name in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            used += Path(name).read_text(errors="replace")
-        except OSError:
-            pass
-    return {folder for folder in glob.glob("/tmp/aio-shell-*") if folder not in used}
-
-
 def folder_of(server):
     """That of the only shell there is."""
     (pid,) = server.children()
-    return re.search(r"/tmp/aio-shell-\w+", text_of(f"/proc/{pid}/cmdline")).group()
+    return SHELL_FOLDER.search(text_of(f"/proc/{pid}/cmdline")).group()
+
+
+def folders_of(*pids):
+    """Where the shells among these processes read their commands."""
+    return {found.group() for found in (SHELL_FOLDER.search(text_of(f"/proc/{pid}/cmdline")) for pid in pids) if found}
 
 
 # --- what a command answers --------------------------------------------------------------------
@@ -427,7 +421,7 @@ def test_raw_binary_output(server, shell):
 
 def test_output_cannot_pretend_to_be_the_end(server, shell):
     """What looks like the shell's own marks is only output."""
-    data = run(server, r"printf '\033]777;aio;%032d;E\a' 0; echo a; cat /tmp/aio-shell-*/c | tail -3 | cat -v; sleep 0.3;"
+    data = run(server, r"printf '\033]777;aio;%032d;E\a' 0; echo a; cat /tmp/aio-*/shell-*/c | tail -3 | cat -v; sleep 0.3;"
                        " echo b; (exit 3)", shell)
     assert data["exit_code"] == 3 and data["output"].startswith("a\n") and data["output"].endswith("\nb")
 
@@ -848,7 +842,7 @@ def test_nothing_of_the_wrapper_is_to_be_seen(server, shell):
     assert "777" not in seen and "__aio" not in view(server, shell)["console"][-1]["output"]
     assert ". /tmp/aio" not in view(server, shell)["screen"]
     text = output(server, "history", shell)
-    assert "echo two" in text and "aio-shell" not in text
+    assert "echo two" in text and "/shell-" not in text
 
 
 # --- events ------------------------------------------------------------------------------------
@@ -1058,8 +1052,9 @@ def busy_server(start_server):
 @pytest.mark.concurrency
 def test_sigterm_ends_all(start_server):
     server, pids = busy_server(start_server)
-    before = folders()
     assert len(pids) >= 9
+    used = folders_of(*pids)
+    assert len(used) >= 3
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(run, server, "echo a; sleep 1000")
         time.sleep(0.5)
@@ -1069,19 +1064,19 @@ def test_sigterm_ends_all(start_server):
         assert time.monotonic() - start < 5
         assert running.result(5)["status"] in ("running", "terminated")
     assert gone(*pids, seconds=0)
-    assert folders() <= before, "nothing is left on the disk"
+    assert not any(os.path.exists(os.path.dirname(folder)) for folder in used), "nothing is left on the disk"
 
 
-def test_sigkill_leaves_nothing_running(start_server):
-    before = folders()
+def test_sigkill_leaves_nothing(start_server):
     server, pids = busy_server(start_server)
+    used = folders_of(*pids)
+    assert len(used) >= 3
     if server.pid == server.proc.pid:
         pytest.fail("the server has no first stage")
     os.kill(server.pid, signal.SIGKILL)
     assert server.wait(10) == 128 + signal.SIGKILL
     assert gone(*pids, seconds=1)
-    for folder in folders() - before:
-        shutil.rmtree(folder)
+    assert not any(os.path.exists(os.path.dirname(folder)) for folder in used), "nothing is left on the disk"
     server.stop = lambda: None  # it did not end well, as it had to
 
 

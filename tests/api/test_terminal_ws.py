@@ -325,7 +325,7 @@ def test_session_made_by_exec_is_seen(server):
         terminal.ready()
         screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.text)
         assert re.search(r"[$#] cd /usr; echo one\s+one\s.*[$#] echo two; \(exit 3\)\s+two\s", screen, re.S), screen
-        assert "aio-shell" not in terminal.text and "777" not in terminal.text
+        assert "/shell-" not in terminal.text and "777" not in terminal.text
         terminal.type("pwd\r")
         terminal.shows("/usr\n")
 
@@ -341,7 +341,7 @@ def test_exec_is_shown_to_viewers_as_if_typed(server):
         terminal.shows(r"for i in 1 2; do\r\n echo \$i\r\ndone\r\n\x1b\[31mred\x1b\[0m1\r\n2\r\n", raw=True)
         terminal.shows(r"[$#] $")
         sent = json.dumps(terminal.messages)
-        assert "aio-shell" not in sent and "__aio" not in sent and "777;aio" not in sent
+        assert "/shell-" not in sent and "__aio" not in sent and "777;aio" not in sent
 
 
 def test_half_typed_line_when_an_exec_arrives(server):
