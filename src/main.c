@@ -12,6 +12,8 @@ static const struct command {
 } commands[] = {
 	{ "serve", "run one sandbox server in the foreground", cmd_serve },
 	{ "openapi", "print the OpenAPI document of the API", cmd_openapi },
+	{ "egress", "let one box reach some names of the network (the host starts it)",
+	  cmd_egress },
 	{ "help", "print this", cmd_help },
 };
 

@@ -1,0 +1,120 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/opt.h"
+#include "base/own.h"
+#include "cli/commands.h"
+#include "egress/egress.h"
+#include "egress/names.h"
+#include "egress/rules.h"
+
+enum { NOBODY = 65534 };
+
+struct options {
+	const char *netns, *allow, *nets, *events, *counters;
+	int64_t pid;
+	bool forward;
+};
+
+static const struct opt opts[] = {
+	{ "netns", NULL, OPT_STR, offsetof(struct options, netns), NULL, "FILE",
+	  "The box's network namespace." },
+	{ "pid", NULL, OPT_INT, offsetof(struct options, pid), NULL, "PID",
+	  "A process of the box: with its end, this ends.", 1, INT32_MAX },
+	{ "allow", NULL, OPT_STR, offsetof(struct options, allow), "", "NAMES",
+	  "Names that may be reached: example.com,*.example.org,example.net:443." },
+	{ "nets", NULL, OPT_STR, offsetof(struct options, nets), "", "NETS",
+	  "Networks that may be reached though they are not public: 10.1.0.0/16." },
+	{ "forward", NULL, OPT_BOOL, offsetof(struct options, forward), "false", NULL,
+	  "Only answer DNS, by the machine's own servers." },
+	{ "events", NULL, OPT_STR, offsetof(struct options, events), NULL, "FILE",
+	  "Where to tell what was denied." },
+	{ "counters", NULL, OPT_STR, offsetof(struct options, counters), NULL, "FILE",
+	  "Where to count bytes: two numbers of 64 bits, in and out." },
+};
+static const struct opt_table table = {
+	"aio egress --netns FILE --pid PID --allow NAMES [options]",
+	"Lets one box reach some names of the network. The host starts it.", opts, COUNT(opts)
+};
+
+static struct counters *map_counters(const char *path, struct err *err)
+{
+	auto_close int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	if (path && (fd < 0 || ftruncate(fd, sizeof(struct counters)) < 0)) {
+		err_set(err, errno, "open '%s'", path);
+		return NULL;
+	}
+	void *map = mmap(NULL, sizeof(struct counters), PROT_READ | PROT_WRITE,
+			 path ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS, fd, 0);
+	if (map == MAP_FAILED) {
+		err_set(err, errno, "map '%s'", path ? path : "memory");
+		return NULL;
+	}
+	return map;
+}
+
+/* It reads what boxes send: with as few rights as it can. */
+static int become_nobody(struct err *err)
+{
+	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+			       setresuid(NOBODY, NOBODY, NOBODY) < 0))
+		return err_set(err, errno, "become nobody");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(err, errno, "no_new_privs");
+	return 0;
+}
+
+static int start(const struct options *options, struct egress *egress, struct err *err)
+{
+	if (!options->netns || !options->pid)
+		return err_set(err, ERR_INVALID, "--netns and --pid must be given");
+	egress->forward = options->forward;
+	egress->names = names_new();
+	egress->rules = rules_new(options->allow, options->nets, err);
+	egress->events = options->events ? open(options->events,
+						O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)
+					 : -1;
+	if (!egress->rules || !(egress->counters = map_counters(options->counters, err)))
+		return -1;
+	if (options->events && egress->events < 0)
+		return err_set(err, errno, "open '%s'", options->events);
+	return egress_open(egress, options->netns, err) < 0 ? -1 : become_nobody(err);
+}
+
+int cmd_egress(int argc, char **argv)
+{
+	struct options options = { 0 };
+	struct egress egress = { .dns = -1, .relay = -1, .events = -1 };
+	struct err err = { 0 };
+	if (argc > 1 && !strcmp(argv[1], "--help")) {
+		opt_help(&table);
+		return 0;
+	}
+	int used = opt_parse(&table, argc, argv, &options, &err);
+	if (used >= 0 && used < argc)
+		used = err_set(&err, ERR_INVALID, "unexpected argument '%s'", argv[used]);
+	auto_close int box = used < 0 ? -1 : (int)syscall(SYS_pidfd_open, (pid_t)options.pid, 0);
+	if (used >= 0 && box < 0 && options.pid)
+		used = err_set(&err, errno, "process %lld", (long long)options.pid);
+	if (used < 0 || start(&options, &egress, &err) < 0) {
+		fprintf(stderr, "aio egress: %s\n", err.msg);
+		names_free(egress.names);
+		rules_free(egress.rules);
+		return 2;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	puts("ready");
+	fflush(stdout);
+	egress_run(&egress, box);
+	_exit(0); /* its threads are at work still */
+}

@@ -1,0 +1,82 @@
+#include "egress/egress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+
+enum { CONNECTIONS_MAX = 512, EVENTS_MAX = 1 << 20, STACK = 256 << 10 };
+
+struct visit {
+	struct egress *egress;
+	int client;
+};
+
+/* Names and reasons have no character that JSON would want escaped. */
+void egress_denied(struct egress *egress, const char *name, unsigned port, const char *why)
+{
+	char line[512];
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	int n = snprintf(line, sizeof line,
+			 "{\"time\":%lld.%03ld,\"event\":\"denied\",\"host\":\"%s\",\"port\":%u,"
+			 "\"reason\":\"%s\"}\n",
+			 (long long)now.tv_sec, now.tv_nsec / 1000000, name, port, why);
+	if (egress->events < 0 || n <= 0 || n >= (int)sizeof line ||
+	    atomic_fetch_add(&egress->told, n) > EVENTS_MAX)
+		return;
+	(void)!write(egress->events, line, (size_t)n);
+}
+
+static void *serve(void *arg)
+{
+	struct visit visit = *(struct visit *)arg;
+	free(arg);
+	egress_relay(visit.egress, visit.client);
+	close(visit.client);
+	visit.egress->connections--;
+	return NULL;
+}
+
+static void admit(struct egress *egress, int client, const pthread_attr_t *attr)
+{
+	pthread_t thread;
+	struct visit *visit = xmalloc(sizeof *visit);
+	*visit = (struct visit){ egress, client };
+	if (atomic_fetch_add(&egress->connections, 1) < CONNECTIONS_MAX &&
+	    pthread_create(&thread, attr, serve, visit) == 0)
+		return;
+	egress->connections--;
+	close(client);
+	free(visit);
+}
+
+void egress_run(struct egress *egress, int until)
+{
+	pthread_t dns;
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK);
+	if (pthread_create(&dns, &attr, egress_dns, egress) != 0)
+		return;
+	for (;;) {
+		struct pollfd wait[] = { { until, POLLIN, 0 }, { egress->relay, POLLIN, 0 } };
+		if (poll(wait, COUNT(wait), -1) < 0 && errno != EINTR)
+			return;
+		if (wait[0].revents)
+			return;
+		if (!wait[1].revents)
+			continue;
+		int client = accept4(egress->relay, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (client >= 0)
+			admit(egress, client, &attr);
+		else if (errno != EINTR && errno != ECONNABORTED)
+			poll(NULL, 0, 100); /* no descriptor or memory just now */
+	}
+}

@@ -1,0 +1,44 @@
+/* egress.h - the way out of a box: a DNS server and a relay, for the names that are allowed.
+ *
+ * A process of its own per box, so that nothing of a box is read by the host's loop. Inside the box's
+ * network it answers DNS: an allowed name gets an address of 198.18.0.0/15, which the box's loopback
+ * takes and the box's own nftables send, whatever the port, to the relay; the address called tells
+ * the name. The relay resolves it outside, connects only to public addresses, and passes on TLS and
+ * HTTP only where they are for that name. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct names;
+struct rules;
+
+struct egress {
+	struct rules *rules;
+	struct names *names;
+	bool forward;     /* only DNS, and all of it, to the machine's own servers */
+	int dns, relay;   /* sockets in the box's network */
+	int events;       /* where what was denied is told, a line of JSON each; -1: nowhere */
+	struct counters { /* of bytes, shared with whoever looks at them */
+		_Atomic uint64_t in, out;
+	} * counters;
+	_Atomic int connections, queries;
+	_Atomic int64_t told; /* bytes of events */
+};
+
+/* net.c: prepares the network of that file and opens the sockets in it; the caller stays in its own. */
+int egress_open(struct egress *egress, const char *netns, struct err *err);
+
+/* resolver.c: answers one query; returns the length of the answer, or 0. */
+size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, uint8_t *to,
+		      size_t room);
+void *egress_dns(void *egress);
+
+/* relay.c: serves one connection of the box, to its end. */
+void egress_relay(struct egress *egress, int client);
+
+/* egress.c: serves until the descriptor (of a process) is readable. */
+void egress_run(struct egress *egress, int until);
+void egress_denied(struct egress *egress, const char *name, unsigned port, const char *why);

@@ -1,0 +1,127 @@
+#include "egress/hello.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { NAME_MAX_ = 255, TLS_RECORD = 22, CLIENT_HELLO = 1, SERVER_NAME = 0 };
+
+/* A reader that never goes beyond the end, and remembers that it wanted to. */
+struct reader {
+	const unsigned char *at, *end;
+	int short_by; /* bytes */
+};
+
+static size_t number(struct reader *in, size_t bytes)
+{
+	size_t value = 0;
+	if ((size_t)(in->end - in->at) < bytes) {
+		in->short_by = 1;
+		in->at = in->end;
+		return 0;
+	}
+	while (bytes--)
+		value = value << 8 | *in->at++;
+	return value;
+}
+
+/* A part with its length before it. One that is not all there ends where the bytes do. */
+static struct reader part(struct reader *in, size_t bytes)
+{
+	size_t len = number(in, bytes), left = (size_t)(in->end - in->at);
+	struct reader inner = { in->at, in->at + (len < left ? len : left), len > left };
+	in->at = inner.end;
+	in->short_by |= inner.short_by;
+	return inner;
+}
+
+static int take(const unsigned char *from, size_t n, char *name)
+{
+	if (!n || n > NAME_MAX_ || memchr(from, 0, n))
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		name[i] = (char)tolower(from[i]);
+	n -= from[n - 1] == '.'; /* the root's dot is no difference */
+	name[n] = 0;
+	return 0;
+}
+
+static enum hello server_name(struct reader extension, char *name)
+{
+	struct reader list = part(&extension, 2);
+	while (list.at < list.end) {
+		size_t type = number(&list, 1);
+		struct reader entry = part(&list, 2);
+		if (list.short_by)
+			return HELLO_MORE;
+		if (type == SERVER_NAME)
+			return take(entry.at, (size_t)(entry.end - entry.at), name) < 0
+				       ? HELLO_NAMELESS
+				       : HELLO_NAMED;
+	}
+	return extension.short_by || list.short_by ? HELLO_MORE : HELLO_NAMELESS;
+}
+
+static enum hello in_hello(struct reader in, char *name)
+{
+	if (in.at < in.end && *in.at != CLIENT_HELLO)
+		return HELLO_NAMELESS;
+	number(&in, 1);
+	struct reader hello = part(&in, 3);
+	number(&hello, 2);
+	for (int i = 0; i < 32; i++) /* its random bytes */
+		number(&hello, 1);
+	part(&hello, 1); /* session */
+	part(&hello, 2); /* ciphers */
+	part(&hello, 1); /* compression */
+	struct reader extensions = part(&hello, 2);
+	while (extensions.end - extensions.at >= 4) {
+		size_t type = number(&extensions, 2);
+		struct reader extension = part(&extensions, 2);
+		if (type == 0)
+			return server_name(extension, name);
+	}
+	return hello.short_by || in.short_by || extensions.short_by ? HELLO_MORE : HELLO_NAMELESS;
+}
+
+/* A ClientHello may be cut into several records: their heads are taken out. */
+static enum hello in_records(const unsigned char *data, size_t len, char *name)
+{
+	static _Thread_local unsigned char hello[HELLO_MAX];
+	struct reader in = { data, data + len, 0 };
+	size_t n = 0;
+	while (in.at < in.end && !in.short_by) {
+		size_t type = number(&in, 1);
+		number(&in, 2); /* version */
+		struct reader record = part(&in, 2);
+		if (type != TLS_RECORD)
+			break;
+		size_t more = (size_t)(record.end - record.at);
+		more = more < sizeof hello - n ? more : sizeof hello - n;
+		memcpy(hello + n, record.at, more);
+		n += more;
+	}
+	return in_hello((struct reader){ hello, hello + n, 0 }, name);
+}
+
+/* The method of a request: capital letters and a space. */
+static enum hello is_request(const unsigned char *data, size_t len)
+{
+	size_t n = 0;
+	while (n < len && n < 20 && isupper(data[n]))
+		n++;
+	if (n == len && n < 20)
+		return HELLO_MORE;
+	return n >= 3 && n < len && data[n] == ' ' ? HELLO_REQUEST : HELLO_OTHER;
+}
+
+enum hello hello_name(const unsigned char *data, size_t len, char *name)
+{
+	enum hello kind;
+	if (!len)
+		return HELLO_MORE;
+	if (data[0] == TLS_RECORD && (len < 2 || data[1] == 3))
+		kind = in_records(data, len, name);
+	else
+		kind = is_request(data, len);
+	return kind == HELLO_MORE && len >= HELLO_MAX ? HELLO_NAMELESS : kind;
+}

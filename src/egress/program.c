@@ -1,0 +1,82 @@
+#include "egress/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+
+static int find(const char *name, char *path, size_t room)
+{
+	static const char *const dirs[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
+	for (size_t i = 0; i < COUNT(dirs); i++) {
+		snprintf(path, room, "%s/%s", dirs[i], name);
+		if (access(path, X_OK) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+static int temporary(const char *text)
+{
+	int fd = memfd_create("input", MFD_CLOEXEC);
+	if (fd >= 0 && text && write(fd, text, strlen(text)) >= 0)
+		lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* Runs it; what it prints is in *ret_out, a descriptor that the caller closes. */
+static int run(const char *name, const char *package, char *const *argv, const char *input,
+	       int *ret_out, struct err *err)
+{
+	char path[128];
+	int status;
+	if (find(name, path, sizeof path) < 0)
+		return err_set(err, ERR_NOT_IMPLEMENTED, "there is no %s here: install %s", name,
+			       package);
+	auto_close int in = temporary(input), out = temporary(NULL);
+	pid_t pid = in < 0 || out < 0 ? -1 : fork();
+	if (pid < 0)
+		return err_set(err, errno, "run %s", name);
+	if (pid == 0) {
+		if (dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(out, 2) >= 0)
+			execv(path, argv);
+		_exit(127);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	*ret_out = TAKE_FD(out);
+	return status;
+}
+
+int program_run(const char *name, const char *package, char *const *argv, const char *input,
+		struct err *err)
+{
+	char said[256] = "";
+	auto_close int out = -1;
+	int status = run(name, package, argv, input, &out, err);
+	if (status <= 0)
+		return status;
+	ssize_t n = pread(out, said, sizeof said - 1, 0);
+	said[n > 0 ? n : 0] = 0;
+	said[strcspn(said, "\n")] = 0;
+	return err_set(err, ERR_UNAVAILABLE, "%s failed: %s", name,
+		       *said ? said : "no reason given");
+}
+
+int program_read(const char *name, char *const *argv, struct buf *ret, struct err *err)
+{
+	char data[4096];
+	auto_close int out = -1;
+	int status = run(name, name, argv, NULL, &out, err);
+	off_t at = 0;
+	for (ssize_t n; status == 0 && (n = pread(out, data, sizeof data, at)) > 0; at += n)
+		buf_add(ret, data, (size_t)n);
+	return status > 0 ? err_set(err, ERR_UNAVAILABLE, "%s failed", name) : status;
+}

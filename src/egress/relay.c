@@ -1,0 +1,258 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/netfilter_ipv4.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "egress/dns.h"
+#include "egress/egress.h"
+#include "egress/hello.h"
+#include "egress/names.h"
+#include "egress/rules.h"
+#include "egress/web.h"
+
+enum { FLOW_SIZE = 32768, CONNECT_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
+
+/* One direction of a connection. */
+struct flow {
+	int from, to;
+	char data[FLOW_SIZE];
+	size_t at, len;
+	bool held;  /* nothing is passed on yet */
+	bool ended; /* no more comes; told to the other side once all was passed on */
+	bool told;
+	_Atomic uint64_t *counter;
+};
+
+struct relay {
+	struct egress *egress;
+	char name[DNS_NAME_MAX + 1];
+	unsigned port;
+	bool known; /* what the client speaks, and that it may */
+	bool http, upgrading;
+	struct web web;
+	struct flow out, in;
+};
+
+/* Waits; -1 when nothing comes in time. */
+static int await(int fd, short events, int64_t until)
+{
+	struct pollfd wait = { fd, events, 0 };
+	int64_t left = until - clock_ms();
+	return left > 0 && poll(&wait, 1, (int)left) > 0 ? 0 : -1;
+}
+
+/* DNS over TCP: a length before each message. */
+static void serve_dns(struct egress *egress, int client)
+{
+	uint8_t query[2 + DNS_MESSAGE_MAX], answer[2 + DNS_MESSAGE_MAX];
+	size_t got = 0;
+	int64_t until = clock_ms() + CONNECT_MS;
+	for (;;) {
+		size_t whole = got < 2 ? 2 : 2 + ((size_t)query[0] << 8 | query[1]);
+		if (whole > sizeof query)
+			return;
+		if (got >= 2 && got == whole) {
+			size_t len = egress_resolve(egress, query + 2, got - 2, answer + 2,
+						    DNS_MESSAGE_MAX);
+			answer[0] = (uint8_t)(len >> 8);
+			answer[1] = (uint8_t)len;
+			if (!len || send(client, answer, len + 2, MSG_NOSIGNAL) < 0)
+				return;
+			got = 0;
+			continue;
+		}
+		if (await(client, POLLIN, until) < 0)
+			return;
+		ssize_t n = recv(client, query + got, whole - got, 0);
+		if (n <= 0)
+			return;
+		got += (size_t)n;
+	}
+}
+
+static int dial(const struct sockaddr_in *to)
+{
+	int on = 1, failed = 0;
+	socklen_t len = sizeof failed;
+	auto_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || (connect(fd, (const void *)to, sizeof *to) < 0 && errno != EINPROGRESS) ||
+	    await(fd, POLLOUT, clock_ms() + CONNECT_MS) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) < 0 || failed)
+		return -1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	return TAKE_FD(fd);
+}
+
+/* The name is resolved once: what was looked at is what is connected to. */
+static int dial_name(struct relay *relay)
+{
+	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list = NULL;
+	bool closed = false;
+	int fd = -1;
+	if (getaddrinfo(relay->name, NULL, &hints, &list) != 0)
+		return -1;
+	for (struct addrinfo *at = list; at && fd < 0; at = at->ai_next) {
+		struct sockaddr_in to = *(struct sockaddr_in *)(void *)at->ai_addr;
+		to.sin_port = htons((uint16_t)relay->port);
+		if (rules_address(relay->egress->rules, ntohl(to.sin_addr.s_addr)))
+			fd = dial(&to);
+		else
+			closed = true;
+	}
+	freeaddrinfo(list);
+	if (closed && fd < 0)
+		egress_denied(relay->egress, relay->name, relay->port,
+			      "its address is not a public one");
+	return fd;
+}
+
+static int deny(struct relay *relay, const char *why)
+{
+	egress_denied(relay->egress, relay->name, relay->port, why);
+	return -1;
+}
+
+/* Looks at the first bytes of the client. -1: they may not pass. */
+static int look(struct relay *relay)
+{
+	char name[256];
+	struct flow *out = &relay->out;
+	enum hello kind = hello_name((const unsigned char *)out->data, out->len, name);
+	if (kind == HELLO_MORE)
+		return out->ended ? deny(relay, "it ended before it said for whom it is") : 0;
+	if (kind == HELLO_NAMELESS)
+		return deny(relay, "TLS without the name of its server");
+	if (kind == HELLO_NAMED && strcmp(name, relay->name) != 0)
+		return deny(relay, "TLS for another name");
+	relay->known = true;
+	relay->http = kind == HELLO_REQUEST;
+	out->held = false;
+	return 0;
+}
+
+static int check_requests(struct relay *relay, const char *data, size_t len)
+{
+	if (relay->upgrading || web_feed(&relay->web, data, len) < 0)
+		return deny(relay, "an HTTP request for another host, or one that is malformed");
+	relay->upgrading = relay->web.upgrade;
+	return 0;
+}
+
+static int took(struct relay *relay, struct flow *flow, size_t n)
+{
+	const char *data = flow->data + flow->len;
+	flow->len += n;
+	if (flow == &relay->in) {
+		/* A server that speaks first is none of HTTP; one that agreed to an upgrade, no more. */
+		if (!relay->known)
+			relay->known = true, relay->out.held = false;
+		else if (relay->upgrading)
+			relay->http = relay->upgrading =
+				!(n >= 12 && !memcmp(data, "HTTP/1.1 101", 12));
+		return 0;
+	}
+	if (relay->known)
+		return relay->http ? check_requests(relay, data, n) : 0;
+	if (look(relay) < 0)
+		return -1;
+	return relay->http ? check_requests(relay, flow->data, flow->len) : 0;
+}
+
+/* Reads what there is room for. -1: the connection is over. */
+static int fill(struct relay *relay, struct flow *flow)
+{
+	if (flow->at == flow->len)
+		flow->at = flow->len = 0;
+	ssize_t n = recv(flow->from, flow->data + flow->len, FLOW_SIZE - flow->len, 0);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	flow->ended = n == 0;
+	if (n == 0)
+		return flow->held && flow->len ? look(relay) : 0;
+	return took(relay, flow, (size_t)n);
+}
+
+static int drain(struct flow *flow)
+{
+	ssize_t n = send(flow->to, flow->data + flow->at, flow->len - flow->at, MSG_NOSIGNAL);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	flow->at += (size_t)n;
+	*flow->counter += (uint64_t)n;
+	return 0;
+}
+
+static int turn(struct relay *relay)
+{
+	struct flow *flows[] = { &relay->out, &relay->in };
+	struct pollfd wait[2] = { { relay->out.from, 0, 0 }, { relay->in.from, 0, 0 } };
+	for (int i = 0; i < 2; i++) {
+		struct flow *flow = flows[i];
+		bool waits = flow->at < flow->len && !flow->held;
+		if (flow->ended && !waits && !flow->told) {
+			shutdown(flow->to, SHUT_WR);
+			flow->told = true;
+		}
+		if (!flow->ended && (flow->held ? flow->len < FLOW_SIZE : !waits))
+			wait[i].events |= POLLIN;
+		if (waits)
+			wait[1 - i].events |= POLLOUT;
+	}
+	if (relay->out.told && relay->in.told)
+		return -1;
+	int ready = poll(wait, 2, relay->known ? IDLE_MS : HELLO_MS);
+	if (ready <= 0)
+		return ready < 0 && errno == EINTR ? 0 : -1;
+	for (int i = 0; i < 2; i++) {
+		if ((wait[i].revents & (POLLIN | POLLHUP | POLLERR)) && (wait[i].events & POLLIN) &&
+		    fill(relay, flows[i]) < 0)
+			return -1;
+		if ((wait[i].revents & (POLLOUT | POLLHUP | POLLERR)) &&
+		    (wait[i].events & POLLOUT) && drain(flows[1 - i]) < 0)
+			return -1;
+		if ((wait[i].revents & (POLLHUP | POLLERR)) && !wait[i].events)
+			return -1;
+	}
+	return 0;
+}
+
+void egress_relay(struct egress *egress, int client)
+{
+	struct sockaddr_in called;
+	socklen_t len = sizeof called;
+	if (getsockopt(client, IPPROTO_IP, SO_ORIGINAL_DST, &called, &len) < 0)
+		return;
+	uint32_t address = ntohl(called.sin_addr.s_addr);
+	struct relay *relay = xcalloc(1, sizeof *relay);
+	relay->egress = egress;
+	relay->port = ntohs(called.sin_port);
+	if (address == NAMES_SELF && relay->port == 53)
+		serve_dns(egress, client);
+	else if (names_find(egress->names, address, relay->name, sizeof relay->name) < 0)
+		egress_denied(egress, "", relay->port, "an address that stands for no name");
+	else if (!rules_allow(egress->rules, relay->name, relay->port))
+		egress_denied(egress, relay->name, relay->port,
+			      "this port is not in the allow list");
+	else {
+		auto_close int server = dial_name(relay);
+		relay->out = (struct flow){ .from = client, .to = server, .held = true };
+		relay->in = (struct flow){ .from = server, .to = client };
+		relay->out.counter = &egress->counters->out;
+		relay->in.counter = &egress->counters->in;
+		web_init(&relay->web, relay->name);
+		while (server >= 0 && turn(relay) == 0)
+			;
+	}
+	free(relay);
+}

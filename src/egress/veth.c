@@ -1,0 +1,168 @@
+#include "egress/veth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "egress/program.h"
+#include "egress/rules.h"
+
+enum { CONNECTIONS_MAX = 4096 };
+
+static int run_ip(const char *batch, struct err *err)
+{
+	char *argv[] = { (char *)"ip", (char *)"-batch", (char *)"-", NULL };
+	return program_run("ip", "iproute2", argv, batch, err);
+}
+
+static int run_nft(const char *rules, struct err *err)
+{
+	char *argv[] = { (char *)"nft", (char *)"-f", (char *)"-", NULL };
+	return program_run("nft", "nftables", argv, rules, err);
+}
+
+/* The box's four addresses are 10.213.0.0/16 from 4 × number: its own is the third, ours the second. */
+static void address(unsigned number, unsigned which, char *to, size_t room)
+{
+	unsigned at = number * 4 + which;
+	snprintf(to, room, "10.213.%u.%u", at >> 8 & 255, at & 255);
+}
+
+/* The rules of all boxes: made anew, they are the same. What a box sends to the machine itself is
+ * input; to anybody else, forwarded. */
+static int set_rules(const char *nets, struct err *err)
+{
+	auto_buf struct buf rules = BUF(1 << 20);
+	buf_str(&rules,
+		"table inet aio_boxes\ndelete table inet aio_boxes\ntable inet aio_boxes {\n"
+		"\tset open { type ipv4_addr; flags interval; auto-merge;");
+	if (nets && *nets)
+		buf_printf(&rules, " elements = { %s };", nets);
+	buf_str(&rules,
+		" }\n\tset closed { type ipv4_addr; flags interval; auto-merge; elements = {");
+	for (size_t i = 0; i < rules_closed_count(); i++) {
+		char net[32];
+		rules_closed(i, net, sizeof net);
+		buf_printf(&rules, "%s%s", i ? ", " : " ", net);
+	}
+	buf_printf(&rules,
+		   " }; }\n"
+		   "\tset counts { type ipv4_addr; size 65535; flags dynamic; }\n"
+		   "\tchain input { type filter hook input priority -5; iifname \"aiob*\" drop; }\n"
+		   "\tchain forward { type filter hook forward priority -5;\n"
+		   "\t\toifname \"aiob*\" ct state established,related accept\n"
+		   "\t\toifname \"aiob*\" drop\n"
+		   "\t\tiifname != \"aiob*\" accept\n"
+		   "\t\tmeta nfproto ipv6 drop\n"
+		   "\t\tct state new add @counts { ip saddr ct count over %d } drop\n"
+		   "\t\tip daddr @open accept\n"
+		   "\t\tip daddr @closed drop\n\t}\n"
+		   "\tchain out { type nat hook postrouting priority 100;\n"
+		   "\t\tip saddr 10.213.0.0/16 oifname != \"aiob*\" masquerade\n\t}\n}\n",
+		   CONNECTIONS_MAX);
+	return run_nft(rules.data, err);
+}
+
+/* Docker closes forwarding for all but its own; accepting a packet in our chain does not help. */
+static int check_forwarding(struct err *err)
+{
+	char *list[] = { (char *)"nft", (char *)"list",   (char *)"chain",
+			 (char *)"ip",  (char *)"filter", (char *)"FORWARD",
+			 NULL };
+	struct err none;
+	auto_close int fd = open("/proc/sys/net/ipv4/ip_forward", O_RDWR | O_CLOEXEC);
+	char now = '0';
+	if (fd < 0 || pread(fd, &now, 1, 0) != 1 || (now != '1' && pwrite(fd, "1", 1, 0) != 1))
+		return err_set(err, errno, "turn on net.ipv4.ip_forward");
+	auto_buf struct buf said = BUF(1 << 16);
+	if (program_read("nft", list, &said, &none) == 0 && said.len &&
+	    strstr(said.data, "policy drop") && !strstr(said.data, "aiob"))
+		return err_set(err, ERR_UNAVAILABLE,
+			       "network 'full': this machine's firewall drops what it forwards "
+			       "(Docker does so): iptables -I FORWARD -i 'aiob+' -j ACCEPT; "
+			       "iptables -I FORWARD -o 'aiob+' -j ACCEPT");
+	return 0;
+}
+
+/* The batch runs inside the box's network. */
+static int run_inside(pid_t pid, const char *batch, struct err *err)
+{
+	char path[40];
+	snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
+	auto_close int outside = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	auto_close int inside = open(path, O_RDONLY | O_CLOEXEC);
+	if (outside < 0 || inside < 0 || setns(inside, CLONE_NEWNET) < 0)
+		return err_set(err, errno, "enter the network of process %d", pid);
+	int result = run_ip(batch, err);
+	if (setns(outside, CLONE_NEWNET) < 0)
+		return err_set(err, errno, "leave the network of process %d", pid);
+	return result;
+}
+
+int veth_open(unsigned number, pid_t pid, const char *nets, struct err *err)
+{
+	char ours[20], its[20], batch[512];
+	if (number >= VETH_MAX)
+		return err_set(err, ERR_LIMIT, "more than %d boxes with a network", VETH_MAX);
+	address(number, 1, ours, sizeof ours);
+	address(number, 2, its, sizeof its);
+	if (check_forwarding(err) < 0 || set_rules(nets, err) < 0 || veth_close(number, err) < 0)
+		return -1;
+	snprintf(batch, sizeof batch,
+		 "link add aiob%u type veth peer name eth0 netns %d\n"
+		 "address add %s/30 dev aiob%u\nlink set aiob%u up\n",
+		 number, pid, ours, number, number);
+	if (run_ip(batch, err) < 0)
+		return -1;
+	snprintf(
+		batch, sizeof batch,
+		"link set lo up\naddress add %s/30 dev eth0\nlink set eth0 up\nroute add default via %s\n",
+		its, ours);
+	if (run_inside(pid, batch, err) == 0)
+		return 0;
+	(void)veth_close(number, NULL);
+	return -1;
+}
+
+static int exists(unsigned number)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/sys/class/net/aiob%u", number);
+	return access(path, F_OK) == 0;
+}
+
+int veth_close(unsigned number, struct err *err)
+{
+	char batch[64];
+	snprintf(batch, sizeof batch, "link delete aiob%u\n", number);
+	return exists(number) ? run_ip(batch, err) : 0;
+}
+
+static int read_number(unsigned number, const char *what, uint64_t *ret)
+{
+	char path[96], text[32];
+	snprintf(path, sizeof path, "/sys/class/net/aiob%u/statistics/%s", number, what);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (n <= 0)
+		return -1;
+	text[n] = 0;
+	*ret = strtoull(text, NULL, 10);
+	return 0;
+}
+
+int veth_bytes(unsigned number, uint64_t *ret_in, uint64_t *ret_out)
+{
+	/* What our end sends, the box receives. */
+	return read_number(number, "tx_bytes", ret_in) < 0 ||
+			       read_number(number, "rx_bytes", ret_out) < 0
+		       ? -1
+		       : 0;
+}

@@ -1,0 +1,215 @@
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "egress/dns.h"
+#include "egress/hello.h"
+#include "egress/names.h"
+#include "egress/rules.h"
+#include "egress/web.h"
+#include "tap.h"
+
+#define BYTES(text) (const uint8_t *)(text), sizeof(text) - 1
+
+#define QUERY "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+#define NAME          \
+	"\x07"        \
+	"eXample\x03" \
+	"org\x00"
+
+static void check_dns(void)
+{
+	struct dns_question question;
+	uint8_t answer[DNS_MESSAGE_MAX];
+	static const char query[] = QUERY NAME "\x00\x01\x00\x01";
+	CHECK(dns_parse(BYTES(query), &question) == 0);
+	CHECK_STR(question.name, "example.org");
+	CHECK(question.type == DNS_A && question.id == 0x1234 && question.end == sizeof query - 1);
+	size_t n = dns_answer((const uint8_t *)query, &question, DNS_OK, 0xc6120102, 60, answer,
+			      sizeof answer);
+	static const char want[] =
+		"\x12\x34\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00" NAME
+		"\x00\x01\x00\x01\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04"
+		"\xc6\x12\x01\x02";
+	CHECK(n == sizeof want - 1 && !memcmp(answer, want, n));
+	n = dns_answer((const uint8_t *)query, &question, DNS_NO_SUCH_NAME, 0, 0, answer,
+		       sizeof answer);
+	CHECK(n == sizeof query - 1 && answer[3] == 0x83 && answer[7] == 0);
+	CHECK(dns_answer((const uint8_t *)query, &question, DNS_OK, 1, 0, answer, 40) == 0);
+	CHECK(dns_parse(BYTES(QUERY NAME "\x00\x01\x00"), &question) < 0);
+	CHECK(dns_parse(BYTES(QUERY NAME "\x00\x01\x00\x03"), &question) < 0);
+	CHECK(dns_parse(BYTES(QUERY "\xc0\x0c\x00\x01\x00\x01"), &question) < 0);
+	CHECK(dns_parse(BYTES(QUERY "\x03"
+				    "a\"b\x00\x00\x01\x00\x01"),
+			&question) < 0);
+	CHECK(dns_parse(BYTES(QUERY "\x3f"
+				    "abc"),
+			&question) < 0);
+	CHECK(dns_parse(BYTES("\x12\x34\x81\x00\x00\x01\x00\x00\x00\x00\x00\x00" NAME
+			      "\x00\x01\x00\x01"),
+			&question) < 0);
+	CHECK(dns_parse(BYTES("\x12"), &question) < 0);
+}
+
+/* A ClientHello with these extensions. */
+static size_t client_hello(uint8_t *to, const char *extensions, size_t len)
+{
+	size_t hello = 2 + 32 + 1 + 4 + 2 + 2 + len, n = 0;
+	to[n++] = 22, to[n++] = 3, to[n++] = 1;
+	to[n++] = (uint8_t)((hello + 4) >> 8), to[n++] = (uint8_t)(hello + 4);
+	to[n++] = 1, to[n++] = 0, to[n++] = (uint8_t)(hello >> 8), to[n++] = (uint8_t)hello;
+	to[n++] = 3, to[n++] = 3;
+	memset(to + n, 7, 32);
+	n += 32;
+	to[n++] = 0;
+	to[n++] = 0, to[n++] = 2, to[n++] = 0x13, to[n++] = 1;
+	to[n++] = 1, to[n++] = 0;
+	to[n++] = (uint8_t)(len >> 8), to[n++] = (uint8_t)len;
+	memcpy(to + n, extensions, len);
+	return n + len;
+}
+
+static void check_hello(void)
+{
+	uint8_t data[1024], cut[1100];
+	char name[256] = "";
+	static const char sni[] = "\x00\x2b\x00\x03\x02\x03\x04"
+				  "\x00\x00\x00\x10\x00\x0e\x00\x00\x0b"
+				  "Example.org";
+	size_t n = client_hello(data, sni, sizeof sni - 1);
+	CHECK(hello_name(data, n, name) == HELLO_NAMED);
+	CHECK_STR(name, "example.org");
+	for (size_t i = 0; i < n; i++)
+		if (hello_name(data, i, name) != HELLO_MORE) {
+			CHECK(!"cut short, more is wanted");
+			break;
+		}
+	/* The same in two records. */
+	memcpy(cut, data, 5 + 20);
+	cut[3] = 0, cut[4] = 20;
+	memcpy(cut + 25, data, 5);
+	cut[28] = (uint8_t)((n - 25) >> 8), cut[29] = (uint8_t)(n - 25);
+	memcpy(cut + 30, data + 25, n - 25);
+	CHECK(hello_name(cut, n + 5, name) == HELLO_NAMED && !strcmp(name, "example.org"));
+	n = client_hello(data, "\x00\x2b\x00\x03\x02\x03\x04", 7);
+	CHECK(hello_name(data, n, name) == HELLO_NAMELESS);
+	CHECK(hello_name(BYTES("GET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_name(BYTES("GE"), name) == HELLO_MORE);
+	CHECK(hello_name(BYTES("SSH-2.0-x\r\n"), name) == HELLO_OTHER);
+	CHECK(hello_name(BYTES("0033git-upload-pack"), name) == HELLO_OTHER);
+	CHECK(hello_name(BYTES(""), name) == HELLO_MORE);
+}
+
+/* Whether requests pass, whole and byte by byte. */
+static bool passes(const char *text)
+{
+	struct web whole, bytes;
+	size_t len = strlen(text);
+	int result = 0;
+	web_init(&whole, "a.org");
+	web_init(&bytes, "a.org");
+	for (size_t i = 0; i < len && result == 0; i++)
+		result = web_feed(&bytes, text + i, 1);
+	bool all = web_feed(&whole, text, len) == 0;
+	CHECK(all == (result == 0));
+	return all;
+}
+
+static void check_web(void)
+{
+	CHECK(passes("GET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	CHECK(passes("GET / HTTP/1.1\r\nx: y\r\nHOST:A.org.:80\r\n\r\n"));
+	CHECK(passes("POST /?u=http://b.org HTTP/1.1\r\nHost: a.org\r\nContent-Length: 3\r\n\r\nabc"
+		     "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\nHost: xa.org\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\nHosts: a.org\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\nHost: a.org\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes(
+		"GET / HTTP/1.1\r\nHost: a.org\r\n\r\nGET / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
+	CHECK(!passes("GET http://b.org/ HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes("CONNECT b.org:443 HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+	CHECK(!passes("EHLO a.org\r\n"));
+	struct web web;
+	static const char upgrade[] = "GET / HTTP/1.1\r\nHost: a.org\r\nConnection: Upgrade\r\n"
+				      "Upgrade: websocket\r\n\r\n";
+	web_init(&web, "a.org");
+	CHECK(web_feed(&web, upgrade, sizeof upgrade - 1) == 0 && web.upgrade);
+}
+
+static struct rules *rules(const char *names, const char *nets)
+{
+	struct err err = { 0 };
+	struct rules *made = rules_new(names, nets, &err);
+	if (!made)
+		printf("# %s\n", err.msg);
+	return made;
+}
+
+static void check_rules(void)
+{
+	struct rules *some = rules("a.org, *.b.org,c.org:443,D.org.", "10.1.0.0/16,203.0.113.7");
+	if (!CHECK(some))
+		return;
+	CHECK(rules_allow(some, "a.org", 80) && rules_allow(some, "A.ORG", 0));
+	CHECK(!rules_allow(some, "x.a.org", 80) && !rules_allow(some, "xa.org", 80));
+	CHECK(rules_allow(some, "x.b.org", 1) && rules_allow(some, "x.y.b.org", 1));
+	CHECK(!rules_allow(some, "b.org", 1) && !rules_allow(some, "xb.org", 1));
+	CHECK(rules_allow(some, "c.org", 443) && rules_allow(some, "c.org", 0));
+	CHECK(!rules_allow(some, "c.org", 80) && rules_allow(some, "d.org", 80));
+	CHECK(rules_address(some, 0x08080808) && rules_address(some, 0x0a010203));
+	CHECK(rules_address(some, 0xcb007107) && !rules_address(some, 0xcb007108));
+	static const uint32_t closed[] = { 0x7f000001, 0x0a000001, 0xac100001, 0xac1fffff,
+					   0xc0a80101, 0xa9fea9fe, 0x64400001, 0x00000000,
+					   0xffffffff, 0xe0000001, 0xc6120101, 0xc6130101 };
+	for (size_t i = 0; i < COUNT(closed); i++)
+		CHECK(!rules_address(some, closed[i]));
+	CHECK(rules_address(some, 0xac200001) && rules_address(some, 0xc6140101));
+	rules_free(some);
+	some = rules("*", NULL);
+	CHECK(some && rules_allow(some, "any.thing", 1));
+	rules_free(some);
+	some = rules("", "");
+	CHECK(some && !rules_allow(some, "any.thing", 1));
+	rules_free(some);
+	static const char *const bad[] = { "a b\"c",  "a..b", "*.",       ".a",    "a:0",
+					   "a:99999", "a:x",  "http://a", "*a.org" };
+	for (size_t i = 0; i < COUNT(bad); i++)
+		CHECK(!rules(bad[i], NULL));
+	CHECK(!rules("a", "10.0.0.0/33") && !rules("a", "x") && !rules("a", "1.2.3.4/"));
+}
+
+static void check_names(void)
+{
+	struct names *names = names_new();
+	char text[256], found[256];
+	uint32_t first = names_address(names, "a.org"), second = names_address(names, "b.org");
+	CHECK(first != second && names_address(names, "a.org") == first);
+	CHECK(names_find(names, second, found, sizeof found) == 0);
+	CHECK_STR(found, "b.org");
+	CHECK(names_find(names, second + 1, found, sizeof found) < 0);
+	CHECK(names_find(names, NAMES_SELF, found, sizeof found) < 0);
+	bool all = true;
+	for (int i = 2; i < NAMES_MAX; i++) {
+		snprintf(text, sizeof text, "n%d.org", i);
+		uint32_t address = names_address(names, text);
+		all = all && address >> 17 == (uint32_t)NAMES_NET >> 17 &&
+		      names_find(names, address, found, sizeof found) == 0 && !strcmp(text, found);
+	}
+	CHECK(all);
+	CHECK(names_address(names, "one.too.many") == 0 && names_address(names, "a.org") == first);
+	names_free(names);
+}
+
+int main(void)
+{
+	check_dns();
+	check_hello();
+	check_web();
+	check_rules();
+	check_names();
+	return tap_done();
+}
