@@ -34,7 +34,7 @@ int egress_open(struct egress *egress, const char *netns, struct err *err);
 /* resolver.c: answers one query; returns the length of the answer, or 0. */
 size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, uint8_t *to,
 		      size_t room);
-void *egress_dns(void *egress);
+void *egress_dns(void *arg); /* a thread, of a struct egress */
 
 /* relay.c: serves one connection of the box, to its end. */
 void egress_relay(struct egress *egress, int client);

@@ -57,7 +57,7 @@ static int bound(int type, uint32_t address, unsigned port, struct err *err)
 
 static int redirect(const struct egress *egress, struct err *err)
 {
-	struct sockaddr_in in;
+	struct sockaddr_in in = { 0 };
 	socklen_t len = sizeof in;
 	char rules[512];
 	if (getsockname(egress->relay, (void *)&in, &len) < 0)
