@@ -88,11 +88,15 @@ void stage_enter(void)
 	pid_t stage = getpid(), server = fork();
 	if (server > 0)
 		attend(server, &signals);
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (server < 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		perror("aio: no first stage");
 		return;
 	}
+	/* One that asks it to end waits until the server looks for it. */
+	sigdelset(&signals, SIGTERM);
+	sigdelset(&signals, SIGINT);
+	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 	/* A group of its own: Ctrl+C reaches the first stage alone, which passes it on once. */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);

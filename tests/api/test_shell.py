@@ -1,6 +1,7 @@
 """Shells on a terminal: what lasts from one command to the next, how commands and shells end, what
 a terminal shows of them, and that none of it gets into another's output."""
 
+import contextlib
 import json
 import os
 import re
@@ -123,7 +124,11 @@ def folder_of(server):
 
 def folders_of(*pids):
     """Where the shells among these processes read their commands."""
-    return {found.group() for found in (SHELL_FOLDER.search(text_of(f"/proc/{pid}/cmdline")) for pid in pids) if found}
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", errors="replace") as file:
+            found.update(SHELL_FOLDER.findall(file.read()))
+    return found
 
 
 # --- what a command answers --------------------------------------------------------------------
