@@ -22,7 +22,7 @@ FLAGS_fuzz  := $(FLAGS_asan) -fsanitize=fuzzer-no-link
 
 # llhttp is a library since Debian 13; before, its C source was packaged, and joins our archive.
 LLHTTP   := $(shell pkg-config --exists libllhttp 2>/dev/null || ls /usr/share/llhttp/*.c 2>/dev/null)
-PKGS     := jansson libcrypto $(if $(LLHTTP),,libllhttp)
+PKGS     := jansson libcrypto libpcre2-8 $(if $(LLHTTP),,libllhttp)
 LIBS     := -lwslay $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 BASE     := -std=gnu17 -D_GNU_SOURCE -DAIO_VERSION='"$(VERSION)"' -Isrc \
 	$(if $(LLHTTP),-isystem /usr/share/include/llhttp) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)

@@ -1,4 +1,4 @@
-"""What the peer answers: GET /v1/sandbox and POST /v1/bash/exec as a FastAPI program has them."""
+"""What the peer answers: GET /v1/sandbox, POST /v1/bash/exec and /v1/file/read as a FastAPI program has them."""
 import asyncio
 import json
 import os
@@ -29,6 +29,33 @@ app = FastAPI()
 @app.get("/v1/sandbox", response_model=Answer)
 async def sandbox() -> Any:
     return answer
+
+
+class Read(BaseModel):
+    file: str
+    start_line: int | None = None
+    end_line: int | None = None
+    sudo: bool | None = False
+
+
+class ReadResult(BaseModel):
+    content: str
+    file: str
+    line_count: int
+
+
+class ReadAnswer(BaseModel):
+    success: bool = True
+    message: str | None = "File read successfully"
+    data: ReadResult | None = None
+    hint: str | None = None
+
+
+@app.post("/v1/file/read")
+def file_read(request: Read) -> ReadAnswer:
+    with open(request.file, encoding="utf-8") as source:
+        lines = source.readlines()[request.start_line : request.end_line]
+    return ReadAnswer(data=ReadResult(content="".join(lines), file=request.file, line_count=len(lines)))
 
 
 class Exec(BaseModel):

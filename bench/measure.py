@@ -22,10 +22,10 @@ end
 """
 
 
-def wrk(url, connections, seconds):
-    """Requests a second, latencies in microseconds, errors."""
+def wrk(url, connections, seconds, setup=""):
+    """Requests a second, latencies in microseconds, errors. setup is Lua, for other requests than GET."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(REPORT)
+        script.write(setup + REPORT)
         script.flush()
         threads = min(connections, os.cpu_count() or 1)
         argv = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "-s", script.name, url]

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import files
 import httpx
 import measure
 import peers
@@ -179,6 +180,10 @@ def output():
                "≥ 0.5 ×", r >= 0.5)
 
 
+def file_row(row):
+    return lambda: (Line(*line) for line in row())
+
+
 # Name, what it needs beside aio, function.
 ROWS = [
     ("throughput", ["wrk", "nginx"], throughput),
@@ -188,6 +193,10 @@ ROWS = [
     ("memory", [], memory),
     ("commands", [], commands),
     ("output", [], output),
+    ("file-download", ["nginx"], file_row(files.file_download)),
+    ("file-upload", [], file_row(files.file_upload)),
+    ("file-read", ["wrk"], file_row(files.file_read)),
+    ("file-list", [], file_row(files.file_list)),
 ]
 
 NOTES = """\

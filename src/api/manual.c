@@ -96,7 +96,8 @@ void manual_write(const struct route_group *const *groups, struct buf *to)
 		"422 with {\"detail\": [{\"loc\", \"msg\", \"type\"}]}. If the server wants credentials, send\n"
 		"'Authorization: Bearer KEY'.\n");
 	for (size_t g = 0; groups[g]; g++) {
-		bool first = true;
+		/* A large group is several, one after the other, in files of their own. */
+		bool first = !g || strcmp(groups[g - 1]->tag, groups[g]->tag) != 0;
 		for (size_t i = 0; i < groups[g]->count; i++) {
 			const struct route *route = &groups[g]->routes[i];
 			if (route->flags & INTERNAL)

@@ -86,6 +86,8 @@ static void put_components(const struct route_group *const *groups, struct jw *j
 			seen->answers = true;
 			if (route->data && route->data->of)
 				desc_walk(route->data->of, note, seen);
+			if (route->data && route->data->other)
+				desc_walk(route->data->other, note, seen);
 			for (size_t k = 0; route->extra && k < route->extra->count; k++)
 				if (route->extra->fields[k].of)
 					desc_walk(route->extra->fields[k].of, note, seen);
@@ -356,6 +358,8 @@ static void put_tags(const struct route_group *const *groups, struct jw *jw)
 		bool any = false;
 		for (size_t i = 0; i < groups[g]->count; i++)
 			any = any || in_document(&groups[g]->routes[i]);
+		for (size_t k = 0; k < g; k++) /* a large group is several, in files of their own */
+			any = any && strcmp(groups[k]->tag, groups[g]->tag) != 0;
 		if (!any)
 			continue;
 		jw_open(jw, '{');

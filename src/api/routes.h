@@ -7,11 +7,14 @@ struct jw;
 struct sessions;
 struct server;
 
+extern const struct route_group file_read_group, file_write_group, file_transfer_group,
+	file_list_group, file_editor_group;
 extern const struct route_group bash_group, shell_group, terminal_group;
+extern const struct route_group file_search_group, file_grep_group, watch_group;
 extern const struct route_group sandbox_group, auth_group, document_group, metrics_group,
 	page_group;
 
-extern struct sessions bash_sessions, shell_sessions;
+extern struct sessions bash_sessions, shell_sessions, watch_sessions;
 
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];

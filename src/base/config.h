@@ -16,6 +16,7 @@ struct config {
 	int64_t public_port, ticket_ttl_ms;
 	int64_t max_head, max_body, max_upload, max_connections;
 	int64_t max_sessions, max_history, session_ms;
+	int64_t max_watch_dirs;
 	int64_t idle_ms, head_ms, body_ms, send_ms;
 	int64_t log_level, log_format;
 };

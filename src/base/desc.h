@@ -94,6 +94,7 @@ struct stream {
 struct upload {
 	int fd; /* a file without a name, at its start; closed with the call */
 	int64_t size;
+	int error; /* of the disk's, while it was received: then the file is empty */
 	const char *name, *type;
 };
 
@@ -108,6 +109,7 @@ struct field {
 	size_t min_len, max_len;    /* characters of a string, items of a list; 0: none */
 	const char *const *choices; /* of an ENUM, or of a list's items; ends with NULL */
 	const struct schema *of;    /* of OBJ, UNION, and a LIST of structs */
+	const struct schema *other; /* of an OBJ in an answer: what may stand there instead */
 	enum desc_type item;        /* of a LIST */
 	const char *alias;          /* other spellings accepted, separated by commas */
 };

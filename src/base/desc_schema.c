@@ -101,12 +101,14 @@ void desc_field_schema(const struct field *f, bool answer, struct jw *jw)
 {
 	bool nullable = answer ? f->flags & NULLABLE : !(f->flags & (REQUIRED | PATH)) && !f->def;
 	jw_open(jw, '{');
-	if (nullable && f->type != T_JSON) {
+	if ((nullable || f->other) && f->type != T_JSON) {
 		jw_key(jw, "anyOf");
 		jw_open(jw, '[');
 		jw_open(jw, '{');
 		put_type(f, jw);
 		jw_close(jw, '}');
+		if (f->other)
+			desc_schema_ref(f->other, jw);
 		jw_open(jw, '{');
 		jw_key_str(jw, "type", "null");
 		jw_close(jw, '}');

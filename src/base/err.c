@@ -24,6 +24,7 @@ static const struct err_row {
 	{ ERR_MEDIA_TYPE,       415, "unsupported_media_type" },
 	{ ERR_RANGE,            416, "invalid_range" },
 	{ ERR_INVALID,          422, "invalid_value" },
+	{ ERR_PATTERN,          422, "invalid_pattern" },
 	{ ERR_UPGRADE_REQUIRED, 426, "upgrade_required" },
 	{ ERR_LIMIT,            429, "limit_reached" },
 	{ ERR_HEAD_TOO_LARGE,   431, "too_large" },

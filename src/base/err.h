@@ -14,6 +14,7 @@ enum err_code {
 	ERR_MEDIA_TYPE,
 	ERR_RANGE,
 	ERR_INVALID,
+	ERR_PATTERN, /* a glob or a regular expression that is none, or takes too long */
 	ERR_UPGRADE_REQUIRED,
 	ERR_LIMIT,
 	ERR_HEAD_TOO_LARGE,

@@ -70,6 +70,7 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 			_exit(0);
 		sessions_close_all(&shell_sessions);
 		sessions_close_all(&bash_sessions);
+		sessions_close_all(&watch_sessions);
 	}
 	server_done(&server);
 	return result < 0 ? wrong(&err) : 0;

@@ -167,6 +167,18 @@ static void close_upload(void *arg)
 		close(upload->fd);
 }
 
+/* A file without a name; where the file system has no such, one that had it for a moment. */
+static int open_spool(const char *dir)
+{
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char name[] = "/tmp/.aio-XXXXXX";
+	if (fd < 0 && (fd = mkostemp(name, O_CLOEXEC)) >= 0)
+		unlink(name);
+	return fd;
+}
+
 static int form_part(void *arg, const struct multipart_part *part, struct err *err)
 {
 	struct form *form = arg;
@@ -184,9 +196,7 @@ static int form_part(void *arg, const struct multipart_part *part, struct err *e
 		return 0;
 	struct upload *upload = arena_alloc(form->arena, sizeof *upload);
 	const char *dir = form->conn->server->config->workspace;
-	upload->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (upload->fd < 0)
-		upload->fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	upload->fd = open_spool(dir);
 	if (upload->fd < 0)
 		return err_set(err, errno, "no temporary file for the upload in '%s'", dir);
 	arena_defer(form->arena, close_upload, upload);
@@ -204,8 +214,13 @@ static int write_upload(struct form *form, const char *data, size_t len, struct 
 			       (long long)cap);
 	for (size_t done = 0; done < len;) {
 		ssize_t n = write(form->upload->fd, data + done, len - done);
-		if (n < 0 && errno != EINTR)
-			return err_set(err, errno, "writing the upload");
+		if (n < 0 && errno != EINTR) {
+			/* The handler answers: the rest is read and dropped. */
+			form->upload->error = errno;
+			(void)!ftruncate(form->upload->fd, 0);
+			form->skip = true;
+			return 0;
+		}
 		done += n > 0 ? (size_t)n : 0;
 	}
 	form->upload->size += (int64_t)len;

@@ -67,22 +67,25 @@ static void reap(struct process *process, struct child_end *ret)
 	pthread_mutex_unlock(&running.lock);
 }
 
-/* Reads what there is, though not for ever from a program that never stops writing. False at the
- * end of the pipe. */
-static bool drain(int fd, struct buf *out)
+enum drained { MORE, END, ENOUGH };
+
+/* Reads what there is, though not for ever from a program that never stops writing. */
+static enum drained drain(const struct child_spec *spec, int fd, struct buf *out)
 {
 	for (int turn = 0; turn < DRAIN_TURNS; turn++) {
-		char data[4096];
+		char data[16384];
 		ssize_t n = read(fd, data, sizeof data);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			return false;
+			return END;
 		if (n < 0 && errno == EAGAIN)
-			return true;
-		size_t room = out->cap - out->len;
-		if (n > 0)
+			return MORE;
+		if (n > 0 && spec->take && !spec->take(spec->arg, data, (size_t)n))
+			return ENOUGH;
+		size_t room = spec->take ? 0 : out->cap - out->len;
+		if (n > 0 && room)
 			buf_add(out, data, (size_t)n < room ? (size_t)n : room);
 	}
-	return true;
+	return MORE;
 }
 
 /* Collects output until the program itself ends, whoever else may hold the pipe. */
@@ -91,7 +94,8 @@ static int collect(const struct child_spec *spec, int fd, int pidfd, struct buf 
 {
 	struct pollfd pfds[] = { { .fd = pidfd, .events = POLLIN },
 				 { .fd = fd, .events = POLLIN },
-				 { .fd = spec->stop_fd ? spec->stop_fd : -1, .events = POLLIN } };
+				 { .fd = spec->stop_fd ? spec->stop_fd : -1, .events = POLLIN },
+				 { .fd = spec->client_fd ? spec->client_fd : -1 } };
 	for (;;) {
 		int64_t left = spec->until_ms - clock_ms();
 		if (left <= 0)
@@ -101,13 +105,18 @@ static int collect(const struct child_spec *spec, int fd, int pidfd, struct buf 
 			return err_set(err, errno, "poll");
 		if (n <= 0)
 			continue;
-		if (pfds[1].revents && !drain(fd, out))
+		enum drained drained = pfds[1].revents ? drain(spec, fd, out) : MORE;
+		if (drained == ENOUGH)
+			return 0;
+		if (drained == END)
 			pfds[1].fd = -1;
 		if (pfds[0].revents) {
-			if (pfds[1].fd >= 0)
-				drain(fd, out);
+			while (pfds[1].fd >= 0 && drained == MORE && poll(&pfds[1], 1, 0) > 0)
+				drained = drain(spec, fd, out);
 			return 0;
 		}
+		if (pfds[3].revents)
+			return err_set(err, ERR_GONE, "the caller left");
 		if (pfds[2].revents)
 			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
 	}

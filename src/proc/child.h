@@ -1,5 +1,6 @@
 /* child.h - a program run to its end for what it prints; the end of the server is its end too. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,11 @@ struct child_spec {
 	const struct user *user; /* whom to become; NULL: nobody else */
 	int64_t until_ms;        /* of clock_ms(): then the whole group is killed */
 	int stop_fd;             /* readable: the same at once; 0: none */
+	int client_fd;           /* hung up: the same, with ERR_GONE; 0: none */
+	/* Gets the output as it comes, instead of a buffer. False: that is enough, and the program is
+	 * ended, which is no failure. */
+	bool (*take)(void *arg, const char *data, size_t len);
+	void *arg;
 };
 
 /* How a program ended. */
@@ -26,7 +32,7 @@ struct child_end {
 
 /* Runs a program to its end and collects its standard output (cut at out->cap; standard error is
  * dropped). Past the deadline: ERR_SLOW. When the server stops: ERR_UNAVAILABLE. A program that
- * cannot be started: its errno. Nothing waits for ever, even if its children keep the pipe. */
+ * cannot be started: its errno. out may be NULL with take. Nothing waits for ever, even if its children keep the pipe. */
 int child_run(const struct child_spec *spec, struct buf *out, struct child_end *ret,
 	      struct err *err);
 

@@ -47,6 +47,28 @@ const struct user *user_sandbox(const char *name, struct err *err)
 	return result;
 }
 
+/* From /proc, because umask() would change it for all threads meanwhile. */
+static mode_t mask = 022;
+
+static void read_mask(void)
+{
+	char line[128];
+	unsigned value;
+	FILE *file = fopen("/proc/self/status", "re");
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "Umask: %o", &value) == 1)
+			mask = value;
+	if (file)
+		fclose(file);
+}
+
+mode_t user_umask(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, read_mask);
+	return mask;
+}
+
 /* The system calls themselves, because the library's change every thread of the process. */
 
 int user_become(const struct user *user)

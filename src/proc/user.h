@@ -20,6 +20,9 @@ int user_find(const char *name, struct user *ret, struct err *err);
 /* The same, remembered for the life of the process: for the one sandbox user there is. */
 const struct user *user_sandbox(const char *name, struct err *err);
 
+/* What the server's file mode creation mask is, and that of what it starts. */
+mode_t user_umask(void);
+
 /* Becomes the user for good, where that is needed: for a process between fork and exec. -1 with
  * errno. */
 int user_become(const struct user *user);

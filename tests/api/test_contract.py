@@ -16,6 +16,15 @@ DONE = [
     "/v1/sandbox/packages/nodejs",
     "/tickets",
     "/auth",
+    "/v1/file/search",
+    "/v1/file/find",
+    "/v1/file/grep",
+    "/v1/file/glob",
+    "/v1/file/watch",
+    "/v1/file/watch/wait",
+    "/v1/file/watch/{watcher_id}",
+    "/v1/file/watch/{watcher_id}/events",
+    "/v1/file/watch/{watcher_id}/poll",
 ]
 
 

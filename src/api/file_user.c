@@ -1,0 +1,35 @@
+#include "api/file_user.h"
+
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/err.h"
+#include "net/call.h"
+#include "net/server.h"
+
+static int check_sudo(struct err *err)
+{
+	if (geteuid() == 0)
+		return 0;
+	return err_set(err, ERR_FORBIDDEN,
+		       "sudo is not possible: the server runs as user %u, not as root",
+		       (unsigned)geteuid());
+}
+
+int file_user_enter(struct call *call, bool sudo, struct user_view *view, struct err *err)
+{
+	*view = (struct user_view){ 0 };
+	if (sudo)
+		return check_sudo(err);
+	const struct user *user = user_sandbox(call->server->config->user, err);
+	return user ? user_enter(user, view, err) : -1;
+}
+
+int file_user_of(struct call *call, bool sudo, const struct user **ret, struct err *err)
+{
+	*ret = NULL;
+	if (sudo)
+		return check_sudo(err);
+	*ret = user_sandbox(call->server->config->user, err);
+	return *ret ? 0 : -1;
+}

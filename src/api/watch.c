@@ -1,0 +1,825 @@
+/* File watchers: what happens to files, asked for, streamed, or waited for. Answers have no envelope. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "api/file.h"
+#include "api/file_user.h"
+#include "api/moment.h"
+#include "api/routes.h"
+#include "api/sessions.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/glob.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "fs/watch.h"
+#include "net/call.h"
+#include "net/server.h"
+
+enum {
+	PING_MS = 15000,
+	EVENTS_AT_ONCE = 256, /* copied at a time for a stream */
+	WAIT_WINDOW_MS = 50,
+};
+
+static const char *const states[] = { "starting", "active", "ended", NULL };
+static const char *const types[] = { "create", "write", "remove", "rename", "chmod", NULL };
+
+/* ---- events ---- */
+
+struct event_info {
+	int64_t seq;
+	const char *type, *path, *relative_path, *old_path, *path_b64, *old_path_b64;
+	bool is_dir;
+	double timestamp, mtime;
+	int64_t size, inode;
+};
+static const struct field event_fields[] = {
+	INT(event_info, seq, 0, "Its number: each event of a watcher has the next one."),
+	ENUM(event_info, type, 0, "What happened.", .choices = types),
+	STR(event_info, path, 0, "Absolute path."),
+	STR(event_info, relative_path, 0,
+	    "The path relative to what is watched; `.` is that itself."),
+	STR(event_info, old_path, NULLABLE, "Of a `rename`: the path before."),
+	BOOL(event_info, is_dir, 0,
+	     "Whether it is a directory. One that is renamed takes all that is in it along, unsaid."),
+	NUM(event_info, timestamp, 0, "When it happened, in seconds since 1970."),
+	NUM(event_info, mtime, NULLABLE, "When the file was last changed, while there is one."),
+	INT(event_info, size, NULLABLE, "Its size in bytes."),
+	INT(event_info, inode, NULLABLE, "Its inode number."),
+	STR(event_info, path_b64, NULLABLE, "Base64 of the path when that is not UTF-8."),
+	STR(event_info, old_path_b64, NULLABLE, "The same for `old_path`."),
+};
+static const struct schema event_schema = SCHEMA(event_info, "FileWatchEvent", event_fields);
+
+static const char *whole_path(struct call *call, const char *root, const char *path)
+{
+	if (!strcmp(path, "."))
+		return *root ? arena_strdup(call->arena, root) : "/";
+	return arena_printf(call->arena, "%s/%s", root, path);
+}
+
+static struct event_info describe_event(struct call *call, const char *root,
+					const struct event *event)
+{
+	const char *path = whole_path(call, root, event->path);
+	const char *old = event->old_path ? whole_path(call, root, event->old_path) : NULL;
+	return (struct event_info){
+		.seq = event->seq,
+		.type = types[event->type],
+		.path = path,
+		.relative_path = event->path,
+		.old_path = old,
+		.path_b64 = file_path_b64(call, path),
+		.old_path_b64 = old ? file_path_b64(call, old) : NULL,
+		.is_dir = event->is_dir,
+		.timestamp = event->timestamp,
+		.mtime = event->known ? event->mtime : NAN,
+		.size = event->known ? event->size : INT_ABSENT,
+		.inode = event->known ? (int64_t)event->inode : INT_ABSENT,
+	};
+}
+
+/* ---- watchers ---- */
+
+struct watcher {
+	_Atomic int refs, users; /* users: requests that look at it */
+	_Atomic int64_t used_ms;
+	char id[SESSION_ID_MAX * 4 + 1];
+	struct watch *watch;
+	struct arena arena; /* of what follows */
+	const char *path;
+	struct list include, exclude;
+	bool recursive;
+	int64_t debounce;
+	struct timespec created;
+};
+
+static void watcher_ref(void *arg)
+{
+	struct watcher *watcher = arg;
+	atomic_fetch_add(&watcher->refs, 1);
+}
+
+static void watcher_unref(void *arg)
+{
+	struct watcher *watcher = arg;
+	if (!watcher || atomic_fetch_sub(&watcher->refs, 1) > 1)
+		return;
+	watch_free(watcher->watch);
+	arena_done(&watcher->arena);
+	free(watcher);
+}
+
+static bool watcher_busy(void *arg)
+{
+	struct watcher *watcher = arg;
+	return atomic_load(&watcher->users) > 0;
+}
+
+static int64_t watcher_used_ms(void *arg)
+{
+	struct watcher *watcher = arg;
+	return atomic_load(&watcher->used_ms);
+}
+
+static void watcher_end(void *arg)
+{
+	struct watcher *watcher = arg;
+	watch_stop(watcher->watch);
+}
+
+static const struct sessions_ops watcher_ops = { watcher_ref, watcher_unref, watcher_busy,
+						 watcher_used_ms, watcher_end };
+struct sessions watch_sessions = SESSIONS("watch", &watcher_ops);
+
+/* For as long as a request looks at it, a watcher does not expire. */
+static struct watcher *watcher_use(struct watcher *watcher)
+{
+	if (watcher)
+		atomic_fetch_add(&watcher->users, 1);
+	return watcher;
+}
+
+static void watcher_release(struct watcher **watcher)
+{
+	if (!*watcher)
+		return;
+	atomic_store(&(*watcher)->used_ms, clock_ms());
+	atomic_fetch_sub(&(*watcher)->users, 1);
+	watcher_unref(*watcher);
+}
+#define auto_watcher __attribute__((cleanup(watcher_release)))
+
+struct watcher_info {
+	const char *watcher_id, *path, *status, *reason, *created_at;
+	bool recursive, incomplete;
+	int64_t debounce, cursor, directories;
+	struct list exclude, include_patterns;
+};
+#define WATCHER_FIELDS(s)                                                                         \
+	STR(s, watcher_id, 0, "Watcher identifier."), STR(s, path, 0, "What is watched."),        \
+		BOOL(s, recursive, 0, "With all directories below."),                             \
+		LIST(s, exclude, 0, "What is left out.", .item = T_STR),                          \
+		LIST(s, include_patterns, 0, "What is told; all when empty.", .item = T_STR),     \
+		INT(s, debounce, 0, "Milliseconds for which events of one file are gathered."),   \
+		ENUM(s, status, 0, "`active`; `ended` when what was watched is gone.",            \
+		     .choices = states),                                                          \
+		STR(s, reason, NULLABLE, "Why it has ended."),                                    \
+		INT(s, cursor, 0, "The number of its newest event."),                             \
+		INT(s, directories, 0, "How many directories are watched."),                      \
+		BOOL(s, incomplete, 0, "Some directories could not be watched: see the limits."), \
+		STR(s, created_at, 0, "When it was made.")
+static const struct field info_fields[] = { WATCHER_FIELDS(watcher_info) };
+static const struct schema info_schema = SCHEMA(watcher_info, "FileWatcher", info_fields);
+
+static struct watcher_info describe(struct watcher *watcher, struct arena *arena)
+{
+	const struct watch_view *view = watch_lock(watcher->watch);
+	struct watcher_info info = {
+		.watcher_id = watcher->id,
+		.path = watcher->path,
+		.status = states[view->state],
+		.reason = view->state == WATCH_ENDED ? arena_strdup(arena, view->why.msg) : NULL,
+		.created_at = moment_text(arena, &watcher->created),
+		.recursive = watcher->recursive,
+		.incomplete = view->incomplete,
+		.debounce = watcher->debounce,
+		.cursor = events_last(view->events),
+		.directories = (int64_t)view->dirs,
+		.exclude = watcher->exclude,
+		.include_patterns = watcher->include,
+	};
+	watch_unlock(watcher->watch);
+	return info;
+}
+
+/* ---- create ---- */
+
+static const char *const default_exclude[] = { ".git",      "node_modules", "__pycache__",
+					       ".venv",     "*.pyc",        "*.pyo",
+					       ".DS_Store", "*.swp",        "*.swo" };
+
+struct create {
+	const char *path, *path_b64;
+	bool recursive;
+	struct list exclude, include_patterns;
+	int64_t debounce;
+};
+static const struct field create_fields[] = {
+	STR(create, path, REQUIRED, "File or directory to watch."),
+	BOOL(create, recursive, OPTIONAL, "Watch all directories below it, too.", .def = "true"),
+	LIST(create, exclude, OPTIONAL,
+	     "Patterns of what to leave out: of names, or with a slash of paths below `path`. "
+	     "Directories that match are not watched.",
+	     .item = T_STR, .max_len = GLOB_SET_MAX,
+	     .def = "[\".git\",\"node_modules\",\"__pycache__\",\".venv\",\"*.pyc\",\"*.pyo\","
+		    "\".DS_Store\",\"*.swp\",\"*.swo\"]"),
+	INT(create, debounce, MIN | MAX,
+	    "Milliseconds for which events of one file are gathered before they are told.",
+	    .def = "300", .min = 50, .max = 5000),
+	LIST(create, include_patterns, OPTIONAL, "Patterns of what is told; all when empty.",
+	     .item = T_STR, .max_len = GLOB_SET_MAX, .def = "[]"),
+	FILE_B64(create),
+};
+static const struct schema create_schema = SCHEMA(create, "CreateWatchRequest", create_fields);
+
+struct created {
+	const char *watcher_id, *path, *status, *reason, *created_at;
+	bool recursive, incomplete;
+	int64_t debounce, cursor, directories;
+	struct list exclude, include_patterns;
+	const struct watcher_info *data;
+};
+static const struct field created_fields[] = {
+	WATCHER_FIELDS(created),
+	OBJ(created, data, 0, "The same once more.", .of = &info_schema),
+};
+static const struct schema created_schema = SCHEMA(created, "FileWatcherCreated", created_fields);
+static const struct field created_data = { .type = T_OBJ, .of = &created_schema };
+
+static struct list copy_list(struct arena *arena, const struct list *from)
+{
+	const char **items = arena_alloc(arena, (from->count + 1) * sizeof *items);
+	for (size_t i = 0; i < from->count; i++)
+		items[i] = arena_strdup(arena, ((const char *const *)from->items)[i]);
+	return (struct list){ from->count, items };
+}
+
+static void *watcher_make(const char *id, void *arg, struct err *err)
+{
+	const struct watch_spec *spec = arg;
+	struct watch *watch = watch_start(spec, err);
+	if (!watch)
+		return NULL;
+	struct watcher *watcher = xcalloc(1, sizeof *watcher);
+	watcher->refs = 1;
+	watcher->watch = watch;
+	snprintf(watcher->id, sizeof watcher->id, "%s", id);
+	watcher->path = arena_strdup(&watcher->arena, spec->path);
+	watcher->exclude = copy_list(&watcher->arena, &spec->exclude);
+	watcher->include = copy_list(&watcher->arena, &spec->include);
+	watcher->recursive = spec->recursive;
+	watcher->debounce = spec->window_ms;
+	watcher->used_ms = clock_ms();
+	clock_gettime(CLOCK_REALTIME, &watcher->created);
+	return watcher;
+}
+
+/* Waits until a watch is in another state than `state`, or has an event after `cursor`: how it ended. */
+static enum call_wake wait_news(struct call *call, struct watch *watch, enum watch_state state,
+				int64_t cursor, int64_t until_ms)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	enum call_wake wake = CALL_WOKEN;
+	const struct watch_view *view = watch_lock(watch);
+	watch_join(watch, &waiter);
+	while (view->state == state && events_last(view->events) == cursor && wake == CALL_WOKEN) {
+		watch_unlock(watch);
+		wake = call_wait(call, fd, until_ms);
+		watch_lock(watch);
+	}
+	watch_leave(watch, &waiter);
+	watch_unlock(watch);
+	return wake;
+}
+
+/* Waits until all is watched. -1 with the reason when that fails. */
+static int wait_start(struct call *call, struct watch *watch, struct err *err)
+{
+	enum call_wake wake = wait_news(call, watch, WATCH_STARTING, 0, INT64_MAX);
+	const struct watch_view *view = watch_lock(watch);
+	int result = 0;
+	if (wake == CALL_LEFT)
+		result = err_set(err, ERR_GONE, "the caller left");
+	else if (wake == CALL_STOPPING)
+		result = err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+	else if (view->state == WATCH_ENDED) {
+		*err = view->why;
+		result = -1;
+	}
+	watch_unlock(watch);
+	return result;
+}
+
+static int create_watcher(struct call *call, const void *in, struct err *err)
+{
+	const struct create *request = in;
+	struct watch_spec spec = {
+		.path = file_path(call, request->path, request->path_b64, err),
+		.recursive = request->recursive,
+		.window_ms = request->debounce,
+		.max_dirs = (size_t)call->server->config->max_watch_dirs,
+		.include = request->include_patterns,
+		.exclude = request->exclude,
+	};
+	if (!spec.path || file_user_of(call, false, &spec.user, err) < 0)
+		return -1;
+	if (!spec.exclude.items)
+		spec.exclude = (struct list){ COUNT(default_exclude), default_exclude };
+	auto_watcher struct watcher *watcher =
+		watcher_use(sessions_open(&watch_sessions, call->server->config, NULL, watcher_make,
+					  &spec, err));
+	if (!watcher)
+		return -1;
+	if (wait_start(call, watcher->watch, err) < 0) {
+		(void)sessions_close(&watch_sessions, watcher->id, NULL);
+		return -1;
+	}
+	struct watcher_info info = describe(watcher, call->arena);
+	struct created created = {
+		info.watcher_id, info.path,        info.status,     info.reason,
+		info.created_at, info.recursive,   info.incomplete, info.debounce,
+		info.cursor,     info.directories, info.exclude,    info.include_patterns,
+		&info,
+	};
+	return call_reply(call, &created, err);
+}
+
+/* ---- list, delete ---- */
+
+struct listing {
+	struct list watchers;
+	int64_t count;
+};
+static const struct field listing_fields[] = {
+	LIST(listing, watchers, 0, "All of them, the newest first.", .item = T_OBJ,
+	     .of = &info_schema),
+	INT(listing, count, 0, "How many."),
+};
+static const struct schema listing_schema = SCHEMA(listing, "FileWatcherList", listing_fields);
+static const struct field listing_data = { .type = T_OBJ, .of = &listing_schema };
+
+struct collection {
+	struct arena *arena;
+	struct watcher_info *infos;
+	size_t count, room;
+};
+
+static void collect(void *session, void *arg)
+{
+	struct collection *collection = arg;
+	if (collection->count == collection->room)
+		return;
+	struct watcher_info *info = &collection->infos[collection->count++];
+	const struct watcher *watcher = session;
+	*info = describe(session, collection->arena);
+	info->watcher_id = arena_strdup(collection->arena, watcher->id);
+	info->path = arena_strdup(collection->arena, watcher->path);
+	info->exclude = copy_list(collection->arena, &watcher->exclude);
+	info->include_patterns = copy_list(collection->arena, &watcher->include);
+}
+
+static int list_watchers(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	sessions_expire(&watch_sessions, call->server->config);
+	struct collection all = { call->arena, NULL, 0, sessions_count(&watch_sessions) };
+	all.infos = arena_alloc(call->arena, all.room * sizeof *all.infos);
+	sessions_each(&watch_sessions, collect, &all);
+	struct listing listing = { { all.count, all.infos }, (int64_t)all.count };
+	return call_reply(call, &listing, err);
+}
+
+struct named_watcher {
+	const char *watcher_id;
+};
+static const struct field named_fields[] = {
+	STR(named_watcher, watcher_id, PATH | REQUIRED, "Watcher."),
+};
+static const struct schema named_schema = SCHEMA(named_watcher, "FileWatchStop", named_fields);
+
+struct stopped {
+	const char *watcher_id, *status;
+	bool success;
+};
+static const struct field stopped_fields[] = {
+	STR(stopped, watcher_id, 0, "Watcher identifier."),
+	STR(stopped, status, 0, "`stopped`."),
+	BOOL(stopped, success, 0, "True."),
+};
+static const struct schema stopped_schema = SCHEMA(stopped, "FileWatchStopped", stopped_fields);
+static const struct field stopped_data = { .type = T_OBJ, .of = &stopped_schema };
+
+static int stop_watcher(struct call *call, const void *in, struct err *err)
+{
+	const struct named_watcher *request = in;
+	if (sessions_close(&watch_sessions, request->watcher_id, err) < 0)
+		return -1;
+	return call_reply(call, &(struct stopped){ request->watcher_id, "stopped", true }, err);
+}
+
+/* ---- poll ---- */
+
+struct poll_request {
+	const char *watcher_id;
+	int64_t cursor, limit, timeout;
+};
+static const struct field poll_fields[] = {
+	STR(poll_request, watcher_id, PATH | REQUIRED, "Watcher."),
+	INT(poll_request, cursor, MIN, "What the previous answer said; events after it are told.",
+	    .def = "0", .min = 0),
+	INT(poll_request, limit, MIN | MAX, "Most events in the answer.", .def = "100", .min = 1,
+	    .max = 1000),
+	INT(poll_request, timeout, MIN | MAX, "Seconds to wait for an event; 0 does not wait.",
+	    .def = "0", .min = 0, .max = 60),
+};
+static const struct schema poll_schema = SCHEMA(poll_request, "PollRequest", poll_fields);
+
+struct polled {
+	const char *watcher_id, *status, *reason;
+	struct list events;
+	int64_t cursor;
+	bool overflow, has_more;
+};
+static const struct field polled_fields[] = {
+	STR(polled, watcher_id, 0, "Watcher identifier."),
+	LIST(polled, events, 0, "What happened, in order.", .item = T_OBJ, .of = &event_schema),
+	INT(polled, cursor, 0, "For the next request."),
+	BOOL(polled, overflow, 0,
+	     "Events were lost: look at the files themselves, then go on from the cursor."),
+	BOOL(polled, has_more, 0, "More events are there already."),
+	ENUM(polled, status, 0, "As in the list of watchers.", .choices = states),
+	STR(polled, reason, NULLABLE, "Why it has ended."),
+};
+static const struct schema polled_schema = SCHEMA(polled, "FileWatchPoll", polled_fields);
+static const struct field polled_data = { .type = T_OBJ, .of = &polled_schema };
+
+static int poll_events(struct call *call, const void *in, struct err *err)
+{
+	const struct poll_request *request = in;
+	auto_watcher struct watcher *watcher =
+		watcher_use(sessions_find(&watch_sessions, request->watcher_id, err));
+	struct events_page page;
+	if (!watcher)
+		return -1;
+	if (request->timeout && wait_news(call, watcher->watch, WATCH_ACTIVE, request->cursor,
+					  clock_ms() + request->timeout * 1000) == CALL_LEFT)
+		return err_set(err, ERR_GONE, "the caller left");
+	const struct watch_view *view = watch_lock(watcher->watch);
+	events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
+		    &page);
+	struct polled polled = {
+		.watcher_id = watcher->id,
+		.status = states[view->state],
+		.reason = view->state == WATCH_ENDED ? arena_strdup(call->arena, view->why.msg)
+						     : NULL,
+		.cursor = page.cursor,
+		.overflow = page.overflow,
+		.has_more = page.cursor < events_last(view->events),
+	};
+	watch_unlock(watcher->watch);
+	struct event_info *infos = arena_alloc(call->arena, page.count * sizeof *infos);
+	for (size_t i = 0; i < page.count; i++)
+		infos[i] = describe_event(call, watch_root(watcher->watch), &page.events[i]);
+	polled.events = (struct list){ page.count, infos };
+	return call_reply(call, &polled, err);
+}
+
+/* ---- events as a stream ---- */
+
+struct stream_request {
+	const char *watcher_id, *last_event_id;
+	int64_t cursor;
+};
+static const struct field stream_fields[] = {
+	STR(stream_request, watcher_id, PATH | REQUIRED, "Watcher."),
+	INT(stream_request, cursor, QUERY | MIN, "Events after it are told.", .def = "0", .min = 0),
+	{ .name = "last-event-id",
+	  .type = T_STR,
+	  .at = FIELD_AT(stream_request, last_event_id, const char *),
+	  .flags = HEADER,
+	  .help = "The id of the last event that was received: the stream goes on after it." },
+};
+static const struct schema stream_schema = SCHEMA(stream_request, "FileWatchStream", stream_fields);
+
+static int put_event(struct call *call, const char *name, const char *watcher, int64_t seq,
+		     const struct schema *schema, const void *data, struct err *err)
+{
+	char id[SESSION_ID_MAX * 4 + 32];
+	struct jw jw;
+	snprintf(id, sizeof id, "%s:%lld", watcher, (long long)seq);
+	jw_init(&jw, 1 << 20);
+	desc_encode(schema, data, &jw);
+	int result = call_event(call, name, id, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+struct lost {
+	const char *watcher_id, *message;
+	int64_t cursor;
+};
+static const struct field lost_fields[] = {
+	STR(lost, watcher_id, 0, "Watcher identifier."),
+	INT(lost, cursor, 0, "Events after it are still told."),
+	STR(lost, message, 0, "What to do."),
+};
+static const struct schema lost_schema = SCHEMA(lost, "FileWatchOverflow", lost_fields);
+
+static int put_overflow(struct call *call, const char *watcher, int64_t cursor, struct err *err)
+{
+	struct lost lost = { watcher, "Events were lost: look at the files themselves, then go on.",
+			     cursor };
+	return put_event(call, "overflow", watcher, cursor, &lost_schema, &lost, err);
+}
+
+/* Sends what came after the cursor, which moves on. */
+static int put_page(struct call *call, struct watcher *watcher, const struct events_page *page,
+		    struct err *err)
+{
+	if (page->overflow &&
+	    put_overflow(call, watcher->id, page->cursor - (int64_t)page->count, err) < 0)
+		return -1;
+	for (size_t i = 0; i < page->count; i++) {
+		const struct event *event = &page->events[i];
+		struct event_info info;
+		int result;
+		if (event->type == EVENT_OVERFLOW) {
+			result = put_overflow(call, watcher->id, event->seq, err);
+		} else {
+			info = describe_event(call, watch_root(watcher->watch), event);
+			result = put_event(call, "file_change", watcher->id, event->seq,
+					   &event_schema, &info, err);
+		}
+		if (result < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Where a stream begins: behind what the client has. */
+static int64_t stream_cursor(const struct stream_request *request)
+{
+	const char *colon = request->last_event_id ? strrchr(request->last_event_id, ':') : NULL;
+	const char *digits = colon ? colon + 1 : request->last_event_id;
+	if (!digits || !*digits || strspn(digits, "0123456789") != strlen(digits) ||
+	    strlen(digits) > 18)
+		return request->cursor;
+	return strtoll(digits, NULL, 10);
+}
+
+static int stream_events(struct call *call, const void *in, struct err *err)
+{
+	const struct stream_request *request = in;
+	auto_watcher struct watcher *watcher =
+		watcher_use(sessions_find(&watch_sessions, request->watcher_id, err));
+	if (!watcher)
+		return -1;
+	int64_t cursor = stream_cursor(request);
+	struct watcher_info info = describe(watcher, call->arena);
+	int result =
+		put_event(call, "watch_started", watcher->id, cursor, &info_schema, &info, err);
+	while (result == 0) {
+		struct events_page page;
+		struct arena arena = { 0 },
+			     *whole = call->arena; /* it may last, and must not grow */
+		const struct watch_view *view = watch_lock(watcher->watch);
+		events_page(view->events, cursor, EVENTS_AT_ONCE, true, &arena, &page);
+		bool ended = view->state == WATCH_ENDED && page.cursor == events_last(view->events);
+		watch_unlock(watcher->watch);
+		cursor = page.cursor;
+		call->arena = &arena;
+		result = put_page(call, watcher, &page, err);
+		if (result == 0 && ended) {
+			info = describe(watcher, &arena);
+			result = put_event(call, "watch_ended", watcher->id, cursor, &info_schema,
+					   &info, err);
+		}
+		call->arena = whole;
+		arena_done(&arena);
+		if (result < 0 || ended)
+			return result;
+		enum call_wake wake =
+			wait_news(call, watcher->watch, WATCH_ACTIVE, cursor, clock_ms() + PING_MS);
+		if (wake == CALL_STOPPING)
+			return 0;
+		if (wake == CALL_LEFT)
+			return err_set(err, ERR_GONE, "the caller left");
+		if (wake == CALL_TIMEOUT)
+			result = call_event_ping(call, err);
+	}
+	return result;
+}
+
+/* ---- wait ---- */
+
+struct wait_request {
+	const char *path, *path_b64;
+	int64_t timeout;
+	struct list event_types;
+};
+static const struct field wait_fields[] = {
+	STR(wait_request, path, REQUIRED, "File to wait for: this very path."),
+	INT(wait_request, timeout, MIN | MAX, "Seconds to wait at most.", .def = "30", .min = 1,
+	    .max = 300),
+	LIST(wait_request, event_types, OPTIONAL,
+	     "What to wait for. With `create`, a file that is there is an answer.", .item = T_STR,
+	     .choices = types, .max_len = 100,
+	     .def = "[\"create\",\"write\",\"remove\",\"rename\",\"chmod\"]"),
+	FILE_B64(wait_request),
+};
+static const struct schema wait_schema = SCHEMA(wait_request, "FileWatchWaitRequest", wait_fields);
+
+struct waited {
+	const struct event_info *event;
+	bool timed_out;
+};
+static const struct field waited_fields[] = {
+	OBJ(waited, event, NULLABLE, "The first one that came; null when none did.",
+	    .of = &event_schema),
+	BOOL(waited, timed_out, 0, "None came in time."),
+};
+static const struct schema waited_schema = SCHEMA(waited, "FileWatchWait", waited_fields);
+static const struct field waited_data = { .type = T_OBJ, .of = &waited_schema };
+
+static bool wanted(const struct wait_request *request, enum event_type type)
+{
+	if (!request->event_types.items)
+		return true;
+	for (size_t i = 0; i < request->event_types.count; i++)
+		if (!strcmp(((const char *const *)request->event_types.items)[i], types[type]))
+			return true;
+	return false;
+}
+
+static bool exists(const struct user *user, const char *path, struct stat *ret)
+{
+	struct user_view rights;
+	if (user_enter(user, &rights, NULL) < 0)
+		return false;
+	bool there = lstat(path, ret) == 0;
+	user_leave(&rights);
+	return there;
+}
+
+/* The beginning of a path up to the first name that does not exist, or all of it. */
+static const char *next_missing(struct call *call, const struct user *user, const char *path)
+{
+	struct stat st;
+	char *copy = arena_strdup(call->arena, path);
+	for (char *slash = copy; (slash = strchr(slash + 1, '/'));) {
+		*slash = 0;
+		if (!exists(user, copy, &st))
+			return copy;
+		*slash = '/';
+	}
+	return copy;
+}
+
+static const struct event_info *created_event(struct call *call, const char *path,
+					      const struct stat *st)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	const char *slash = strrchr(path, '/');
+	struct event event = { .type = EVENT_CREATE,
+			       .path = slash + 1,
+			       .is_dir = S_ISDIR(st->st_mode),
+			       .known = true,
+			       .timestamp = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+			       .mtime = (double)st->st_mtim.tv_sec +
+					(double)st->st_mtim.tv_nsec / 1e9,
+			       .size = st->st_size,
+			       .inode = st->st_ino };
+	struct event_info *info = arena_alloc(call->arena, sizeof *info);
+	*info = describe_event(call, arena_strndup(call->arena, path, (size_t)(slash - path)),
+			       &event);
+	return info;
+}
+
+/* The first wanted event that a watch of the path has: NULL when there was none before its end. */
+static const struct event_info *first_event(struct call *call, const struct wait_request *request,
+					    struct watch *watch, int64_t until_ms, struct err *err)
+{
+	int64_t cursor = 0;
+	for (;;) {
+		enum call_wake wake = wait_news(call, watch, WATCH_ACTIVE, cursor, until_ms);
+		struct events_page page;
+		if (wake != CALL_WOKEN) {
+			err_set(err,
+				wake == CALL_LEFT      ? ERR_GONE
+				: wake == CALL_TIMEOUT ? ERR_SLOW
+						       : ERR_UNAVAILABLE,
+				wake == CALL_LEFT ? "the caller left" : "the server is stopping");
+			return NULL;
+		}
+		const struct watch_view *view = watch_lock(watch);
+		events_page(view->events, cursor, EVENTS_AT_ONCE, false, call->arena, &page);
+		bool ended = view->state == WATCH_ENDED && page.cursor == events_last(view->events);
+		watch_unlock(watch);
+		for (size_t i = 0; i < page.count; i++) {
+			if (!wanted(request, page.events[i].type) ||
+			    !strcmp(page.events[i].path, "."))
+				continue;
+			struct event_info *info = arena_alloc(call->arena, sizeof *info);
+			*info = describe_event(call, watch_root(watch), &page.events[i]);
+			return info;
+		}
+		cursor = page.cursor;
+		if (ended || page.overflow) {
+			err_set(err, ERR_CONFLICT, "look again");
+			return NULL;
+		}
+	}
+}
+
+/* Waits for the next thing on the way to the path. NULL with ERR_CONFLICT: look again. */
+static const struct event_info *wait_step(struct call *call, const struct wait_request *request,
+					  const char *path, const struct user *user,
+					  int64_t until_ms, struct err *err)
+{
+	const struct event_info *event = NULL;
+	struct stat st;
+	const char *next = next_missing(call, user, path);
+	bool last = !strcmp(next, path);
+	struct watch_spec spec = { .path = next,
+				   .entry = true,
+				   .window_ms = WAIT_WINDOW_MS,
+				   .max_dirs = 1,
+				   .user = user };
+	struct watch *watch = watch_start(&spec, err);
+	if (!watch)
+		return NULL;
+	int result = wait_start(call, watch, err);
+	if (result < 0) {
+		if (err->code == ENOENT)
+			err_set(err, ERR_CONFLICT, "look again");
+	} else if (last && wanted(request, EVENT_CREATE) && exists(user, path, &st)) {
+		event = created_event(call, path, &st);
+	} else if (!last && exists(user, next, &st)) {
+		err_set(err, ERR_CONFLICT, "look again");
+	} else {
+		static const struct wait_request any;
+		event = first_event(call, last ? request : &any, watch, until_ms, err);
+		if (event && !last) {
+			event = NULL;
+			err_set(err, ERR_CONFLICT, "look again");
+		}
+	}
+	watch_free(watch);
+	return event;
+}
+
+static int wait_for_file(struct call *call, const void *in, struct err *err)
+{
+	const struct wait_request *request = in;
+	const struct user *user;
+	int64_t until = clock_ms() + request->timeout * 1000;
+	const char *given = file_path(call, request->path, request->path_b64, err);
+	if (!given || file_user_of(call, false, &user, err) < 0)
+		return -1;
+	char *path = arena_strdup(call->arena, given);
+	for (size_t len = strlen(path); len > 1 && path[len - 1] == '/';)
+		path[--len] = 0;
+	struct waited waited = { 0 };
+	if (!path[1])
+		return err_set(err, ERR_BAD_REQUEST, "'/' is no file to wait for");
+	do {
+		err->code = 0;
+		waited.event = wait_step(call, request, path, user, until, err);
+	} while (!waited.event && err->code == ERR_CONFLICT);
+	if (!waited.event && err->code != ERR_SLOW)
+		return -1;
+	waited.timed_out = !waited.event;
+	return call_reply(call, &waited, err);
+}
+
+static const struct route routes[] = {
+	{ "GET", "/v1/file/watch", list_watchers, NULL, &listing_data, "List watchers",
+	  .flags = BARE },
+	{ "POST", "/v1/file/watch", create_watcher, &create_schema, &created_data,
+	  "Watch a file or directory",
+	  "From the answer on, what happens there is told: by poll, or as a stream of events. Events of "
+	  "one file that come close together are told as one. A directory that is renamed takes along "
+	  "what is in it. A watcher that nobody asks ends after a day (--session-timeout).",
+	  .flags = BARE },
+	{ "POST", "/v1/file/watch/wait", wait_for_file, &wait_schema, &waited_data,
+	  "Wait for a file",
+	  "Answers with the first event of this very path, without a watcher. Its directories need not "
+	  "exist yet.",
+	  .flags = BARE },
+	{ "GET", "/v1/file/watch/{watcher_id}/events", stream_events, &stream_schema, NULL,
+	  "Stream events",
+	  "Server-Sent Events: `watch_started`, then a `file_change` for each event, `overflow` where "
+	  "some were lost, and `watch_ended`. The id is `{watcher_id}:{seq}`; sent back as "
+	  "Last-Event-ID it resumes the stream.",
+	  .flags = BARE | EVENTS, .type = "text/event-stream" },
+	{ "POST", "/v1/file/watch/{watcher_id}/poll", poll_events, &poll_schema, &polled_data,
+	  "Ask for events",
+	  "Those after the cursor, which the answer moves on. `overflow` tells that some were lost: "
+	  "look at the files themselves, then go on from the cursor.",
+	  .flags = BARE },
+	{ "DELETE", "/v1/file/watch/{watcher_id}", stop_watcher, &named_schema, &stopped_data,
+	  "Stop a watcher", .flags = BARE },
+};
+const struct route_group watch_group = { "file-watch", "What happens to files, as it happens.",
+					 routes, COUNT(routes) };
