@@ -79,9 +79,9 @@ run: deps ## build and start on LISTEN=127.0.0.1:8080
 install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
 	+@$(SUB) all
 	install -D -m 755 build/aio $(DESTDIR)$(PREFIX)/bin/aio
-	rm -rf $(SHARE)/web $(SHARE)/node_modules
+	rm -rf $(SHARE)/web $(SHARE)/share $(SHARE)/node_modules
 	mkdir -p $(SHARE)
-	cp -R $(wildcard web) node_modules $(SHARE)
+	cp -R $(wildcard web share) node_modules $(SHARE)
 	tools/deps venv $(SHARE)/.venv requirements.txt
 	$(if $(DESTDIR),grep -rlIZ '$(DESTDIR)' $(addprefix $(SHARE)/.venv/,bin pyvenv.cfg .deps) | xargs -0r sed -i 's|$(DESTDIR)||g')
 uninstall: ## remove what install installed

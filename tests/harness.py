@@ -336,15 +336,26 @@ class Server:
         orphans = children_of(self.proc.pid) if self.pid != self.proc.pid else []
         return children_of(self.pid) + [pid for pid in orphans if pid != self.pid]
 
+    def document_worker(self):
+        """The process that reads documents, or None: it stays for a while after the last one."""
+        for pid in children_of(self.pid):
+            try:
+                if b"share/documents/worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return None
+
     def possessions(self):
         """How much it holds of what can leak; but for the pump, which starts once and for good: a thread,
-        the epoll it waits at, and the eventfd that wakes it."""
+        the epoll it waits at, and the eventfd that wakes it; and for the document worker, with its socket
+        and two descriptors of the process."""
         links = self._links()
-        pump = "anon_inode:[eventpoll]" in links
+        pump, worker = "anon_inode:[eventpoll]" in links, self.document_worker() is not None
         return {
-            "descriptors": len(links) - 2 * pump,
+            "descriptors": len(links) - 2 * pump - 3 * worker,
             "threads": len(self._list("task")) - pump,
-            "children": len(self.children()),
+            "children": len(self.children()) - worker,
         }
 
     def memory(self, which="VmRSS"):

@@ -14,6 +14,8 @@ const struct route_group *const api_groups[] = {
 	&file_search_group,
 	&file_grep_group,
 	&watch_group,
+	&util_group,
+	&skills_group,
 	&document_group,
 	&metrics_group,
 	&page_group,

@@ -15,6 +15,8 @@ extern const struct route_group sandbox_group, auth_group, document_group, metri
 	page_group;
 
 extern struct sessions bash_sessions, shell_sessions, watch_sessions;
+extern const struct route_group util_group, skills_group;
+
 
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];

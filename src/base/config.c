@@ -63,6 +63,16 @@ static const struct opt options[] = {
 	  "How long a session in which nothing runs is kept after its last use.", 1000, 31536000000 },
 	{ "max-watch-dirs", "AIO_MAX_WATCH_DIRS", OPT_INT, AT(max_watch_dirs), "65536", "N",
 	  "Most directories that one file watcher watches.", 1, 10000000 },
+	{ "max-document", "AIO_MAX_DOCUMENT", OPT_SIZE, AT(max_document), "100M", "SIZE",
+	  "Largest document that is read as text, and largest archive of skills.", 1024, 1ll << 32 },
+	{ "document-timeout", "AIO_DOCUMENT_TIMEOUT", OPT_SECONDS, AT(document_ms), "45", "SECONDS",
+	  "How long reading one document, and fetching it, may take.", 100, 3600000 },
+	{ "document-memory", "AIO_DOCUMENT_MEMORY", OPT_SIZE, AT(document_memory), "1G", "SIZE",
+	  "Memory that reading one document may take; four are read at once.", 16 << 20, 1ll << 40 },
+	{ "document-idle", "AIO_DOCUMENT_IDLE", OPT_SECONDS, AT(document_idle_ms), "300", "SECONDS",
+	  "How long the process that reads documents is kept after the last one.", 100, 86400000 },
+	{ "skills", "AIO_SKILLS_PATH", OPT_STR, AT(skills), NULL, "DIR",
+	  "Where registered skills are; .aiobox/skills in the sandbox user's home when absent. Made when the first one is registered." },
 	{ "log-level", "AIO_LOG_LEVEL", OPT_ENUM, AT(log_level), "info", "error|warn|info|debug",
 	  "Least important line that is logged; requests are info." },
 	{ "log-format", "AIO_LOG_FORMAT", OPT_ENUM, AT(log_format), "text", "text|json",
@@ -122,6 +132,9 @@ int config_load(struct config *config, int argc, char **argv, struct err *err)
 			       argv[used]);
 	if (!config->listen)
 		config->listen = xasprintf("127.0.0.1:%d", (int)config->public_port);
+	if (config->skills && *config->skills && *config->skills != '/')
+		return err_set(err, ERR_INVALID, "--skills: '%s' is not an absolute path",
+			       config->skills);
 	resolve_user(config);
 	return resolve_workspace(config, err);
 }

@@ -18,6 +18,8 @@ struct config {
 	int64_t max_sessions, max_history, session_ms;
 	int64_t max_watch_dirs;
 	int64_t idle_ms, head_ms, body_ms, send_ms;
+	int64_t document_ms, document_idle_ms, document_memory, max_document;
+	const char *skills;
 	int64_t log_level, log_format;
 };
 

@@ -13,6 +13,7 @@
 #include "proc/child.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
+#include "service/documents.h"
 
 static int wrong(const struct err *err)
 {
@@ -66,6 +67,7 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		say_ready(&server);
 		bool ended = server_run(&server);
 		child_end_all();
+		document_end();
 		if (!ended)
 			_exit(0);
 		sessions_close_all(&shell_sessions);
