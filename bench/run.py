@@ -18,6 +18,7 @@ import time
 
 import files
 import httpx
+import kernels
 import measure
 import peers
 from measure import in_turns, median, ratio, wrk
@@ -184,6 +185,27 @@ def file_row(row):
     return lambda: (Line(*line) for line in row())
 
 
+def javascript():
+    """A program of its own for every request, beside Node.js started by hand: in a session of its own
+    too, because a busy machine's scheduler shares by session."""
+    with peers.aio() as ours:
+        node = json.loads(ours.get(PATH)[0])["detail"]["runtime"]["nodejs"][0]["bin"]
+
+        def spawn_node():
+            begin = time.perf_counter()
+            os.waitpid(os.posix_spawn(node, ["node", "-e", "let one = 1;"], os.environ, setsid=True), 0)
+            return (time.perf_counter() - begin) * 1e3
+
+        caller = measure.Caller(ours.port, "/v1/nodejs/execute", {"code": "let one = 1;"})
+        session = measure.Caller(ours.port, "/v1/nodejs/execute",
+                                 {"code": "var one = 1;", "stateful": True, "session_id": "bench"})
+        a, n, s = in_turns(41, caller, spawn_node, session)
+    r = ratio(a, n)
+    yield Line("JavaScript, stateless, p50", f"{median(a):.1f} ms", f"node -e {median(n):.1f} ms", r,
+               "≤ 1.1 ×", r <= 1.1)
+    yield Line("JavaScript, in a session, p50", f"{median(s):.1f} ms", f"node -e {median(n):.1f} ms", ratio(s, n), "")
+
+
 # Name, what it needs beside aio, function.
 ROWS = [
     ("throughput", ["wrk", "nginx"], throughput),
@@ -197,6 +219,8 @@ ROWS = [
     ("file-upload", [], file_row(files.file_upload)),
     ("file-read", ["wrk"], file_row(files.file_read)),
     ("file-list", [], file_row(files.file_list)),
+    ("kernels", [], lambda: (Line(*row) for row in kernels.rows())),
+    ("javascript", [], javascript),
 ]
 
 NOTES = """\

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/kernels.h"
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/clock.h"
@@ -89,7 +90,8 @@ static void put_memory(struct buf *to)
 	fclose(file);
 }
 
-static struct sessions *const kinds[] = { &shell_sessions, &bash_sessions };
+static struct sessions *const kinds[] = { &shell_sessions, &bash_sessions,
+					  &kernels_sessions };
 
 static int metrics(struct call *call, const void *in, struct err *err)
 {

@@ -25,16 +25,12 @@
 enum {
 	PACKAGES_MAX = 20000,
 	DIRS_MAX = 64,
-	PREFIXES_MAX = 16,
 	LISTING_MAX = 16 << 20,
 	MANIFEST_MAX = 1 << 20,
 	ASK_MS = 10000,
 	SETTLE_S = 2, /* an installer is done with a directory this long after its last change */
 };
 
-struct package {
-	const char *name, *version;
-};
 static const struct field package_fields[] = {
 	STR(package, name, REQUIRED, "Name."),
 	STR(package, version, REQUIRED, "Installed version."),
@@ -325,11 +321,11 @@ static void collect(struct collection *to, int at, const char *path, bool scopes
 /* Where `npm install -g` puts packages, without asking npm, which is slow: "lib/node_modules" below
  * its prefix, which is configured, that of a Node.js ("/usr" of "/usr/bin/node"), or Debian's. */
 static size_t find_prefixes(struct arena *arena, const struct tools_where *where,
-			    const char *prefixes[PREFIXES_MAX])
+			    const char *prefixes[PACKAGES_DIRS_MAX])
 {
 	const char *configured = getenv("NPM_CONFIG_PREFIX");
 	size_t count = 0;
-	for (size_t nth = 0; count < PREFIXES_MAX - 2; nth++) {
+	for (size_t nth = 0; count < PACKAGES_DIRS_MAX - 2; nth++) {
 		char real[PATH_MAX];
 		auto_free char *node = tools_find(where, "node", nth);
 		if (!node)
@@ -344,32 +340,52 @@ static size_t find_prefixes(struct arena *arena, const struct tools_where *where
 	return count;
 }
 
+size_t packages_global_dirs(struct arena *arena, const struct tools_where *where,
+			    const char *dirs[PACKAGES_DIRS_MAX])
+{
+	size_t count = find_prefixes(arena, where, dirs);
+	for (size_t i = 0; i < count; i++)
+		dirs[i] = arena_printf(arena, "%s/lib/node_modules", dirs[i]);
+	return count;
+}
+
+int packages_of(struct arena *arena, const struct tools_where *where, const char *const *dirs,
+		size_t count, struct list *ret, struct err *err)
+{
+	struct user_view view;
+	struct collection all = { .arena = arena };
+	if (user_enter(where->user, &view, err) < 0)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		collect(&all, AT_FDCWD, dirs[i], true);
+	user_leave(&view);
+	struct list found = tidy(all.packages, all.count);
+	struct package *kept = arena_alloc(arena, (found.count + 1) * sizeof *kept);
+	if (found.count)
+		memcpy(kept, found.items, found.count * sizeof *kept);
+	free(all.packages);
+	*ret = (struct list){ found.count, kept };
+	return 0;
+}
+
 int packages_nodejs(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	struct user user;
-	struct user_view view;
 	struct tools_where where;
-	const char *prefixes[PREFIXES_MAX];
+	struct list packages;
+	const char *dirs[PACKAGES_DIRS_MAX + 1];
 	if (find_where(call->server, &user, &where, err) < 0)
 		return -1;
-	size_t count = find_prefixes(call->arena, &where, prefixes);
+	size_t count = packages_global_dirs(call->arena, &where, dirs + 1);
 	if (!count)
 		return refuse(
 			call,
 			"Node.js is not installed: run 'make deps', or install it (apt-get install "
 			"nodejs npm)",
 			err);
-	if (user_enter(&user, &view, err) < 0)
+	dirs[0] = arena_printf(call->arena, "%s/node_modules", where.home);
+	if (packages_of(call->arena, &where, dirs, count + 1, &packages, err) < 0)
 		return -1;
-	struct collection all = { .arena = call->arena };
-	collect(&all, AT_FDCWD, arena_printf(call->arena, "%s/node_modules", where.home), true);
-	for (size_t i = 0; i < count; i++)
-		collect(&all, AT_FDCWD,
-			arena_printf(call->arena, "%s/lib/node_modules", prefixes[i]), true);
-	user_leave(&view);
-	struct list packages = tidy(all.packages, all.count);
-	int result = call_reply(call, &packages, err);
-	free(all.packages);
-	return result;
+	return call_reply(call, &packages, err);
 }

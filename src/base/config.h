@@ -17,6 +17,9 @@ struct config {
 	int64_t max_head, max_body, max_upload, max_connections;
 	int64_t max_sessions, max_history, session_ms;
 	int64_t max_watch_dirs;
+	int64_t max_kernels, kernel_idle_ms, kernel_output;
+	const char *kernel_preload, *python_version;
+	bool kernel_ready;
 	int64_t idle_ms, head_ms, body_ms, send_ms;
 	int64_t document_ms, document_idle_ms, document_memory, max_document;
 	const char *skills;

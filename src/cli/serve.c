@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/kernels.h"
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/config.h"
@@ -63,6 +64,8 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	int result = server_init(&server, &config, groups, &err);
 	if (result == 0)
 		result = server_listen(&server, &err);
+	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
+		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {
 		say_ready(&server);
 		bool ended = server_run(&server);
@@ -73,6 +76,8 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		sessions_close_all(&shell_sessions);
 		sessions_close_all(&bash_sessions);
 		sessions_close_all(&watch_sessions);
+		kernels_end();
+		sessions_close_all(&nodejs_sessions);
 	}
 	server_done(&server);
 	return result < 0 ? wrong(&err) : 0;

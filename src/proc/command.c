@@ -76,6 +76,20 @@ void command_leave(struct command *command, const struct waiter *waiter)
 	waiter_leave(&command->waiters, waiter);
 }
 
+size_t command_take(struct command *command, int stream, int64_t *at, char *to, size_t room)
+{
+	pthread_mutex_lock(&command->lock);
+	struct output *output = &command->view.out[stream];
+	size_t n = output_read(output, *at, to, room);
+	*at += (int64_t)n;
+	if (*at == output->size) {
+		output_done(output);
+		*at = 0;
+	}
+	pthread_mutex_unlock(&command->lock);
+	return n;
+}
+
 pid_t command_pid(const struct command *command)
 {
 	return command->process.pid;
@@ -192,11 +206,11 @@ static int pump_link(struct command *command, struct link *link, int stream, int
 	return -1;
 }
 
-static int open_pipes(int to_child[3], int to_us[3], struct err *err)
+static int open_pipes(int to_child[3], int to_us[3], int input, struct err *err)
 {
 	for (int i = 0; i < 3; i++)
 		to_child[i] = to_us[i] = -1;
-	for (int i = 0; i < 3; i++) {
+	for (int i = input ? 1 : 0; i < 3; i++) {
 		int ends[2];
 		if (pipe2(ends, O_CLOEXEC) < 0)
 			return err_set(err, ERR_LIMIT, "no pipes for another command: %s",
@@ -246,13 +260,16 @@ struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *
 {
 	int to_child[3], to_us[3];
 	struct command *command = NULL;
-	if (open_pipes(to_child, to_us, err) == 0) {
+	int input = spawn->fds[0];
+	if (open_pipes(to_child, to_us, input, err) == 0) {
 		command = xcalloc(1, sizeof *command);
 		command->refs = 1;
 		command->input_fd = TAKE_FD(to_us[0]);
 		command->process.pidfd = -1;
 		pthread_mutex_init(&command->lock, NULL);
 		memcpy(spawn->fds, to_child, sizeof to_child);
+		if (input)
+			spawn->fds[0] = input;
 		if (spawn_start(spawn, &command->process, err) < 0) {
 			command->process.pidfd = -1;
 			command_unref(command);

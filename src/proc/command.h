@@ -25,7 +25,7 @@ struct command_view {
 	struct output out[2];
 };
 
-/* Starts the program, whose fds are made here. hard_ms: the moment (of clock_ms(); INT64_MAX for
+/* Starts the program, whose fds are made here, but for fds[0] where it is not 0. hard_ms: the moment (of clock_ms(); INT64_MAX for
  * none) at which its process group is told to end, and two seconds later is killed. */
 struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err);
 
@@ -38,6 +38,10 @@ void command_unlock(struct command *command);
 /* While joined, the waiter is woken by new output and by the end. Call with the lock held. */
 void command_join(struct command *command, struct waiter *waiter);
 void command_leave(struct command *command, const struct waiter *waiter);
+
+/* Takes out what a stream has, from *at on (0 at first): how much went to `to`. What was taken is not
+ * kept, so the streams of who takes it all never grow large. */
+size_t command_take(struct command *command, int stream, int64_t *at, char *to, size_t room);
 
 pid_t command_pid(const struct command *command);
 

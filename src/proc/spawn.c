@@ -75,7 +75,13 @@ child(void *arg)
 							    O_RDWR | O_CLOEXEC));
 		STEP("dup3", fd == i ? fcntl(fd, F_SETFD, 0) : (int)syscall(SYS_dup3, fd, i, 0));
 	}
-	syscall(SYS_close_range, 3, ~0u, 0); /* a belt: all of them are close-on-exec */
+	int most = 3, extra[2] = { s->extra[0], s->extra[1] };
+	for (int i = 0; i < 2; i++) /* out of the way of each other */
+		if (extra[i] > 0 && extra[i] < 5)
+			STEP("dup", extra[i] = fcntl(extra[i], F_DUPFD_CLOEXEC, 5));
+	for (; most < 5 && extra[most - 3] > 0; most++)
+		STEP("dup3", (int)syscall(SYS_dup3, extra[most - 3], most, 0));
+	syscall(SYS_close_range, most, ~0u, 0); /* a belt: all of them are close-on-exec */
 	if (files.rlim_max)
 		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
 	const struct rlimit tag = { s->tag, s->tag };

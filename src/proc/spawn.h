@@ -13,6 +13,7 @@ struct spawn {
 	const char *cwd;       /* NULL: the server's */
 	const struct user *as; /* NULL: as the server */
 	int fds[3];            /* its standard descriptors; -1: /dev/null */
+	int extra[2];          /* to be its descriptors 3 and 4; 0: none */
 	bool terminal;         /* fds[0] is to be its controlling terminal */
 	uint64_t tag;          /* of its session, from tree_tag(); 0: none */
 };

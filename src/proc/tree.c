@@ -183,6 +183,28 @@ void tree_end(const char *marker)
 	end(&crowd);
 }
 
+/* Orphans become children of the first stage, our parent, whose only other child we are. */
+static bool has_orphans(void)
+{
+	char path[64], text[64];
+	int others = 1;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getppid(), (int)getppid());
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (n >= 0) {
+		char *end;
+		text[n] = 0;
+		others = strtol(text, &end, 10) != getpid() || end[strspn(end, " \n")];
+	}
+	return others;
+}
+
+void tree_end_orphans(const char *marker)
+{
+	if (has_orphans())
+		tree_end(marker);
+}
+
 void tree_end_children(void)
 {
 	end(&(struct crowd){ 0 });

@@ -20,5 +20,9 @@ uint64_t tree_tag(const char *marker);
  * or they cannot be killed by us. Stopped first: a stopped process starts no other. */
 void tree_end(const char *marker);
 
+/* The same for what a process of ours that has ended may have left behind. While nobody has left
+ * anything, that is cheap to see. */
+void tree_end_orphans(const char *marker);
+
 /* The same for all that descend from this process. It still has to reap them. */
 void tree_end_children(void);

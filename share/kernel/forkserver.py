@@ -1,0 +1,224 @@
+"""The fork server: a Python that has imported what a kernel needs, and forks kernels that are ready.
+
+    python forkserver.py [MODULE...]        (the modules are imported as well, where they are there)
+
+Standard input is a SOCK_SEQPACKET socket; each message is one JSON object. The server asks
+    {"id", "key", "ip", "connection_file"}
+for a kernel and is told {"id", "pid"}, with a pidfd and a socket to that kernel; later its end,
+{"exit": pid, "code", "signal"}. The first message it gets is {"version"}, or {"error"} and the end.
+
+A kernel opens its sockets, makes its shell, and says so on the socket it has to the server. Then it
+waits there for the one order {"cwd", "env", "tag"} that hands it out, answers {} or {"error"}, and
+begins to work. Without an order, when the socket is closed, it ends.
+
+Nothing that does not survive a fork is made before it: no thread, no ZeroMQ context, no event loop.
+"""
+
+import gc
+import importlib
+import json
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+
+MESSAGE_MAX = 1 << 20
+SWITCH_SECONDS = 0.0001  # the thread that sends outputs does not wait 5 ms for a busy main thread
+FLUSH_TRIES = 100
+CHANNELS = ("shell", "iopub", "stdin", "control", "hb")  # the sockets are IP-1 to IP-5
+# What a kernel imports while it starts: each saves every kernel from doing it again.
+MODULES = (
+    "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "IPython.core.completerlib",
+    "IPython.core.debugger", "IPython.core.oinspect", "IPython.extensions.storemagic",
+    "IPython.utils.wildcard", "comm", "faulthandler", "tornado.platform.asyncio", "unicodedata",
+    "psutil", "matplotlib_inline.config",
+)
+
+
+def import_all(wanted):
+    # The debugger alone would be two thirds of a kernel's start; a program may still import debugpy.
+    sys.modules["debugpy"] = None
+    try:
+        import ipykernel.debugger  # noqa: F401
+    finally:
+        del sys.modules["debugpy"]
+    import ipykernel.kernelapp  # noqa: F401
+
+    quicken_flush()
+    for name in (*MODULES, *wanted):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
+
+
+def quicken_flush():
+    """A kernel flushes four times in every execution, and each changes threads twice: only if there is
+    something. What a program wrote to the descriptor itself is waited for, too."""
+    from ipykernel.iostream import OutStream
+
+    plain = OutStream.flush
+
+    def flush(self):
+        pipe = getattr(self, "_fid", None)
+        for _ in range(FLUSH_TRIES if pipe is not None else 0):
+            if not select.select([pipe], [], [], 0)[0]:
+                break
+            time.sleep(0.001)  # lets the thread that reads it go on
+        if getattr(self, "_buffers", True):
+            plain(self)
+
+    OutStream.flush = flush
+
+
+class Kernel:
+    """What a forked child needs to become a kernel."""
+
+    def __init__(self, request, server):
+        self.request, self.server = request, server
+
+    def fresh(self):
+        """What a child must not share with its parent and its siblings."""
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        random.seed()
+        if "numpy.random" in sys.modules:
+            sys.modules["numpy.random"].seed()
+        if "multiprocessing.process" in sys.modules:
+            sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+
+    def make(self):
+        from ipykernel.kernelapp import IPKernelApp
+        from traitlets.config import Config
+
+        class App(IPKernelApp):
+            """Its main thread reads requests itself: a thread between would cost each of them two
+            changes of threads, and is for subshells only."""
+
+            def init_control(self, context):
+                super().init_control(context)
+                self.shell_channel_thread = None
+
+        config = Config()
+        config.Kernel._execute_sleep = 0  # for clients that do not wait for "idle"
+        config.HistoryManager.enabled = False  # a file that all sessions would share, and a thread
+        config.Session.key = self.request["key"].encode()
+        config.IPKernelApp.log_level = "CRITICAL"
+        sys.argv = ["ipykernel_launcher", "-f", self.request["connection_file"]]
+        app = App.instance(
+            config=config, connection_file=self.request["connection_file"], transport="ipc",
+            ip=self.request["ip"], **{f"{name}_port": 1 + i for i, name in enumerate(CHANNELS)})
+        app.initialize([])
+        return app
+
+    def await_order(self):
+        self.server.send(b"{}")
+        data = self.server.recv(MESSAGE_MAX)
+        if not data:
+            os._exit(0)
+        order = json.loads(data)
+        try:
+            if order.get("tag"):
+                resource.setrlimit(resource.RLIMIT_RTTIME, (order["tag"], order["tag"]))
+            os.environ.update(order["env"])
+            os.chdir(order["cwd"])
+        except (OSError, ValueError) as error:
+            self.server.send(json.dumps({"error": str(error)}).encode())
+            os._exit(1)
+        self.server.send(b"{}")
+        self.server.close()
+
+    def run(self):
+        self.fresh()
+        app = self.make()
+        self.await_order()
+        app.start()
+
+
+class ForkServer:
+    def __init__(self, control):
+        self.control, self.kernels = control, {}  # by pidfd, their pid
+        self.poll = select.poll()
+        self.poll.register(control, select.POLLIN)
+
+    def say(self, message, fds=()):
+        socket.send_fds(self.control, [json.dumps(message).encode()], fds)
+
+    def fork(self, request):
+        """In the child, its Kernel; else None."""
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            ours.close()
+            its.close()
+            self.say({"id": request["id"], "error": str(error)})
+            return None
+        if pid == 0:
+            for fd in (self.control.fileno(), ours.fileno(), *self.kernels):
+                os.close(fd)
+            self.control.detach()
+            ours.detach()
+            return Kernel(request, its)
+        its.close()
+        pidfd = os.pidfd_open(pid)
+        self.kernels[pidfd] = pid
+        self.poll.register(pidfd, select.POLLIN)
+        self.say({"id": request["id"], "pid": pid}, [pidfd, ours.fileno()])
+        ours.close()
+        return None
+
+    def bury(self, pidfd):
+        pid = self.kernels.pop(pidfd)
+        self.poll.unregister(pidfd)
+        os.close(pidfd)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self.say({"exit": pid, "code": code if code >= 0 else 128 - code, "signal": max(-code, 0)})
+
+    def serve(self):
+        """Serves until the server is gone: None. In each child: its Kernel."""
+        while True:
+            for fd, _ in self.poll.poll():
+                if fd != self.control.fileno():
+                    self.bury(fd)
+                    continue
+                data = self.control.recv(MESSAGE_MAX)
+                if not data:
+                    return None
+                kernel = self.fork(json.loads(data))
+                if kernel:
+                    return kernel
+
+
+def main():
+    control = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    del sys.path[0]  # of this file
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server = ForkServer(control)
+    try:
+        import_all(sys.argv[1:])
+    except Exception as error:
+        server.say({"error": f"{type(error).__name__}: {error}"})
+        return
+    server.say({"version": "%d.%d.%d" % sys.version_info[:3]})
+    gc.collect()
+    gc.freeze()  # pages that no collection touches stay shared
+    try:
+        kernel = server.serve()
+    except OSError:  # the server is gone
+        return
+    del server
+    if kernel:
+        kernel.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,446 @@
+/* One way to run code of any language that is installed. */
+#include <ctype.h>
+#include <string.h>
+
+#include "api/events.h"
+#include "api/kernels.h"
+#include "api/nodejs.h"
+#include "api/routes.h"
+#include "api/script.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "kernel/kernelspec.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "proc/child.h"
+
+enum { TIMEOUT = 30, TIMEOUT_MAX = 300, VERSION_MS = 5000 };
+
+struct execute {
+	const char *language, *cwd, *session_id;
+	struct text code;
+	int64_t timeout;
+	bool stateful;
+};
+static const struct field execute_fields[] = {
+	STR(execute, language, REQUIRED,
+	    "`python`, `javascript`, `typescript`, `bash`, or what else /v1/code/info lists.",
+	    .min_len = 1, .max_len = 60),
+	TEXT(execute, code, REQUIRED, "Source code.", .max_len = KERNELS_CODE_MAX),
+	INT(execute, timeout, MIN | MAX, "Seconds until it is stopped: `timeout`.", .def = "30",
+	    .min = 1, .max = TIMEOUT_MAX),
+	STR(execute, cwd, OPTIONAL, "Working directory, an absolute path.", .max_len = 4000),
+	BOOL(execute, stateful, OPTIONAL, "Keep variables in a session, for the next call.",
+	     .def = "false"),
+	STR(execute, session_id, OPTIONAL,
+	    "That session, made on first use; a new one when absent or empty.", .max_len = 64),
+};
+static const struct schema execute_schema = SCHEMA(execute, "CodeExecuteRequest", execute_fields);
+
+struct executed {
+	const char *language, *status, *code, *stdout_text, *stderr_text, *session_id;
+	struct list outputs, traceback;
+	int64_t exit_code;
+};
+#define EXECUTED_AT(member) FIELD_AT(executed, member, const char *)
+static const struct field executed_fields[] = {
+	STR(executed, language, 0, "The language."),
+	STR(executed, status, 0, "`ok`, `error` or `timeout`."),
+	LIST(executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
+	STR(executed, code, 0, "The code."),
+	{ .name = "stdout",
+	  .type = T_STR,
+	  .at = EXECUTED_AT(stdout_text),
+	  .flags = NULLABLE,
+	  .help = "What it printed." },
+	{ .name = "stderr",
+	  .type = T_STR,
+	  .at = EXECUTED_AT(stderr_text),
+	  .flags = NULLABLE,
+	  .help = "What it printed as errors." },
+	INT(executed, exit_code, NULLABLE,
+	    "Of its process; of a session 0 or 1, and null after a time-out."),
+	LIST(executed, traceback, NULLABLE, "Of the error, where there is one.", .item = T_STR),
+	STR(executed, session_id, NULLABLE, "The session, when it is stateful."),
+};
+static const struct schema executed_schema =
+	SCHEMA(executed, "CodeExecuteResponse", executed_fields);
+static const struct field executed_data = { .type = T_OBJ, .of = &executed_schema };
+
+/* What an answer is made of, whoever ran the code. */
+struct done {
+	const char *status, *session_id, *notice;
+	int64_t exit_code;
+	const struct outputs *outputs;
+};
+
+static void write_text(const struct outputs *outputs, const char *name, struct jw *jw)
+{
+	auto_buf struct buf text = BUF(SIZE_MAX / 2);
+	outputs_text(outputs, name, &text);
+	jw_key(jw, name);
+	jw_text(jw, text.data ? text.data : "", text.len);
+}
+
+static int reply(struct call *call, const struct execute *request, const struct done *done,
+		 struct err *err)
+{
+	const json_t *error = outputs_error(done->outputs);
+	call->message = !strcmp(done->status, "ok")      ? "Code executed"
+			: !strcmp(done->status, "error") ? "Code failed"
+							 : "Code timed out";
+	if (done->notice)
+		call->message = arena_printf(call->arena, "%s. %s", call->message, done->notice);
+	call->hint = done->notice;
+	struct jw *jw = call_reply_begin(call, err);
+	jw_open(jw, '{');
+	jw_key_str(jw, "language", request->language);
+	jw_key_str(jw, "status", done->status);
+	jw_key(jw, "outputs");
+	outputs_write(done->outputs, jw);
+	jw_key(jw, "code");
+	jw_text(jw, request->code.data, request->code.len);
+	write_text(done->outputs, "stdout", jw);
+	write_text(done->outputs, "stderr", jw);
+	jw_key(jw, "exit_code");
+	if (done->exit_code == INT_ABSENT)
+		jw_null(jw);
+	else
+		jw_int(jw, done->exit_code);
+	jw_key(jw, "traceback");
+	jw_json(jw, error ? json_object_get(error, "traceback") : NULL);
+	jw_key_str(jw, "session_id", done->session_id);
+	jw_close(jw, '}');
+	return call_reply_end(call, err);
+}
+
+/* ---- each way ---- */
+
+static int by_kernel(struct call *call, const struct execute *request, struct err *err)
+{
+	const struct kernels_job job = {
+		.where = { .id = request->stateful ? request->session_id : NULL,
+			   .language = strcmp(request->language, "python") ? request->language
+									   : NULL,
+			   .cwd = request->cwd },
+		.code = request->code,
+		.timeout_ms = request->timeout * 1000,
+		.once = !request->stateful,
+		.events = call->wants_events,
+	};
+	struct kernels_result result;
+	if (kernels_execute(call, &job, &result, err) < 0)
+		return -1;
+	if (job.events)
+		return 0;
+	const struct done done = {
+		.status = result.status,
+		.session_id = request->stateful ? result.session.id : NULL,
+		.notice = result.notice,
+		.exit_code = !strcmp(result.status, "ok")        ? 0
+			     : !strcmp(result.status, "timeout") ? INT_ABSENT
+								 : 1,
+		.outputs = result.outputs,
+	};
+	return reply(call, request, &done, err);
+}
+
+static int by_script(struct call *call, const struct execute *request, struct err *err)
+{
+	const struct script_job job = { request->language, request->code, request->cwd,
+					request->timeout, call->wants_events };
+	struct script_result result;
+	if (script_run(call, &job, &result, err) < 0)
+		return -1;
+	if (job.events) {
+		const struct events_end end = { .status = result.status,
+						.exit_code = result.exit_code,
+						.count = INT_ABSENT };
+		return events_finish(call, &end, err);
+	}
+	const struct done done = { .status = result.status,
+				   .exit_code = result.exit_code,
+				   .outputs = result.outputs };
+	return reply(call, request, &done, err);
+}
+
+/* The stream begins with the first output, or with the end: until then an error is still a 4xx. */
+static int send_start(struct call *call, struct err *err)
+{
+	return call->sink->begun ? 0 : events_start(call, "javascript", NULL, err);
+}
+
+static int send_text(void *arg, enum node_stream stream, const char *data, size_t len,
+		     struct err *err)
+{
+	if (send_start(arg, err) < 0)
+		return -1;
+	return events_text(arg, stream == NODE_STDERR ? "stderr" : "stdout", data, len, err);
+}
+
+static json_t *text_value(const struct text *text)
+{
+	json_t *value = json_stringn(text->data, text->len);
+	return value ? value : json_string("");
+}
+
+/* One of Node's outputs as a kernel would have sent it. */
+static json_t *node_message(const struct node_output *output, const char **ret_type)
+{
+	json_t *content = json_object(), *list;
+	switch (output->type) {
+	case NODE_STREAM:
+		*ret_type = "stream";
+		break; /* its bytes may be no text: see below */
+	case NODE_VALUE:
+		*ret_type = "execute_result";
+		list = json_object();
+		json_object_set_new(list, "text/plain", text_value(&output->text));
+		if (output->json)
+			json_object_set(list, "application/json", output->json);
+		json_object_set_new(content, "data", list);
+		break;
+	case NODE_ERROR:
+		*ret_type = "error";
+		list = json_array();
+		for (size_t i = 0; i < output->trace.count; i++)
+			json_array_append_new(list, json_string(((const char *const *)
+									 output->trace.items)[i]));
+		json_object_set_new(content, "ename", json_string(output->name));
+		json_object_set_new(content, "evalue", json_string(output->message));
+		json_object_set_new(content, "traceback", list);
+		break;
+	}
+	return content;
+}
+
+/* Streams were sent as they came; what is left are the value and the error. */
+static int take_outputs(struct call *call, const struct node_result *result, bool events,
+			struct outputs *to, struct err *err)
+{
+	const struct node_output *outputs = result->outputs.items;
+	int failed = 0;
+	for (size_t i = 0; i < result->outputs.count && !failed; i++) {
+		const struct node_output *output = &outputs[i];
+		const char *type;
+		if (output->type == NODE_STREAM) {
+			outputs_stream(to, output->stream == NODE_STDERR ? "stderr" : "stdout",
+				       output->text.data, output->text.len);
+			continue;
+		}
+		json_t *content = node_message(output, &type);
+		outputs_add(to, type, content);
+		if (events)
+			failed = events_message(call, type, content, err);
+		json_decref(content);
+	}
+	return failed;
+}
+
+static int by_node(struct call *call, const struct execute *request, struct err *err)
+{
+	const struct nodejs_job job = {
+		.request = { .code = request->code,
+			     .typescript = !strcmp(request->language, "typescript"),
+			     .timeout_ms = request->timeout * 1000,
+			     .cwd = request->cwd && *request->cwd ? request->cwd : NULL },
+		.stateful = request->stateful,
+		.session_id = request->session_id,
+		.write = call->wants_events ? send_text : NULL,
+		.arg = call,
+	};
+	struct node_result result;
+	const char *session;
+	struct outputs outputs;
+	if (nodejs_execute(call, &job, &result, &session, err) < 0 ||
+	    (call->wants_events && send_start(call, err) < 0))
+		return -1;
+	outputs_init(&outputs, (size_t)call->server->config->kernel_output);
+	const char *status = node_status_names[result.status];
+	int failed = take_outputs(call, &result, call->wants_events, &outputs, err);
+	if (!failed && call->wants_events) {
+		const struct events_end end = { status, session, result.notice, result.exit_code,
+						result.count ? result.count : INT_ABSENT };
+		failed = events_finish(call, &end, err);
+	} else if (!failed) {
+		const struct done done = { status, session, result.notice, result.exit_code,
+					   &outputs };
+		failed = reply(call, request, &done, err);
+	}
+	outputs_done(&outputs);
+	return failed;
+}
+
+/* ---- which way ---- */
+
+typedef int way(struct call *call, const struct execute *request, struct err *err);
+
+static const struct language {
+	const char *name, *alias, *description;
+	way *once, *stateful;
+} languages[] = {
+	{ "python", "py,python3", "Python; stateful in a Jupyter kernel", by_script, by_kernel },
+	{ "javascript", "js,node,nodejs", "JavaScript, by Node.js", by_node, by_node },
+	{ "typescript", "ts", "TypeScript, by Node.js", by_node, by_node },
+	{ "bash", "sh,shell", "Commands, by bash; for state see /v1/shell", by_script, by_kernel },
+};
+
+static bool named(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *at = list; (at = strcasestr(at, name)); at++)
+		if ((at == list || at[-1] == ',') && (!at[len] || at[len] == ','))
+			return true;
+	return false;
+}
+
+static int execute(struct call *call, const void *in, struct err *err)
+{
+	struct execute request = *(const struct execute *)in;
+	if (request.session_id && *request.session_id)
+		request.stateful = true;
+	for (size_t i = 0; i < COUNT(languages); i++) {
+		if (strcasecmp(languages[i].name, request.language) != 0 &&
+		    !named(languages[i].alias, request.language))
+			continue;
+		request.language = languages[i].name;
+		return (request.stateful ? languages[i].stateful
+					 : languages[i].once)(call, &request, err);
+	}
+	return by_kernel(call, &request, err);
+}
+
+/* ---- info ---- */
+
+struct language_info {
+	const char *language, *description, *runtime_version;
+	int64_t default_timeout, max_timeout;
+	json_t *details;
+};
+static const struct field language_fields[] = {
+	STR(language_info, language, 0, "Its name, for /v1/code/execute."),
+	STR(language_info, description, 0, "What runs it."),
+	STR(language_info, runtime_version, NULLABLE, "Version of what runs it."),
+	INT(language_info, default_timeout, 0, "Seconds."),
+	INT(language_info, max_timeout, 0, "Seconds."),
+	JSON(language_info, details, 0, "`runtime`: the program; `kernels`; `stateful`."),
+};
+static const struct schema language_schema =
+	SCHEMA(language_info, "CodeLanguageInfo", language_fields);
+struct info {
+	struct list languages;
+};
+static const struct field info_fields[] = {
+	LIST(info, languages, 0, "The languages there are.", .item = T_OBJ, .of = &language_schema),
+};
+static const struct schema info_schema = SCHEMA(info, "CodeInfoResponse", info_fields);
+static const struct field info_data = { .type = T_OBJ, .of = &info_schema };
+
+/* "Python 3.11.2", "GNU bash, version 5.2.15(1)…": the first number and what belongs to it. */
+static const char *version_of(struct call *call, const char *program)
+{
+	struct tools_where where;
+	auto_buf struct buf out = BUF(4096);
+	struct child_end end;
+	char *argv[] = { (char *)program, (char *)"--version", NULL };
+	if (kernels_where(call->server, &where, NULL) < 0 ||
+	    tools_run(&where, argv, clock_ms() + VERSION_MS, &out, &end, NULL) < 0 || !out.len)
+		return NULL;
+	const char *at = out.data;
+	while (*at && !isdigit((unsigned char)*at))
+		at++;
+	return *at ? arena_strndup(call->arena, at, strspn(at, "0123456789.")) : NULL;
+}
+
+static void decref(void *json)
+{
+	json_decref(json);
+}
+
+static json_t *details(struct call *call, const char *program, const struct list *specs,
+		       const char *language, bool stateful)
+{
+	const struct kernelspec *spec = specs->items;
+	json_t *all = json_object(), *kernels = json_array();
+	for (size_t i = 0; i < specs->count; i++)
+		if (!strcasecmp(spec[i].language, language))
+			json_array_append_new(kernels, json_string(spec[i].name));
+	json_object_set_new(all, "stateful",
+			    json_boolean(stateful || json_array_size(kernels) > 0));
+	if (program)
+		json_object_set_new(all, "runtime", json_string(program));
+	json_object_set_new(all, "kernels", kernels);
+	arena_defer(call->arena, decref, all);
+	return all;
+}
+
+static bool listed(const struct language_info *infos, size_t count, const char *language)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcasecmp(infos[i].language, language))
+			return true;
+	return false;
+}
+
+static size_t add_own(struct call *call, const struct list *specs, struct language_info *to)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < COUNT(languages); i++) {
+		bool node = languages[i].once == by_node;
+		const char *program = node ? NULL
+					   : script_interpreter(call, languages[i].name, NULL);
+		const char *version = node      ? nodejs_version(call)
+				      : program ? version_of(call, program)
+						: NULL;
+		if (!version)
+			continue; /* it is not installed */
+		to[count++] = (struct language_info){
+			.language = languages[i].name,
+			.description = languages[i].description,
+			.runtime_version = version,
+			.details = details(call, program, specs, languages[i].name, node),
+		};
+	}
+	return count;
+}
+
+static int get_info(struct call *call, const void *in, struct err *err)
+{
+	struct tools_where where;
+	(void)in;
+	if (kernels_where(call->server, &where, err) < 0)
+		return -1;
+	struct list specs = kernelspec_list(&where, call->arena);
+	const struct kernelspec *spec = specs.items;
+	struct language_info *infos =
+		arena_alloc(call->arena, (specs.count + COUNT(languages)) * sizeof *infos);
+	size_t count = add_own(call, &specs, infos);
+	for (size_t i = 0; i < specs.count; i++)
+		if (*spec[i].language && !listed(infos, count, spec[i].language))
+			infos[count++] = (struct language_info){
+				.language = spec[i].language,
+				.description = spec[i].display,
+				.details = details(call, *(const char *const *)spec[i].argv.items,
+						   &specs, spec[i].language, true),
+			};
+	for (size_t i = 0; i < count; i++) {
+		infos[i].default_timeout = TIMEOUT;
+		infos[i].max_timeout = TIMEOUT_MAX;
+	}
+	return call_reply(call, &(struct info){ { count, infos } }, err);
+}
+
+static const struct route routes[] = {
+	{ "POST", "/v1/code/execute", execute, &execute_schema, &executed_data,
+	  "Run code of any language",
+	  "A fresh process runs it, unless `stateful` or a `session_id` asks for a session that keeps "
+	  "its variables. With `Accept: text/event-stream` the events `start`, `stdout`, `stderr`, "
+	  "`result`, `error` and `end` come as they happen. A caller that leaves has its code stopped.",
+	  .flags = EVENTS },
+	{ "GET", "/v1/code/info", get_info, NULL, &info_data, "Languages there are" },
+};
+const struct route_group code_group = { "code", "Code of any language, in one way.", routes,
+					COUNT(routes) };

@@ -1,0 +1,309 @@
+/* Contexts, as the clients of sandbox-code-interpreter know them: kernels by another name. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "api/kernels.h"
+#include "api/moment.h"
+#include "api/routes.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "net/call.h"
+
+/* ---- what is said of one ---- */
+
+struct context {
+	const char *context_id, *type, *status, *created_at, *language, *session_name, *working_dir;
+};
+static const struct field context_fields[] = {
+	STR(context, context_id, 0, "Its identifier."),
+	STR(context, type, 0, "`jupyter`."),
+	STR(context, status, 0, "`active`, or `busy` while code runs in it."),
+	STR(context, created_at, 0, "When it was made, in UTC."),
+	STR(context, language, 0, "What it runs."),
+	STR(context, session_name, NULLABLE, "The name it was given."),
+	STR(context, working_dir, 0, "Where it was started."),
+};
+static const struct schema context_schema = SCHEMA(context, "Context", context_fields);
+static const struct field context_data = { .type = T_OBJ, .of = &context_schema };
+static const struct field context_list_data = { .type = T_LIST,
+						.item = T_OBJ,
+						.of = &context_schema };
+
+static struct context describe(struct call *call, const struct kernels_info *info)
+{
+	return (struct context){
+		.context_id = info->id,
+		.type = "jupyter",
+		.status = info->busy ? "busy" : "active",
+		.created_at = moment_text(call->arena, &info->created),
+		.language = info->language,
+		.session_name = *info->context ? info->context : NULL,
+		.working_dir = info->cwd,
+	};
+}
+
+/* The session of that id, if it is a context; else NULL. */
+static const struct kernels_info *find(struct call *call, const char *id)
+{
+	struct list list = kernels_list(call->server, call->arena);
+	const struct kernels_info *infos = list.items;
+	for (size_t i = 0; i < list.count; i++)
+		if (infos[i].context && !strcmp(infos[i].id, id))
+			return &infos[i];
+	return NULL;
+}
+
+static int say_missing(struct call *call, const char *id, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, 65536);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "error", arena_printf(call->arena, "there is no context '%.200s'", id));
+	jw_key_str(&jw, "code", "CONTEXT_NOT_FOUND");
+	jw_close(&jw, '}');
+	struct answer answer = { 404, "application/json", (int64_t)jw.out.len, .header_count = 0 };
+	int result = call->sink->begin(call->sink, &answer, err);
+	if (result == 0)
+		result = call->sink->write(call->sink, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+/* ---- making, listing, ending ---- */
+
+struct create {
+	const char *type, *language, *session_name, *working_dir;
+};
+static const struct field create_fields[] = {
+	STR(create, type, OPTIONAL, "`jupyter`.", .def = "jupyter", .max_len = 40),
+	STR(create, language, OPTIONAL, "`python`, or another that has a kernel: /v1/jupyter/info.",
+	    .def = "python", .max_len = 60),
+	STR(create, session_name, OPTIONAL, "A name for it.", .max_len = 200, .alias = "name"),
+	STR(create, working_dir, OPTIONAL,
+	    "Where it starts, an absolute path; the workspace when absent.", .max_len = 4000,
+	    .alias = "cwd"),
+};
+static const struct schema create_schema = SCHEMA(create, "ContextCreateRequest", create_fields);
+
+static int create_context(struct call *call, const void *in, struct err *err)
+{
+	const struct create *request = in;
+	unsigned long long number = 0;
+	if (strcasecmp(request->type, "jupyter") != 0)
+		return err_set(err, ERR_BAD_REQUEST, "type '%.40s' is not known: it is `jupyter`",
+			       request->type);
+	(void)!getrandom(&number, sizeof number, 0);
+	const struct kernels_wish wish = {
+		.id = arena_printf(call->arena, "ctx-%016llx", number),
+		.language = strcasecmp(request->language, "python") ? request->language : NULL,
+		.cwd = request->working_dir,
+		.context = request->session_name ? request->session_name : "",
+	};
+	struct kernels_opened opened;
+	if (kernels_open(call, &wish, &opened, err) < 0)
+		return -1;
+	const struct kernels_info *info = find(call, opened.id);
+	if (!info)
+		return say_missing(call, opened.id, err);
+	struct context context = describe(call, info);
+	return call_reply(call, &context, err);
+}
+
+static int list_contexts(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	struct list list = kernels_list(call->server, call->arena);
+	const struct kernels_info *infos = list.items;
+	struct context *contexts = arena_alloc(call->arena, (list.count + 1) * sizeof *contexts);
+	size_t count = 0;
+	for (size_t i = 0; i < list.count; i++)
+		if (infos[i].context)
+			contexts[count++] = describe(call, &infos[i]);
+	return call_reply(call, &(struct list){ count, contexts }, err);
+}
+
+struct one {
+	const char *context_id;
+};
+static const struct field one_fields[] = {
+	STR(one, context_id, PATH | REQUIRED, "Context."),
+};
+static const struct schema one_schema = SCHEMA(one, "ContextId", one_fields);
+
+static int get_context(struct call *call, const void *in, struct err *err)
+{
+	const struct one *request = in;
+	const struct kernels_info *info = find(call, request->context_id);
+	if (!info)
+		return say_missing(call, request->context_id, err);
+	struct context context = describe(call, info);
+	return call_reply(call, &context, err);
+}
+
+struct deleted {
+	const char *context_id, *status;
+	bool success;
+};
+static const struct field deleted_fields[] = {
+	BOOL(deleted, success, 0, "Always true."),
+	STR(deleted, context_id, 0, "The one that was ended."),
+	STR(deleted, status, 0, "`stopped`."),
+};
+static const struct schema deleted_schema = SCHEMA(deleted, "ContextDeleted", deleted_fields);
+static const struct field deleted_data = { .type = T_OBJ, .of = &deleted_schema };
+
+static int delete_context(struct call *call, const void *in, struct err *err)
+{
+	const struct one *request = in;
+	if (!find(call, request->context_id) || kernels_close(request->context_id, NULL) < 0)
+		return say_missing(call, request->context_id, err);
+	return call_reply(call, &(struct deleted){ request->context_id, "stopped", true }, err);
+}
+
+/* ---- execute ---- */
+
+struct execute {
+	const char *context_id;
+	struct text code;
+	double timeout;
+};
+static const struct field execute_fields[] = {
+	STR(execute, context_id, PATH | REQUIRED, "Context."),
+	TEXT(execute, code, REQUIRED, "Code to run.", .max_len = KERNELS_CODE_MAX),
+	NUM(execute, timeout, ABOVE | MAX, "Seconds until it is interrupted.", .def = "30",
+	    .min = 0, .max = 300),
+};
+static const struct schema execute_schema =
+	SCHEMA(execute, "ContextExecuteRequest", execute_fields);
+
+struct output {
+	const char *stdout_text, *stderr_text;
+};
+static const struct field output_fields[] = {
+	{ .name = "stdout",
+	  .type = T_STR,
+	  .at = FIELD_AT(output, stdout_text, const char *),
+	  .help = "What it printed." },
+	{ .name = "stderr",
+	  .type = T_STR,
+	  .at = FIELD_AT(output, stderr_text, const char *),
+	  .help = "What it printed as errors, and the traceback of one that ended it." },
+};
+static const struct schema output_schema = SCHEMA(output, "ContextOutput", output_fields);
+
+struct executed {
+	const struct output *output;
+	bool success;
+	double execution_time;
+	struct list results;
+	const char *message;
+};
+static const struct field executed_fields[] = {
+	OBJ(executed, output, 0, "Text.", .of = &output_schema),
+	BOOL(executed, success, 0, "It ended by itself and without an error."),
+	NUM(executed, execution_time, 0, "Seconds."),
+	LIST(executed, results, 0, "What else it gave, as in nbformat: values, pictures, tables.",
+	     .item = T_JSON),
+	STR(executed, message, NULLABLE, "That the kernel is a new one, and the like."),
+};
+static const struct schema executed_schema =
+	SCHEMA(executed, "ContextExecuteResponse", executed_fields);
+static const struct field executed_data = { .type = T_OBJ, .of = &executed_schema };
+
+/* The traceback of an error, without its colours. */
+static void add_traceback(const json_t *error, struct buf *to)
+{
+	const json_t *lines = json_object_get(error, "traceback");
+	size_t index;
+	json_t *line;
+	auto_buf struct buf text = BUF(SIZE_MAX / 2);
+	json_array_foreach(lines, index, line)
+		(void)buf_printf(&text, "%s\n",
+				 json_string_value(line) ? json_string_value(line) : "");
+	if (!json_array_size(lines))
+		(void)buf_printf(&text, "%s: %s\n",
+				 json_string_value(json_object_get(error, "ename")),
+				 json_string_value(json_object_get(error, "evalue")));
+	if (to->len && to->data[to->len - 1] != '\n')
+		(void)buf_str(to, "\n");
+	for (size_t at = 0; at < text.len;) {
+		size_t n = strcspn(text.data + at, "\033");
+		(void)buf_add(to, text.data + at, n);
+		at += n;
+		if (at < text.len) /* ESC [ … m */
+			at += 1 + strspn(text.data + at + 1, "[0123456789;") + 1;
+	}
+}
+
+static void write_streams(const struct kernels_result *result, struct jw *jw)
+{
+	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
+	const json_t *error = outputs_error(result->outputs);
+	outputs_text(result->outputs, "stdout", &out);
+	outputs_text(result->outputs, "stderr", &errors);
+	if (error)
+		add_traceback(error, &errors);
+	jw_key(jw, "output");
+	jw_open(jw, '{');
+	jw_key(jw, "stdout");
+	jw_text(jw, out.data ? out.data : "", out.len);
+	jw_key(jw, "stderr");
+	jw_text(jw, errors.data ? errors.data : "", errors.len);
+	jw_close(jw, '}');
+}
+
+static int execute(struct call *call, const void *in, struct err *err)
+{
+	const struct execute *request = in;
+	if (!find(call, request->context_id))
+		return say_missing(call, request->context_id, err);
+	const struct kernels_job job = {
+		.where = { .id = request->context_id },
+		.code = request->code,
+		.timeout_ms = (int64_t)ceil(request->timeout * 1000),
+		.events = call->wants_events,
+	};
+	struct kernels_result result;
+	int64_t begin = clock_us();
+	if (kernels_execute(call, &job, &result, err) < 0)
+		return -1;
+	if (job.events)
+		return 0;
+	struct jw *jw = call_reply_begin(call, err);
+	jw_open(jw, '{');
+	write_streams(&result, jw);
+	jw_key_bool(jw, "success", !strcmp(result.status, "ok"));
+	jw_key(jw, "execution_time");
+	jw_num(jw, (double)(clock_us() - begin) / 1e6);
+	jw_key(jw, "results");
+	outputs_write_results(result.outputs, jw);
+	jw_key_str(jw, "message",
+		   strcmp(result.status, "timeout") ? result.notice
+		   : result.notice                  ? result.notice
+						    : "The code timed out");
+	jw_close(jw, '}');
+	return call_reply_end(call, err);
+}
+
+static const struct route routes[] = {
+	{ "POST", "/api/v1/contexts", create_context, &create_schema, &context_data,
+	  "Create a context", .flags = BARE },
+	{ "GET", "/api/v1/contexts", list_contexts, NULL, &context_list_data, "List contexts",
+	  .flags = BARE },
+	{ "GET", "/api/v1/contexts/{context_id}", get_context, &one_schema, &context_data,
+	  "Get a context", .flags = BARE },
+	{ "DELETE", "/api/v1/contexts/{context_id}", delete_context, &one_schema, &deleted_data,
+	  "End a context", .flags = BARE },
+	{ "POST", "/api/v1/contexts/{context_id}/execute", execute, &execute_schema, &executed_data,
+	  "Run code in a context",
+	  "Variables stay. Code that fails has `success` false and its traceback in `stderr`.",
+	  .flags = BARE | EVENTS },
+};
+const struct route_group contexts_group = { "contexts",
+					    "Code in contexts, as sandbox-code-interpreter has it.",
+					    routes, COUNT(routes) };

@@ -1,0 +1,26 @@
+/* events.h - an execution as it happens: the events start, stdout, stderr, result, error and end. */
+#pragma once
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct call;
+struct err;
+
+int events_start(struct call *call, const char *language, const char *session_id, struct err *err);
+
+/* name: "stdout" or "stderr". No piece ends in the middle of a character. */
+int events_text(struct call *call, const char *name, const char *data, size_t len, struct err *err);
+
+/* A message of a kernel: results, pictures, updates, errors, text; others are no event. */
+int events_message(struct call *call, const char *type, const json_t *content, struct err *err);
+
+int events_error(struct call *call, const char *name, const char *value, const json_t *traceback,
+		 struct err *err);
+
+/* How it ended. exit_code and count may be INT_ABSENT; notice and session_id NULL. */
+struct events_end {
+	const char *status, *session_id, *notice;
+	int64_t exit_code, count;
+};
+int events_finish(struct call *call, const struct events_end *end, struct err *err);

@@ -1,0 +1,326 @@
+/* Python, and whatever else has a Jupyter kernel, in sessions that keep their variables. */
+#include <string.h>
+
+#include "api/kernels.h"
+#include "api/routes.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "kernel/kernelspec.h"
+#include "net/call.h"
+#include "net/server.h"
+
+/* ---- execute ---- */
+
+struct execute {
+	struct text code;
+	int64_t timeout;
+	const char *kernel_name, *session_id, *cwd;
+};
+static const struct field execute_fields[] = {
+	TEXT(execute, code, REQUIRED, "Code to execute.", .max_len = KERNELS_CODE_MAX),
+	INT(execute, timeout, MIN | MAX,
+	    "Seconds until the code is interrupted: `timeout`. The session stays usable.",
+	    .def = "30", .min = 1, .max = 300),
+	STR(execute, kernel_name, OPTIONAL,
+	    "`python3`, `python3.10` to `python3.12` where installed, or any other kernel of "
+	    "/v1/jupyter/info. Absent: the session's, else the default, which PYTHON_VERSION "
+	    "chooses.",
+	    .max_len = 100),
+	STR(execute, session_id, OPTIONAL,
+	    "Session to run it in, made on first use; a new one when absent or empty.",
+	    .max_len = 64),
+	STR(execute, cwd, OPTIONAL, "Working directory, an absolute path. It stays the session's.",
+	    .max_len = 4000),
+};
+static const struct schema execute_schema =
+	SCHEMA(execute, "JupyterExecuteRequest", execute_fields);
+
+/* These two are for the document: the answer is written by hand. */
+struct output {
+	const char *output_type, *name, *text, *ename, *evalue;
+	json_t *data, *metadata;
+	int64_t execution_count;
+	struct list traceback;
+};
+static const struct field output_fields[] = {
+	STR(output, output_type, REQUIRED,
+	    "`stream`, `execute_result`, `display_data` or `error`, as in nbformat."),
+	STR(output, name, NULLABLE, "Of a stream: `stdout` or `stderr`."),
+	STR(output, text, NULLABLE, "Of a stream."),
+	JSON(output, data, NULLABLE, "Of a result or display: by MIME type; pictures in base64."),
+	JSON(output, metadata, NULLABLE, "Of a result or display."),
+	INT(output, execution_count, NULLABLE, "Of a result."),
+	STR(output, ename, NULLABLE, "Of an error: its name."),
+	STR(output, evalue, NULLABLE, "Of an error: its text."),
+	LIST(output, traceback, NULLABLE, "Of an error, with ANSI colours.", .item = T_STR),
+};
+static const struct schema output_schema = SCHEMA(output, "JupyterOutput", output_fields);
+
+struct executed {
+	const char *kernel_name, *session_id, *status, *code, *msg_id;
+	int64_t execution_count;
+	struct list outputs;
+};
+static const struct field executed_fields[] = {
+	STR(executed, kernel_name, 0, "The kernel that ran it."),
+	STR(executed, session_id, NULLABLE, "Its session."),
+	STR(executed, status, 0,
+	    "`ok`, `error`, or `timeout`: interrupted, the outputs are partial."),
+	INT(executed, execution_count, NULLABLE, "As the kernel counts."),
+	LIST(executed, outputs, 0, "What it gave, in order.", .item = T_OBJ, .of = &output_schema),
+	STR(executed, code, 0, "The code."),
+	STR(executed, msg_id, NULLABLE, "Of the request, as the kernel knows it."),
+};
+static const struct schema executed_schema =
+	SCHEMA(executed, "JupyterExecuteResponse", executed_fields);
+static const struct field executed_data = { .type = T_OBJ, .of = &executed_schema };
+
+static const char *outcome(const struct kernels_result *result)
+{
+	if (!strcmp(result->status, "ok"))
+		return "Code executed";
+	return strcmp(result->status, "timeout") ? "Code failed" : "Code timed out";
+}
+
+static int execute(struct call *call, const void *in, struct err *err)
+{
+	const struct execute *request = in;
+	const struct kernels_job job = {
+		.where = { request->session_id, request->kernel_name, NULL, request->cwd, NULL },
+		.code = request->code,
+		.timeout_ms = request->timeout * 1000,
+		.events = call->wants_events,
+	};
+	struct kernels_result result;
+	if (kernels_execute(call, &job, &result, err) < 0)
+		return -1;
+	if (job.events)
+		return 0;
+	call->message =
+		result.notice ? arena_printf(call->arena, "%s. %s", outcome(&result), result.notice)
+			      : outcome(&result);
+	call->hint = result.notice;
+	struct jw *jw = call_reply_begin(call, err);
+	jw_open(jw, '{');
+	jw_key_str(jw, "kernel_name", result.session.kernel_name);
+	jw_key_str(jw, "session_id", result.session.id);
+	jw_key_str(jw, "status", result.status);
+	jw_key(jw, "execution_count");
+	if (result.count == INT_ABSENT)
+		jw_null(jw);
+	else
+		jw_int(jw, result.count);
+	jw_key(jw, "outputs");
+	outputs_write(result.outputs, jw);
+	jw_key(jw, "code");
+	jw_text(jw, request->code.data, request->code.len);
+	jw_key_str(jw, "msg_id", result.id);
+	jw_close(jw, '}');
+	return call_reply_end(call, err);
+}
+
+/* ---- info ---- */
+
+struct info {
+	const char *default_kernel, *description, *kernel_detection;
+	struct list available_kernels, kernels;
+	int64_t active_sessions, session_timeout_seconds, max_sessions;
+};
+static const struct field spec_fields[] = {
+	STR(kernelspec, name, 0, "Its kernel_name."),
+	STR(kernelspec, display, 0, "For people."),
+	STR(kernelspec, language, 0, "What it runs."),
+};
+static const struct schema spec_schema = SCHEMA(kernelspec, "JupyterKernel", spec_fields);
+static const struct field info_fields[] = {
+	STR(info, default_kernel, 0, "The kernel when none is named."),
+	LIST(info, available_kernels, 0, "Names of the kernels.", .item = T_STR),
+	INT(info, active_sessions, 0, "Sessions there are."),
+	INT(info, session_timeout_seconds, 0, "How long an idle one is kept."),
+	INT(info, max_sessions, 0, "Most there can be."),
+	STR(info, description, 0, "What this is."),
+	STR(info, kernel_detection, 0, "How kernels are found."),
+	LIST(info, kernels, 0, "The kernels, with what they run.", .item = T_OBJ,
+	     .of = &spec_schema),
+};
+static const struct schema info_schema = SCHEMA(info, "JupyterInfoResponse", info_fields);
+static const struct field info_data = { .type = T_OBJ, .of = &info_schema };
+
+static int get_info(struct call *call, const void *in, struct err *err)
+{
+	const struct config *config = call->server->config;
+	struct tools_where where;
+	(void)in;
+	if (kernels_where(call->server, &where, err) < 0)
+		return -1;
+	struct list list = kernelspec_list(&where, call->arena);
+	const struct kernelspec *specs = list.items;
+	const char **names = arena_alloc(call->arena, (list.count + 1) * sizeof *names);
+	for (size_t i = 0; i < list.count; i++)
+		names[i] = specs[i].name;
+	const struct kernelspec *usual = kernelspec_find(&where, NULL, call->arena, NULL);
+	struct info info = {
+		.default_kernel = usual ? usual->name : "python3",
+		.available_kernels = { list.count, names },
+		.kernels = list,
+		.active_sessions = (int64_t)kernels_list(call->server, call->arena).count,
+		.session_timeout_seconds = config->kernel_idle_ms / 1000,
+		.max_sessions = config->max_kernels,
+		.description = "Code in Jupyter kernels; a session keeps its variables.",
+		.kernel_detection =
+			"python3 is the product's Python; others are Jupyter's kernelspecs; "
+			"python3.X is an interpreter of that version that has ipykernel",
+	};
+	return call_reply(call, &info, err);
+}
+
+/* ---- sessions ---- */
+
+struct create {
+	const char *session_id, *kernel_name, *cwd;
+};
+static const struct field create_fields[] = {
+	STR(create, session_id, OPTIONAL, "Its identifier; a new one when absent or empty.",
+	    .max_len = 64),
+	STR(create, kernel_name, OPTIONAL, "As in /v1/jupyter/execute.", .max_len = 100),
+	STR(create, cwd, OPTIONAL, "Where it starts, an absolute path; the workspace when absent.",
+	    .max_len = 4000),
+};
+static const struct schema create_schema =
+	SCHEMA(create, "JupyterCreateSessionRequest", create_fields);
+
+struct created {
+	const char *session_id, *kernel_name, *message;
+};
+static const struct field created_fields[] = {
+	STR(created, session_id, 0, "Session identifier."),
+	STR(created, kernel_name, 0, "Its kernel."),
+	STR(created, message, 0, "Whether it is new."),
+};
+static const struct schema created_schema =
+	SCHEMA(created, "JupyterCreateSessionResponse", created_fields);
+static const struct field created_data = { .type = T_OBJ, .of = &created_schema };
+
+static int create_session(struct call *call, const void *in, struct err *err)
+{
+	const struct create *request = in;
+	const struct kernels_wish wish = { request->session_id, request->kernel_name, NULL,
+					   request->cwd, NULL };
+	struct kernels_opened opened;
+	if (kernels_open(call, &wish, &opened, err) < 0)
+		return -1;
+	struct created created = { opened.id, opened.kernel_name,
+				   opened.made ? "Session created"
+					       : "The session was there already" };
+	call->message = created.message;
+	return call_reply(call, &created, err);
+}
+
+struct session_info {
+	const char *kernel_name, *status, *cwd, *connection_file;
+	double last_used;
+	int64_t age_seconds, pid, executions;
+};
+static const struct field session_fields[] = {
+	STR(session_info, kernel_name, 0, "Its kernel."),
+	NUM(session_info, last_used, 0, "When it was last used, in seconds since 1970."),
+	INT(session_info, age_seconds, 0, "How long it has been there."),
+	STR(session_info, status, 0, "`idle` or `busy`."),
+	STR(session_info, cwd, 0, "Where it was started."),
+	STR(session_info, connection_file, NULLABLE,
+	    "For other Jupyter clients: `jupyter console --existing FILE`."),
+	INT(session_info, pid, NULLABLE, "The kernel's process."),
+	INT(session_info, executions, 0, "How often code was run in it."),
+};
+static const struct schema session_schema = SCHEMA(session_info, "SessionInfo", session_fields);
+
+struct session_list {
+	struct list sessions;
+};
+static const struct field list_fields[] = {
+	MAP(session_list, sessions, 0, "Sessions by their identifier.", .item = T_OBJ,
+	    .of = &session_schema),
+};
+static const struct schema list_schema = SCHEMA(session_list, "ActiveSessionsResult", list_fields);
+static const struct field list_data = { .type = T_OBJ, .of = &list_schema };
+
+static int list_sessions(struct call *call, const void *in, struct err *err)
+{
+	struct timespec now;
+	(void)in;
+	struct list list = kernels_list(call->server, call->arena);
+	const struct kernels_info *infos = list.items;
+	struct named *named = arena_alloc(call->arena, (list.count + 1) * sizeof *named);
+	struct session_info *sessions =
+		arena_alloc(call->arena, (list.count + 1) * sizeof *sessions);
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (size_t i = 0; i < list.count; i++) {
+		sessions[i] = (struct session_info){
+			.kernel_name = infos[i].kernel_name,
+			.status = infos[i].busy ? "busy" : "idle",
+			.cwd = infos[i].cwd,
+			.connection_file = infos[i].connection_file,
+			.last_used = (double)infos[i].used.tv_sec +
+				     (double)(infos[i].used.tv_nsec / 1000) / 1e6,
+			.age_seconds = now.tv_sec - infos[i].created.tv_sec,
+			.pid = infos[i].pid,
+			.executions = infos[i].executions,
+		};
+		named[i] = (struct named){ infos[i].id, &sessions[i] };
+	}
+	return call_reply(call, &(struct session_list){ { list.count, named } }, err);
+}
+
+static int delete_all(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	size_t count = kernels_close_all();
+	call->message =
+		arena_printf(call->arena, "%zu session%s ended", count, count == 1 ? "" : "s");
+	return call_reply(call, NULL, err);
+}
+
+struct delete
+{
+	const char *session_id;
+};
+static const struct field delete_fields[] = {
+	STR(delete, session_id, PATH | REQUIRED, "Session."),
+};
+static const struct schema delete_schema = SCHEMA(delete, "JupyterDelete", delete_fields);
+
+static int delete_one(struct call *call, const void *in, struct err *err)
+{
+	const struct delete *request = in;
+	if (kernels_close(request->session_id, err) < 0)
+		return -1;
+	call->message = "Session ended";
+	return call_reply(call, NULL, err);
+}
+
+static const struct field nothing = { .type = T_JSON };
+
+static const struct route routes[] = {
+	{ "POST", "/v1/jupyter/execute", execute, &execute_schema, &executed_data,
+	  "Run code in a Jupyter kernel",
+	  "Variables and imports stay in the session: give its `session_id` again. Plots come as PNG in "
+	  "`display_data`. `status` tells how it went; a kernel that died is replaced with the next "
+	  "call, whose `message` says so. input() is an error: nobody can type. With `Accept: "
+	  "text/event-stream` the events `start`, `stdout`, `stderr`, `result`, `error` and `end` come "
+	  "as they happen. A caller that leaves has its code interrupted. Sessions end after 30 minutes "
+	  "without use.",
+	  .flags = EVENTS },
+	{ "GET", "/v1/jupyter/info", get_info, NULL, &info_data, "Kernels there are" },
+	{ "GET", "/v1/jupyter/sessions", list_sessions, NULL, &list_data, "List sessions" },
+	{ "DELETE", "/v1/jupyter/sessions", delete_all, NULL, &nothing, "End all sessions" },
+	{ "DELETE", "/v1/jupyter/sessions/{session_id}", delete_one, &delete_schema, &nothing,
+	  "End a session", "All its processes are ended." },
+	{ "POST", "/v1/jupyter/sessions/create", create_session, &create_schema, &created_data,
+	  "Create a session", "An existing id gives that session." },
+};
+const struct route_group jupyter_group = { "jupyter",
+					   "Code in Jupyter kernels, in sessions that keep state.",
+					   routes, COUNT(routes) };

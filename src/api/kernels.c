@@ -1,0 +1,620 @@
+#include "api/kernels.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/events.h"
+#include "api/sessions.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "kernel/kernel.h"
+#include "kernel/kernelspec.h"
+#include "kernel/pool.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "proc/tree.h"
+#include "proc/user.h"
+#include "proc/waiter.h"
+
+enum { START_MS = 60000, KEEPER_STACK = 256 * 1024 };
+
+/* ---- sessions ---- */
+
+struct session {
+	_Atomic int refs;
+	char id[SESSION_ID_MAX * 4 + 1], marker[112];
+	char *kernel_name, *language, *context;
+	struct timespec created;
+
+	pthread_mutex_t lock; /* of what follows */
+	struct waiter *waiters;
+	char *cwd;
+	struct kernel *kernel; /* NULL before the first use; changed only by whoever made it busy */
+	char lost[160];        /* how the kernel before ended, until the next call has told */
+	bool busy, closed;
+	int64_t used_ms, executions;
+	struct timespec used;
+};
+
+static void session_ref(void *arg)
+{
+	struct session *session = arg;
+	atomic_fetch_add(&session->refs, 1);
+}
+
+static void session_unref(void *arg)
+{
+	struct session *session = arg;
+	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
+		return;
+	kernel_unref(session->kernel);
+	pthread_mutex_destroy(&session->lock);
+	free(session->kernel_name);
+	free(session->language);
+	free(session->context);
+	free(session->cwd);
+	free(session);
+}
+
+static void session_release(struct session **session)
+{
+	session_unref(*session);
+}
+#define auto_session __attribute__((cleanup(session_release)))
+
+static void touch(struct session *session)
+{
+	session->used_ms = clock_ms();
+	clock_gettime(CLOCK_REALTIME, &session->used);
+}
+
+static bool session_busy(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	bool busy = session->busy;
+	pthread_mutex_unlock(&session->lock);
+	return busy;
+}
+
+static int64_t session_used_ms(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	int64_t used = session->used_ms;
+	pthread_mutex_unlock(&session->lock);
+	return used;
+}
+
+static void session_end(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	session->closed = true;
+	struct kernel *kernel = session->kernel ? kernel_ref(session->kernel) : NULL;
+	waiter_wake(session->waiters);
+	pthread_mutex_unlock(&session->lock);
+	if (!kernel)
+		return;
+	kernel_end(kernel);
+	kernel_unref(kernel);
+	tree_end(session->marker);
+}
+
+static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
+						 session_used_ms, session_end };
+struct sessions kernels_sessions = SESSIONS("jupyter", &session_ops);
+
+struct making {
+	const struct kernelspec *spec;
+	const char *cwd, *context;
+	bool made;
+};
+
+static void *session_make(const char *id, void *arg, struct err *err)
+{
+	struct making *making = arg;
+	(void)err;
+	struct session *session = xcalloc(1, sizeof *session);
+	session->refs = 1;
+	pthread_mutex_init(&session->lock, NULL);
+	snprintf(session->id, sizeof session->id, "%s", id);
+	tree_marker(session->marker, sizeof session->marker, id);
+	session->kernel_name = xstrdup(making->spec->name);
+	session->language = xstrdup(making->spec->language);
+	session->context = making->context ? xstrdup(making->context) : NULL;
+	session->cwd = xstrdup(making->cwd);
+	touch(session);
+	session->created = session->used;
+	making->made = true;
+	return session;
+}
+
+/* The table's limits, which for kernels are other ones. */
+static struct config limits(const struct config *config)
+{
+	struct config own = *config;
+	own.max_sessions = config->max_kernels;
+	own.session_ms = config->kernel_idle_ms;
+	return own;
+}
+
+/* ---- the keeper: a thread that ends what was idle for too long ---- */
+
+static void *keep(void *arg)
+{
+	const struct server *server = arg;
+	struct config own = limits(server->config);
+	int64_t pause = own.session_ms / 8 < 30000 ? own.session_ms / 8 : 30000;
+	for (;;) {
+		const struct timespec time = { pause / 1000, pause % 1000 * 1000000 };
+		nanosleep(&time, NULL);
+		sessions_expire(&kernels_sessions, &own);
+		if (!sessions_count(&kernels_sessions))
+			pool_rest(own.session_ms);
+	}
+	return NULL;
+}
+
+static void start_keeper(struct server *server)
+{
+	static atomic_flag started = ATOMIC_FLAG_INIT;
+	pthread_attr_t attr;
+	pthread_t thread;
+	if (atomic_flag_test_and_set(&started))
+		return;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, KEEPER_STACK);
+	if (pthread_create(&thread, &attr, keep, server) != 0) {
+		atomic_flag_clear(&started);
+		log_warn("no thread to end idle kernels; the next session tries again");
+	}
+	pthread_attr_destroy(&attr);
+}
+
+/* ---- finding or making ---- */
+
+int kernels_where(struct server *server, struct tools_where *ret, struct err *err)
+{
+	const struct user *user = user_sandbox(server->config->user, err);
+	*ret = (struct tools_where){ server->home, user, server_stop_fd(server) };
+	return user ? 0 : -1;
+}
+
+static int check_cwd(const char *path, const struct user *user, struct err *err)
+{
+	struct user_view view;
+	struct stat st;
+	if (*path != '/')
+		return err_set(err, ERR_BAD_REQUEST, "cwd '%.200s' is not an absolute path", path);
+	if (user_enter(user, &view, err) < 0)
+		return -1;
+	int result = stat(path, &st) < 0    ? err_set(err, errno, "cwd '%.200s'", path)
+		     : !S_ISDIR(st.st_mode) ? err_set(err, ENOTDIR, "cwd '%.200s'", path)
+					    : 0;
+	user_leave(&view);
+	return result;
+}
+
+static const struct kernelspec *pick_spec(const struct tools_where *where,
+					  const struct kernels_wish *wish, struct arena *arena,
+					  struct err *err)
+{
+	if (!wish->language)
+		return kernelspec_find(where, wish->kernel_name, arena, err);
+	const struct kernelspec *spec = kernelspec_for(where, wish->language, arena);
+	if (!spec)
+		err_set(err, ERR_BAD_REQUEST,
+			"no kernel for '%.60s' is installed: see GET /v1/jupyter/info",
+			wish->language);
+	return spec;
+}
+
+/* A session that is there keeps its kernel: a wish for another one is a mistake. */
+static int check_same(const struct session *session, const struct kernels_wish *wish,
+		      struct err *err)
+{
+	if (wish->language && strcasecmp(wish->language, session->language) != 0)
+		return err_set(err, ERR_CONFLICT, "session '%.80s' speaks %s, not %.60s",
+			       session->id, session->language, wish->language);
+	if (!wish->language && wish->kernel_name && *wish->kernel_name &&
+	    strcasecmp(wish->kernel_name, session->kernel_name) != 0)
+		return err_set(err, ERR_CONFLICT, "session '%.80s' has the kernel %s, not %.60s",
+			       session->id, session->kernel_name, wish->kernel_name);
+	return 0;
+}
+
+static struct session *find_or_make(struct call *call, const struct kernels_wish *wish,
+				    bool *ret_made, struct err *err)
+{
+	const struct config *config = call->server->config;
+	struct config own = limits(config);
+	struct tools_where where;
+	*ret_made = false;
+	if (kernels_where(call->server, &where, err) < 0 ||
+	    (wish->cwd && *wish->cwd && check_cwd(wish->cwd, where.user, err) < 0))
+		return NULL;
+	struct session *session =
+		wish->id && *wish->id ? sessions_find(&kernels_sessions, wish->id, NULL) : NULL;
+	if (!session) {
+		struct making making = { pick_spec(&where, wish, call->arena, err),
+					 wish->cwd && *wish->cwd ? wish->cwd : config->workspace,
+					 wish->context, false };
+		if (!making.spec)
+			return NULL;
+		start_keeper(call->server);
+		session = sessions_open(&kernels_sessions, &own, wish->id, session_make, &making,
+					err);
+		*ret_made = making.made;
+		if (!session && err->code == ERR_LIMIT)
+			err_set(err, ERR_LIMIT,
+				"all %lld kernels are busy: end a session, or raise --max-kernels",
+				(long long)own.max_sessions);
+	}
+	if (session && check_same(session, wish, err) < 0) {
+		session_unref(session);
+		return NULL;
+	}
+	return session;
+}
+
+/* ---- one at a time ---- */
+
+/* Waits for one's turn. */
+static int enter(struct call *call, struct session *session, int64_t until_ms, struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	enum call_wake wake = CALL_WOKEN;
+	pthread_mutex_lock(&session->lock);
+	waiter_join(&session->waiters, &waiter);
+	while (session->busy && !session->closed && wake == CALL_WOKEN) {
+		pthread_mutex_unlock(&session->lock);
+		wake = call_wait(call, fd, until_ms);
+		pthread_mutex_lock(&session->lock);
+	}
+	waiter_leave(&session->waiters, &waiter);
+	bool closed = session->closed, mine = !session->busy && !closed;
+	if (mine)
+		session->busy = true;
+	touch(session);
+	pthread_mutex_unlock(&session->lock);
+	if (mine)
+		return 0;
+	if (closed)
+		return err_set(err, ERR_CONFLICT, "session '%.80s' was ended", session->id);
+	if (wake == CALL_LEFT)
+		return err_set(err, ERR_GONE, "the caller left");
+	if (wake == CALL_STOPPING)
+		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+	return err_set(err, ERR_CONFLICT, "session '%.80s' is busy with other code", session->id);
+}
+
+static void leave(struct session *session)
+{
+	pthread_mutex_lock(&session->lock);
+	session->busy = false;
+	touch(session);
+	waiter_wake(session->waiters);
+	bool closed = session->closed;
+	struct kernel *kernel = closed && session->kernel ? kernel_ref(session->kernel) : NULL;
+	pthread_mutex_unlock(&session->lock);
+	if (kernel) { /* who closed it may not have seen a kernel that was being started */
+		kernel_end(kernel);
+		kernel_unref(kernel);
+		tree_end(session->marker);
+	}
+}
+
+/* While busy: a kernel that runs, a new one if need be. */
+static int have_kernel(struct call *call, struct session *session, struct err *err)
+{
+	struct tools_where where;
+	if (session->kernel && !kernel_ended(session->kernel))
+		return 0;
+	if (kernels_where(call->server, &where, err) < 0)
+		return -1;
+	const struct kernelspec *spec =
+		kernelspec_find(&where, session->kernel_name, call->arena, err);
+	if (!spec)
+		return -1;
+	char how[128];
+	if (session->kernel && !*session->lost)
+		snprintf(session->lost, sizeof session->lost, "The kernel has ended %s.",
+			 kernel_end_text(session->kernel, how, sizeof how));
+	const struct pool_config config = { call->server->home,
+					    call->server->config->kernel_preload, where.user };
+	const struct kernel_place place = { session->cwd, session->marker, where.home, where.user };
+	const struct kernel_wait wait = { clock_ms() + START_MS, call->sink->client_fd,
+					  where.stop_fd };
+	struct kernel *kernel = pool_take(&config, spec, &place, &wait, err);
+	if (!kernel)
+		return -1;
+	pthread_mutex_lock(&session->lock);
+	struct kernel *old = session->kernel;
+	session->kernel = kernel;
+	pthread_mutex_unlock(&session->lock);
+	kernel_unref(old);
+	return 0;
+}
+
+static void describe(const struct session *session, bool made, struct arena *arena,
+		     struct kernels_opened *ret)
+{
+	*ret = (struct kernels_opened){ .id = arena_strdup(arena, session->id),
+					.kernel_name = arena_strdup(arena, session->kernel_name),
+					.language = arena_strdup(arena, session->language),
+					.made = made,
+					.created = session->created };
+}
+
+/* Finds or makes a session, waits for one's turn, and sees to its kernel. leave() it. */
+static struct session *begin(struct call *call, const struct kernels_wish *wish, int64_t until_ms,
+			     struct kernels_opened *ret, struct err *err)
+{
+	bool made;
+	struct session *session = find_or_make(call, wish, &made, err);
+	if (!session)
+		return NULL;
+	describe(session, made, call->arena, ret);
+	if (enter(call, session, until_ms, err) == 0) {
+		if (have_kernel(call, session, err) == 0)
+			return session;
+		leave(session);
+		if (made)
+			(void)sessions_close(&kernels_sessions, session->id, NULL);
+	}
+	session_unref(session);
+	return NULL;
+}
+
+int kernels_open(struct call *call, const struct kernels_wish *wish, struct kernels_opened *ret,
+		 struct err *err)
+{
+	auto_session struct session *session = begin(call, wish, clock_ms() + START_MS, ret, err);
+	if (!session)
+		return -1;
+	*session->lost = 0;
+	leave(session);
+	return 0;
+}
+
+/* ---- running code ---- */
+
+struct running {
+	struct call *call;
+	struct outputs *outputs;
+	bool events;
+};
+
+static int take_message(void *arg, const char *type, const json_t *content)
+{
+	struct running *running = arg;
+	struct err ignored;
+	if (running->events)
+		return events_message(running->call, type, content, &ignored);
+	outputs_add(running->outputs, type, content);
+	return 0;
+}
+
+static int take_nothing(void *arg, const char *type, const json_t *content)
+{
+	(void)arg;
+	(void)type;
+	(void)content;
+	return 0;
+}
+
+/* A directory that is given with code is where the code runs, in a kernel that is there already. */
+static int change_directory(struct call *call, const struct session *session, const char *cwd,
+			    struct err *err)
+{
+	if (!cwd || !*cwd)
+		return 0;
+	if (strcmp(session->language, "python") != 0)
+		return !strcmp(cwd, session->cwd)
+			       ? 0
+			       : err_set(err, ERR_BAD_REQUEST,
+					 "cwd: a %s kernel stays where it was started, in %.200s",
+					 session->language, session->cwd);
+	struct jw jw;
+	struct kernel_result result;
+	jw_init(&jw, 65536);
+	(void)buf_str(&jw.out, "__import__('os').chdir(");
+	jw_str(&jw, cwd);
+	(void)buf_str(&jw.out, ")");
+	const struct kernel_job job = { { jw.out.data, jw.out.len }, .silent = true };
+	const struct kernel_wait wait = { clock_ms() + START_MS, call->sink->client_fd,
+					  server_stop_fd(call->server) };
+	int done = kernel_run(session->kernel, &job, &wait, take_nothing, NULL, &result, err);
+	jw_done(&jw);
+	if (done == 0 && result.outcome != KERNEL_OK)
+		done = err_set(err, ERR_BAD_REQUEST, "cwd: the kernel cannot change to '%.200s'",
+			       cwd);
+	return done;
+}
+
+static void add_notice(struct call *call, struct kernels_result *ret, const char *text)
+{
+	ret->notice = ret->notice ? arena_printf(call->arena, "%s %s", ret->notice, text)
+				  : arena_strdup(call->arena, text);
+}
+
+/* The kernel's end, as an error among the outputs. */
+static void tell_death(struct call *call, struct session *session, const struct kernels_job *job,
+		       const struct kernel_result *result, struct kernels_result *ret)
+{
+	char how[128];
+	const char *what =
+		result->killed ? "The code could not be interrupted, so its kernel was ended."
+			       : arena_printf(call->arena, "The kernel has ended %s.",
+					      kernel_end_text(session->kernel, how, sizeof how));
+	snprintf(session->lost, sizeof session->lost, "%s", what);
+	if (result->outcome != KERNEL_DIED && !result->killed) {
+		add_notice(call, ret, what); /* it left in good order: exit() */
+		return;
+	}
+	ret->died = true;
+	json_t *error = json_object();
+	json_object_set_new(error, "ename", json_string("DeadKernelError"));
+	json_object_set_new(error, "evalue", json_string(what));
+	json_object_set_new(error, "traceback", json_array());
+	take_message(&(struct running){ call, ret->outputs, job->events }, "error", error);
+	json_decref(error);
+	add_notice(call, ret, what);
+	add_notice(call, ret, "The next call gets a new one, without its variables.");
+}
+
+static int run(struct call *call, struct session *session, const struct kernels_job *job,
+	       struct kernels_result *ret, struct err *err)
+{
+	static const char *const states[] = { "ok", "error", "timeout", "error" };
+	struct running running = { call, ret->outputs, job->events };
+	struct kernel_result result;
+	const struct kernel_job what = { job->code, .prompt = job->events };
+	if (!ret->session.made && change_directory(call, session, job->where.cwd, err) < 0)
+		return -1;
+	if (*session->lost && !ret->session.made)
+		add_notice(call, ret,
+			   arena_printf(call->arena,
+					"%s A new kernel was started: the variables are gone.",
+					session->lost));
+	*session->lost = 0;
+	if (job->events &&
+	    events_start(call, session->language, job->once ? NULL : session->id, err) < 0)
+		return -1;
+	const struct kernel_wait wait = { clock_ms() + job->timeout_ms, call->sink->client_fd,
+					  server_stop_fd(call->server) };
+	session->executions++;
+	if (kernel_run(session->kernel, &what, &wait, take_message, &running, &result, err) < 0)
+		return -1;
+	if (result.outcome == KERNEL_LEFT)
+		return err_set(err, ERR_GONE, "the caller left; the code was interrupted");
+	if (result.outcome == KERNEL_STOPPING)
+		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+	ret->status = states[result.outcome];
+	ret->count = result.count;
+	ret->id = arena_strdup(call->arena, result.id);
+	if (result.lost)
+		add_notice(call, ret, "Some of the output did not arrive.");
+	if (kernel_ended(session->kernel))
+		tell_death(call, session, job, &result, ret);
+	return 0;
+}
+
+static void free_outputs(void *outputs)
+{
+	outputs_done(outputs);
+}
+
+int kernels_execute(struct call *call, const struct kernels_job *job, struct kernels_result *ret,
+		    struct err *err)
+{
+	*ret = (struct kernels_result){ .count = INT_ABSENT };
+	ret->outputs = arena_alloc(call->arena, sizeof *ret->outputs);
+	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
+	arena_defer(call->arena, free_outputs, ret->outputs);
+	auto_session struct session *session =
+		begin(call, &job->where, clock_ms() + job->timeout_ms, &ret->session, err);
+	if (!session)
+		return -1;
+	int result = run(call, session, job, ret, err);
+	leave(session);
+	if (job->once)
+		(void)sessions_close(&kernels_sessions, session->id, NULL);
+	if (result == 0 && job->events) {
+		const struct events_end end = { ret->status, job->once ? NULL : ret->session.id,
+						ret->notice, strcmp(ret->status, "ok") ? 1 : 0,
+						ret->count };
+		result = events_finish(call, &end, err);
+	}
+	return result;
+}
+
+/* ---- what is there; the end ---- */
+
+struct listing {
+	struct arena *arena;
+	struct kernels_info *infos;
+	size_t count, room;
+};
+
+static void list_one(void *arg, void *to)
+{
+	struct session *session = arg;
+	struct listing *listing = to;
+	struct arena *arena = listing->arena;
+	if (listing->count == listing->room)
+		return;
+	pthread_mutex_lock(&session->lock);
+	listing->infos[listing->count++] = (struct kernels_info){
+		.id = arena_strdup(arena, session->id),
+		.kernel_name = arena_strdup(arena, session->kernel_name),
+		.language = arena_strdup(arena, session->language),
+		.context = session->context ? arena_strdup(arena, session->context) : NULL,
+		.cwd = arena_strdup(arena, session->cwd),
+		.connection_file =
+			session->kernel
+				? arena_strdup(arena, kernel_connection_file(session->kernel))
+				: NULL,
+		.created = session->created,
+		.used = session->used,
+		.pid = session->kernel ? kernel_pid(session->kernel) : INT_ABSENT,
+		.executions = session->executions,
+		.busy = session->busy,
+	};
+	pthread_mutex_unlock(&session->lock);
+}
+
+struct list kernels_list(struct server *server, struct arena *arena)
+{
+	struct config own = limits(server->config);
+	sessions_expire(&kernels_sessions, &own);
+	struct listing listing = { arena, NULL, 0, sessions_count(&kernels_sessions) };
+	listing.infos = arena_alloc(arena, (listing.room + 1) * sizeof *listing.infos);
+	sessions_each(&kernels_sessions, list_one, &listing);
+	return (struct list){ listing.count, listing.infos };
+}
+
+int kernels_close(const char *id, struct err *err)
+{
+	return sessions_close(&kernels_sessions, id, err);
+}
+
+size_t kernels_close_all(void)
+{
+	return sessions_close_all(&kernels_sessions);
+}
+
+int kernels_warm(struct server *server, struct err *err)
+{
+	struct tools_where where;
+	struct arena arena = { 0 };
+	if (kernels_where(server, &where, err) < 0)
+		return -1;
+	const struct kernelspec *spec = kernelspec_find(&where, NULL, &arena, err);
+	const struct pool_config config = { server->home, server->config->kernel_preload,
+					    where.user };
+	int result = spec && spec->python ? pool_warm(&config, spec, err) : spec ? 0 : -1;
+	arena_done(&arena);
+	return result;
+}
+
+void kernels_end(void)
+{
+	sessions_close_all(&kernels_sessions);
+	pool_end();
+	kernel_end_all();
+}

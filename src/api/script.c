@@ -1,0 +1,266 @@
+#include "api/script.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/events.h"
+#include "api/kernels.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "proc/command.h"
+#include "proc/environment.h"
+#include "proc/tree.h"
+#include "proc/user.h"
+
+enum { PIECE = 65536, PING_MS = 15000 };
+
+static const char *const stream_names[] = { "stdout", "stderr" };
+
+struct script {
+	struct call *call;
+	const struct script_job *job;
+	struct script_result *result;
+	struct command *command;
+	int64_t at[2];
+	size_t given; /* bytes of the code that it has read */
+};
+
+/* ---- starting ---- */
+
+const char *script_interpreter(struct call *call, const char *language, struct err *err)
+{
+	struct tools_where where;
+	if (kernels_where(call->server, &where, err) < 0)
+		return NULL;
+	bool python = !strcmp(language, "python");
+	auto_free char *found = tools_find(&where, python ? "python3" : "bash", 0);
+	if (found)
+		return arena_strdup(call->arena, found);
+	err_set(err, ERR_UNAVAILABLE, "%s is not installed", language);
+	return NULL;
+}
+
+/* Python gets its code on standard input, bash as an argument, so that it can read nothing. */
+static char **arguments(struct script *script, const char *program)
+{
+	struct arena *arena = script->call->arena;
+	char **argv = arena_alloc(arena, 4 * sizeof *argv);
+	bool python = !strcmp(script->job->language, "python");
+	argv[0] = (char *)program;
+	argv[1] = python ? arena_printf(arena, "%s/share/kernel/script.py",
+					script->call->server->home)
+			 : (char *)"-c";
+	argv[2] = python ? NULL : (char *)script->job->code.data;
+	argv[3] = NULL;
+	if (!python)
+		script->given = script->job->code.len;
+	return argv;
+}
+
+static int start(struct script *script, const char *marker, struct err *err)
+{
+	struct call *call = script->call;
+	const struct config *config = call->server->config;
+	const struct user *user = user_sandbox(config->user, err);
+	const char *program = user ? script_interpreter(call, script->job->language, err) : NULL;
+	if (!program)
+		return -1;
+	const struct pair extra[] = { { TREE_MARKER, marker + sizeof TREE_MARKER },
+				      { "PYTHONUNBUFFERED", "1" } };
+	const char *cwd = script->job->cwd;
+	struct spawn spawn = {
+		.path = program,
+		.argv = arguments(script, program),
+		.env = environment_make(call->arena, user, call->server->home,
+					&(struct list){ COUNT(extra), extra }),
+		.cwd = cwd && *cwd ? cwd : config->workspace,
+		.as = user,
+		.tag = tree_tag(marker),
+	};
+	if (*spawn.cwd != '/')
+		return err_set(err, ERR_BAD_REQUEST, "cwd '%.200s' is not an absolute path", cwd);
+	script->command = command_start(&spawn, clock_ms() + script->job->timeout * 1000, err);
+	return script->command ? 0 : -1;
+}
+
+/* ---- what it prints ---- */
+
+static int give_piece(struct script *script, int stream, const char *data, size_t len,
+		      struct err *err)
+{
+	const char *name = stream_names[stream];
+	if (script->job->events && events_text(script->call, name, data, len, err) < 0)
+		return -1;
+	outputs_stream(script->result->outputs, name, data, len);
+	return 0;
+}
+
+/* Takes what is new; a character that is cut off waits for its rest. */
+static int take_new(struct script *script, bool ended, struct err *err)
+{
+	auto_free char *piece = xmalloc(PIECE);
+	for (int i = 0; i < 2; i++)
+		for (;;) {
+			const struct command_view *view = command_lock(script->command);
+			size_t n = output_read(&view->out[i], script->at[i], piece, PIECE);
+			command_unlock(script->command);
+			size_t partial = n ? utf8_partial(piece, n) : 0;
+			if (!(ended && partial == n))
+				n -= partial;
+			if (!n)
+				break;
+			script->at[i] += (int64_t)n;
+			if (give_piece(script, i, piece, n, err) < 0)
+				return -1;
+		}
+	return 0;
+}
+
+/* Gives as much of the code as fits. True while there is more. */
+static bool give_code(struct script *script)
+{
+	const struct text *code = &script->job->code;
+	while (script->given < code->len) {
+		ssize_t n = command_input(script->command, code->data + script->given,
+					  code->len - script->given, NULL);
+		if (n == 0)
+			return true;
+		script->given = n < 0 ? code->len : script->given + (size_t)n;
+	}
+	command_input_close(script->command);
+	return false;
+}
+
+/* Waits for news, which may be that it can take more of its code. -1 when nobody waits any more. */
+static int wait_news(struct script *script, int fd, bool feeding, struct err *err)
+{
+	struct call *call = script->call;
+	if (feeding) {
+		struct pollfd pfds[] = { { .fd = command_input_fd(script->command),
+					   .events = POLLOUT },
+					 { .fd = fd, .events = POLLIN },
+					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
+		(void)poll(pfds, COUNT(pfds), PING_MS);
+		if (!pfds[2].revents && !pfds[1].revents)
+			return 0;
+	}
+	switch (call_wait(call, fd, clock_ms() + PING_MS)) {
+	case CALL_LEFT:
+		return err_set(err, ERR_GONE, "the caller left; the program was ended");
+	case CALL_STOPPING:
+		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+	case CALL_TIMEOUT:
+		return script->job->events ? call_event_ping(call, err) : 0;
+	case CALL_WOKEN:
+		break;
+	}
+	return 0;
+}
+
+static int attend(struct script *script, struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	int failed = 0;
+	command_lock(script->command);
+	command_join(script->command, &waiter);
+	command_unlock(script->command);
+	for (bool ended = false; !failed && !ended;) {
+		bool feeding = give_code(script);
+		ended = command_lock(script->command)->state != COMMAND_RUNNING;
+		command_unlock(script->command);
+		failed = take_new(script, ended, err);
+		if (!failed && !ended)
+			failed = wait_news(script, fd, feeding, err);
+	}
+	command_lock(script->command);
+	command_leave(script->command, &waiter);
+	command_unlock(script->command);
+	return failed;
+}
+
+/* ---- how it ended ---- */
+
+/* The last traceback of a program that failed, as an error among the outputs. */
+static void find_error(struct script *script)
+{
+	auto_buf struct buf text = BUF(SIZE_MAX / 2);
+	outputs_text(script->result->outputs, "stderr", &text);
+	static const char head[] = "Traceback (most recent call last):";
+	const char *from = NULL;
+	for (const char *at = text.data; at && (at = strstr(at, head)); at++)
+		from = at;
+	if (!from) /* of a SyntaxError there is only this much */
+		from = text.data ? strstr(text.data, "  File \"main.py\"") : NULL;
+	if (!from)
+		return;
+	json_t *lines = json_array(), *error = json_object();
+	auto_free char *copy = xstrdup(from);
+	char *rest = copy;
+	const char *last = "";
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		if (*line || rest)
+			json_array_append_new(lines, json_stringn(line, strlen(line)));
+		if (*line && *line != ' ' && strcmp(line, head) != 0)
+			last = line;
+	}
+	size_t name = strcspn(last, ":");
+	json_object_set_new(error, "ename", json_stringn(last, name));
+	json_object_set_new(error, "evalue", json_string(last[name] ? last + name + 2 : ""));
+	json_object_set_new(error, "traceback", lines);
+	struct err ignored;
+	if (script->job->events)
+		(void)events_message(script->call, "error", error, &ignored);
+	outputs_add(script->result->outputs, "error", error);
+	json_decref(error);
+}
+
+static void finish(struct script *script)
+{
+	const struct command_view *view = command_lock(script->command);
+	script->result->exit_code = view->exit_code;
+	bool timed_out = view->state == COMMAND_TIMED_OUT;
+	command_unlock(script->command);
+	script->result->status = timed_out ? "timeout" : script->result->exit_code ? "error" : "ok";
+	if (script->result->exit_code && !strcmp(script->job->language, "python"))
+		find_error(script);
+}
+
+static void free_outputs(void *outputs)
+{
+	outputs_done(outputs);
+}
+
+int script_run(struct call *call, const struct script_job *job, struct script_result *ret,
+	       struct err *err)
+{
+	struct script script = { .call = call, .job = job, .result = ret };
+	char marker[112];
+	*ret = (struct script_result){ .outputs = arena_alloc(call->arena, sizeof *ret->outputs) };
+	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
+	arena_defer(call->arena, free_outputs, ret->outputs);
+	tree_marker(marker, sizeof marker, "script");
+	if (start(&script, marker, err) < 0 ||
+	    (job->events && events_start(call, job->language, NULL, err) < 0)) {
+		command_unref(script.command);
+		return -1;
+	}
+	int result = attend(&script, err);
+	if (result == 0)
+		finish(&script);
+	command_condemn(script.command);
+	tree_end(marker); /* what it left running, too */
+	command_abandon(script.command);
+	command_unref(script.command);
+	return result;
+}

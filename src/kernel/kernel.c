@@ -1,0 +1,345 @@
+#include "kernel/kernel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "kernel/kernel_state.h"
+#include "kernel/message.h"
+#include "kernel/zsock.h"
+#include "proc/spawn.h"
+#include "proc/user.h"
+
+enum { REPORT_MS = 1000, END_S = 3 };
+
+/* All that live, and where their files are. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t gone;
+	struct kernel *first;
+	size_t count; /* with those that are being freed */
+	char dir[64];
+	const struct user *user;
+	uint64_t next;
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER };
+
+/* ---- names, files ---- */
+
+static void random_hex(char *to, size_t digits)
+{
+	unsigned char bytes[32] = { 0 };
+	(void)!getrandom(bytes, sizeof bytes, 0);
+	for (size_t i = 0; i < digits / 2; i++)
+		snprintf(to + i * 2, 3, "%02x", bytes[i]);
+}
+
+/* Nobody else may look in: what the sockets tell is not signed for readers. */
+static int make_dir(const struct user *user, struct err *err)
+{
+	struct user_view view;
+	int code = 0;
+	if (*all.dir)
+		return 0;
+	if (user_enter(user, &view, err) < 0)
+		return -1;
+	snprintf(all.dir, sizeof all.dir, "/tmp/aio-kernels-XXXXXX");
+	if (!mkdtemp(all.dir))
+		code = errno;
+	user_leave(&view);
+	all.user = user;
+	if (code)
+		*all.dir = 0;
+	return code ? err_set(err, code, "no directory for kernels in /tmp") : 0;
+}
+
+static void remove_files(const struct kernel *kernel)
+{
+	struct user_view view;
+	char path[128];
+	if (user_enter(kernel->user, &view, NULL) < 0)
+		return;
+	(void)unlink(kernel->file);
+	for (int i = 0; !kernel->tcp && i < CHANNELS; i++) {
+		snprintf(path, sizeof path, "%s-%d", kernel->ip, kernel->ports[i]);
+		(void)unlink(path);
+	}
+	user_leave(&view);
+}
+
+void kernel_end_all(void)
+{
+	struct timespec until;
+	struct user_view view;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_S;
+	pthread_mutex_lock(&all.lock);
+	while (all.count && pthread_cond_timedwait(&all.gone, &all.lock, &until) == 0)
+		;
+	if (!all.count)
+		zsock_end();
+	if (*all.dir && user_enter(all.user, &view, NULL) == 0) {
+		(void)rmdir(all.dir);
+		user_leave(&view);
+		*all.dir = 0;
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- their life ---- */
+
+struct kernel *kernel_new(const struct user *user, struct err *err)
+{
+	struct kernel *kernel = xcalloc(1, sizeof *kernel);
+	kernel->refs = 1;
+	kernel->user = user;
+	kernel->pidfd = kernel->order_fd = -1;
+	kernel->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&kernel->lock, NULL);
+	random_hex(kernel->key, 64);
+	random_hex(kernel->session, 32);
+	for (int i = 0; i < CHANNELS; i++)
+		kernel->ports[i] = i + 1;
+	pthread_mutex_lock(&all.lock);
+	int result = kernel->wake_fd < 0 ? err_set(err, ERR_LIMIT, "no descriptor for a kernel")
+					 : make_dir(user, err);
+	unsigned long long number = ++all.next;
+	snprintf(kernel->file, sizeof kernel->file, "%s/kernel-%llu.json", all.dir, number);
+	snprintf(kernel->ip, sizeof kernel->ip, "%s/kernel-%llu-ipc", all.dir, number);
+	kernel->next = all.first;
+	all.first = kernel;
+	all.count++;
+	pthread_mutex_unlock(&all.lock);
+	if (result == 0)
+		return kernel;
+	kernel_unref(kernel);
+	return NULL;
+}
+
+struct kernel *kernel_ref(struct kernel *kernel)
+{
+	atomic_fetch_add(&kernel->refs, 1);
+	return kernel;
+}
+
+void kernel_unref(struct kernel *kernel)
+{
+	if (!kernel || atomic_fetch_sub(&kernel->refs, 1) > 1)
+		return;
+	pthread_mutex_lock(&all.lock);
+	struct kernel **at = &all.first;
+	while (*at != kernel)
+		at = &(*at)->next;
+	*at = kernel->next;
+	pthread_mutex_unlock(&all.lock);
+	zsock_free(kernel->shell);
+	zsock_free(kernel->iopub);
+	zsock_free(kernel->control);
+	remove_files(kernel);
+	if (kernel->order_fd >= 0)
+		close(kernel->order_fd);
+	if (kernel->wake_fd >= 0)
+		close(kernel->wake_fd);
+	if (kernel->pidfd >= 0)
+		close(kernel->pidfd);
+	pthread_mutex_destroy(&kernel->lock);
+	free(kernel);
+	pthread_mutex_lock(&all.lock);
+	all.count--;
+	pthread_cond_broadcast(&all.gone);
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* The process has ended. How, a fork server tells of its own. */
+static bool end_ready(struct source *source)
+{
+	struct kernel *kernel = (struct kernel *)source; /* its first member */
+	pthread_mutex_lock(&kernel->lock);
+	kernel->ended = true;
+	if (kernel->own) {
+		struct process process = { kernel->pid, kernel->pidfd };
+		kernel->code = process_reap(&process, &kernel->signal);
+		kernel->pidfd = -1;
+		kernel->known = true;
+	}
+	(void)eventfd_write(kernel->wake_fd, 1);
+	pthread_mutex_unlock(&kernel->lock);
+	return false;
+}
+
+static void end_done(struct source *source)
+{
+	kernel_unref((struct kernel *)source);
+}
+
+int kernel_watch(struct kernel *kernel, pid_t pid, int pidfd, bool own, struct err *err)
+{
+	int watched = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
+	pthread_mutex_lock(&kernel->lock);
+	kernel->pid = pid;
+	kernel->pidfd = pidfd;
+	kernel->own = own;
+	kernel->born = true;
+	kernel->end = (struct source){ .fd = watched, .ready = end_ready, .done = end_done };
+	pthread_mutex_unlock(&kernel->lock);
+	kernel_ref(kernel);
+	if (watched >= 0 && pump_add(&kernel->end, err) == 0)
+		return 0;
+	if (watched >= 0)
+		close(watched);
+	else
+		err_set(err, ERR_LIMIT, "no descriptor for a kernel");
+	kill(-pid, SIGKILL);
+	end_ready(&kernel->end);
+	kernel_unref(kernel);
+	return -1;
+}
+
+void kernel_report(pid_t pid, int code, int signal_number)
+{
+	pthread_mutex_lock(&all.lock);
+	for (struct kernel *kernel = all.first; kernel; kernel = kernel->next) {
+		pthread_mutex_lock(&kernel->lock);
+		if (kernel->pid == pid && !kernel->own && !kernel->known) {
+			kernel->known = kernel->ended = true;
+			kernel->code = code;
+			kernel->signal = signal_number;
+			(void)eventfd_write(kernel->wake_fd, 1);
+		}
+		pthread_mutex_unlock(&kernel->lock);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+void kernel_end(struct kernel *kernel)
+{
+	pthread_mutex_lock(&kernel->lock);
+	if (kernel->born && !kernel->ended) {
+		kill(-kernel->pid, SIGKILL);
+		/* It may not have a group of its own yet. */
+		(void)syscall(SYS_pidfd_send_signal, kernel->pidfd, SIGKILL, NULL, 0);
+	}
+	pthread_mutex_unlock(&kernel->lock);
+}
+
+bool kernel_ended(struct kernel *kernel)
+{
+	pthread_mutex_lock(&kernel->lock);
+	bool ended = kernel->ended;
+	pthread_mutex_unlock(&kernel->lock);
+	return ended;
+}
+
+pid_t kernel_pid(const struct kernel *kernel)
+{
+	return kernel->pid;
+}
+
+const char *kernel_connection_file(const struct kernel *kernel)
+{
+	return kernel->file;
+}
+
+const char *kernel_end_text(struct kernel *kernel, char *to, size_t room)
+{
+	int64_t until = clock_ms() + REPORT_MS;
+	pthread_mutex_lock(&kernel->lock);
+	for (int64_t left; !kernel->known && (left = until - clock_ms()) > 0;) {
+		struct pollfd pfd = { .fd = kernel->wake_fd, .events = POLLIN };
+		eventfd_t ignored;
+		pthread_mutex_unlock(&kernel->lock);
+		if (poll(&pfd, 1, (int)left) > 0)
+			(void)eventfd_read(kernel->wake_fd, &ignored);
+		pthread_mutex_lock(&kernel->lock);
+	}
+	if (!kernel->known)
+		snprintf(to, room, "for an unknown reason");
+	else if (kernel->signal)
+		snprintf(to, room, "by signal %d (%s)%s", kernel->signal,
+			 sigdescr_np(kernel->signal) ? sigdescr_np(kernel->signal) : "unknown",
+			 kernel->signal == SIGKILL ? ": killed by hand, or out of memory" : "");
+	else
+		snprintf(to, room, "with exit code %d", kernel->code);
+	pthread_mutex_unlock(&kernel->lock);
+	return to;
+}
+
+/* ---- speaking to it ---- */
+
+int kernel_await(int fd, const struct kernel_wait *wait, struct err *err)
+{
+	for (;;) {
+		struct pollfd pfds[] = { { .fd = fd, .events = POLLIN },
+					 { .fd = wait->client_fd },
+					 { .fd = wait->stop_fd, .events = POLLIN } };
+		int64_t left = wait->until_ms - clock_ms();
+		int n = left > 0 ? poll(pfds, COUNT(pfds), left > 60000 ? 60000 : (int)left) : 0;
+		if (n > 0 && pfds[0].revents)
+			return 0;
+		if (n > 0 && pfds[2].revents)
+			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+		if (n > 0 && pfds[1].revents)
+			return err_set(err, ERR_GONE, "the caller left");
+		if (clock_ms() >= wait->until_ms)
+			return err_set(err, ERR_UNAVAILABLE,
+				       "the kernel did not become ready in time");
+	}
+}
+
+static struct zsock *open_channel(const struct kernel *kernel, enum kernel_channel channel,
+				  struct err *err)
+{
+	char endpoint[160];
+	snprintf(endpoint, sizeof endpoint, kernel->tcp ? "tcp://%s:%d" : "ipc://%s-%d", kernel->ip,
+		 kernel->ports[channel]);
+	return zsock_connect(channel == CHANNEL_IOPUB ? ZSOCK_SUB : ZSOCK_DEALER, endpoint, err);
+}
+
+int kernel_connect(struct kernel *kernel, struct err *err)
+{
+	kernel->iopub = open_channel(kernel, CHANNEL_IOPUB, err);
+	kernel->shell = kernel->iopub ? open_channel(kernel, CHANNEL_SHELL, err) : NULL;
+	return kernel->shell ? 0 : -1;
+}
+
+int kernel_send(struct kernel *kernel, struct zsock *to, const char *type, struct buf *content,
+		char ret_id[64], struct err *err)
+{
+	struct message_out message;
+	snprintf(ret_id, 64, "%s_%llu", kernel->session, (unsigned long long)++kernel->requests);
+	message_make(&message, kernel->key, kernel->session, ret_id, type, content);
+	int result = zsock_send(to, message.frames, MESSAGE_FRAMES, err);
+	message_out_done(&message);
+	return result;
+}
+
+int kernel_interrupt(struct kernel *kernel, struct err *err)
+{
+	if (!kernel->by_message) {
+		pthread_mutex_lock(&kernel->lock);
+		if (!kernel->ended)
+			kill(-kernel->pid, SIGINT);
+		pthread_mutex_unlock(&kernel->lock);
+		return 0;
+	}
+	struct buf content = BUF(16);
+	char id[64];
+	(void)buf_str(&content, "{}");
+	if (!kernel->control)
+		kernel->control = open_channel(kernel, CHANNEL_CONTROL, err);
+	if (kernel->control)
+		return kernel_send(kernel, kernel->control, "interrupt_request", &content, id, err);
+	buf_done(&content);
+	return -1;
+}

@@ -1,0 +1,104 @@
+/* kernel.h - one running kernel: its process, its sockets, and code run in it.
+ *
+ * A kernel is used by one thread at a time; only its end comes from elsewhere: the pump sees it, and
+ * wakes who waits. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/desc.h"
+
+struct err;
+struct kernel;
+struct kernelspec;
+struct user;
+
+/* Who waits, and how long: until a moment of clock_ms(), until the caller hangs up (client_fd; -1:
+ * none), or until the server stops (stop_fd becomes readable). */
+struct kernel_wait {
+	int64_t until_ms;
+	int client_fd, stop_fd;
+};
+
+/* What a kernel is given when it begins to work for a session. */
+struct kernel_place {
+	const char *cwd;         /* absolute */
+	const char *marker;      /* of its session: tree_marker() */
+	const char *home;        /* the product's */
+	const struct user *user; /* as whom it runs */
+};
+
+/* Starts the program of a kernelspec and waits until it answers. NULL with err. */
+struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,
+			    const struct kernel_wait *wait, struct err *err);
+
+struct kernel *kernel_ref(struct kernel *kernel);
+void kernel_unref(struct kernel *kernel); /* NULL is fine; the last one ends it */
+
+/* Kills its process group. Its session may have more: see tree.h. */
+void kernel_end(struct kernel *kernel);
+
+bool kernel_ended(struct kernel *kernel);
+pid_t kernel_pid(const struct kernel *kernel);
+const char *kernel_connection_file(const struct kernel *kernel);
+
+/* How it ended, in words: "with exit code 1", "by signal 9 (Killed)". Waits a moment for whoever
+ * knows. */
+const char *kernel_end_text(struct kernel *kernel, char *to, size_t room);
+
+/* ---- running code ---- */
+
+enum kernel_outcome {
+	KERNEL_OK,
+	KERNEL_ERROR,
+	KERNEL_TIMEOUT, /* interrupted; ready for more unless it has ended */
+	KERNEL_DIED,
+	KERNEL_LEFT,     /* the caller hung up: interrupted */
+	KERNEL_STOPPING, /* the server stops */
+};
+
+struct kernel_result {
+	enum kernel_outcome outcome;
+	int64_t count; /* of executions; INT_ABSENT: it does not say */
+	char id[64];   /* of the request */
+	bool killed;   /* it took no interrupt, and was ended */
+	bool lost;     /* some of its output did not arrive */
+};
+
+/* Gets each message that belongs to the execution, as it comes. -1: as if the caller hung up. */
+typedef int kernel_sink(void *arg, const char *type, const json_t *content);
+
+struct kernel_job {
+	struct text code;
+	bool silent; /* it counts as no execution, and shows nothing */
+	bool prompt; /* somebody looks at the outputs as they come */
+};
+
+/* Runs code to its end. At the time-out it is interrupted; what does not let itself be interrupted
+ * is ended. -1 with err only when the kernel cannot be reached. */
+int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct kernel_wait *wait,
+	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err);
+
+/* ---- for the pool ---- */
+
+/* A kernel to be forked: its files are chosen, there is no process yet. */
+struct kernel *kernel_new_forked(const struct user *user, struct err *err);
+
+/* What the fork server is to be asked for, as JSON. */
+char *kernel_request(const struct kernel *kernel, uint64_t id);
+
+/* The process is there; the descriptors are taken over. Or it will never be: why. */
+void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd);
+void kernel_stillborn(struct kernel *kernel, const char *why);
+
+/* Hands it out: waits until it is ready, gives it its place, connects. ESRCH: it has ended. */
+int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
+		    const struct kernel_wait *wait, struct err *err);
+
+/* A fork server tells how one of its kernels ended. */
+void kernel_report(pid_t pid, int code, int signal_number);
+
+/* At the very end: waits for those that were ended, and removes the directory of their files. */
+void kernel_end_all(void);

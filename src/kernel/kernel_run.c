@@ -1,0 +1,206 @@
+/* Code run in a kernel: a request on shell; its outputs come on iopub, ended by the status "idle", and
+ * a reply on shell. Both have to be there, in either order. */
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "kernel/kernel_state.h"
+#include "kernel/message.h"
+#include "kernel/zsock.h"
+
+enum {
+	INTERRUPT_MS = 2000, /* until it is interrupted again, */
+	INTERRUPTS = 2,      /* so often; then it is ended */
+	IDLE_MS = 3000,      /* for the outputs to end after the reply */
+	LAST_MS = 50,        /* for what a kernel said just before it died */
+	QUIET_MS = 4,        /* for short code: its outputs are taken at once, with its reply */
+};
+
+struct run {
+	struct kernel *kernel;
+	const struct kernel_wait *wait;
+	kernel_sink *sink;
+	void *arg;
+	struct kernel_result *result;
+	bool replied, idle, failed, left, timed_out, stopping;
+	int interrupts;
+	int64_t quiet_ms; /* until then outputs wake nobody: each time would disturb the kernel */
+	int64_t next_ms; /* when to interrupt next, or to give up waiting for outputs */
+};
+
+static void give(struct run *run, const char *type, const json_t *content)
+{
+	if (!run->left && run->sink(run->arg, type, content) < 0)
+		run->left = true;
+}
+
+/* What a pager would show ("len?") comes with the reply. */
+static void give_pages(struct run *run, const json_t *payload)
+{
+	size_t index;
+	json_t *each;
+	json_array_foreach(payload, index, each) {
+		const char *source = json_string_value(json_object_get(each, "source"));
+		if (source && !strcmp(source, "page"))
+			give(run, "display_data", each);
+	}
+}
+
+static void take_reply(struct run *run, const struct message *message)
+{
+	const char *status = json_string_value(json_object_get(message->content, "status"));
+	const json_t *count = json_object_get(message->content, "execution_count");
+	if (strcmp(message->type, "execute_reply") != 0)
+		return;
+	run->replied = true;
+	run->failed = !status || strcmp(status, "ok") != 0;
+	if (json_is_integer(count))
+		run->result->count = json_integer_value(count);
+	give_pages(run, json_object_get(message->content, "payload"));
+	run->next_ms = clock_ms() + IDLE_MS;
+}
+
+static void take_output(struct run *run, const struct message *message)
+{
+	const char *state = json_string_value(json_object_get(message->content, "execution_state"));
+	if (strcmp(message->type, "status") != 0)
+		give(run, message->type, message->content);
+	else if (state && !strcmp(state, "idle"))
+		run->idle = true;
+}
+
+/* Takes all that is there. Messages of earlier executions, and forged ones, are dropped. */
+static void take_all(struct run *run, struct zsock *from)
+{
+	const struct text *frames;
+	struct message message;
+	struct err ignored;
+	for (size_t n; (n = zsock_recv(from, &frames));) {
+		if (message_parse(frames, n, run->kernel->key, &message, &ignored) < 0) {
+			run->result->lost |= ignored.code != ERR_FORBIDDEN;
+			continue;
+		}
+		if (*run->result->id && !strcmp(message.parent, run->result->id))
+			(from == run->kernel->shell ? take_reply : take_output)(run, &message);
+		message_done(&message);
+	}
+}
+
+/* Its time is up, or nobody waits any more: interrupts it; when that does not help, ends it. */
+static void press(struct run *run)
+{
+	if (run->interrupts++ < INTERRUPTS) {
+		(void)kernel_interrupt(run->kernel, NULL);
+	} else {
+		kernel_end(run->kernel);
+		run->result->killed = true;
+	}
+	run->next_ms = clock_ms() + INTERRUPT_MS;
+}
+
+/* False when there is nothing to wait for any more. */
+static bool wait_more(struct run *run)
+{
+	struct kernel *kernel = run->kernel;
+	int64_t quiet = run->quiet_ms - clock_ms();
+	bool deaf = quiet > 0 && !run->replied;
+	int64_t left = deaf ? quiet : run->next_ms - clock_ms();
+	struct pollfd pfds[] = {
+		{ .fd = deaf ? -1 : zsock_fd(kernel->iopub), .events = POLLIN },
+		{ .fd = zsock_fd(kernel->shell), .events = POLLIN },
+		{ .fd = kernel->wake_fd, .events = POLLIN },
+		{ .fd = run->wait->stop_fd, .events = POLLIN },
+		{ .fd = run->left ? -1 : run->wait->client_fd },
+	};
+	int n = left > 0 ? poll(pfds, COUNT(pfds), left > 60000 ? 60000 : (int)left) : 0;
+	eventfd_t ignored;
+	if (n > 0 && pfds[2].revents)
+		(void)eventfd_read(kernel->wake_fd, &ignored);
+	run->stopping = n > 0 && pfds[3].revents;
+	if (run->stopping)
+		return false;
+	if (n > 0 && pfds[4].revents)
+		run->left = true;
+	if (run->left && !run->interrupts && !run->replied)
+		press(run);
+	if (clock_ms() < run->next_ms)
+		return true;
+	if (run->replied) {
+		run->result->lost = true;
+		return false;
+	}
+	run->timed_out |= !run->left;
+	press(run);
+	return true;
+}
+
+/* What a kernel that has just died had said before may still be on its way. */
+static void take_last(struct run *run)
+{
+	struct pollfd pfd = { .fd = zsock_fd(run->kernel->iopub), .events = POLLIN };
+	do
+		take_all(run, run->kernel->iopub);
+	while (poll(&pfd, 1, LAST_MS) > 0);
+}
+
+static enum kernel_outcome outcome(const struct run *run)
+{
+	if (run->stopping)
+		return KERNEL_STOPPING;
+	if (run->left)
+		return KERNEL_LEFT;
+	if (run->timed_out)
+		return KERNEL_TIMEOUT;
+	if (!run->replied)
+		return KERNEL_DIED;
+	return run->failed ? KERNEL_ERROR : KERNEL_OK;
+}
+
+static int request(struct run *run, const struct kernel_job *job, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, SIZE_MAX / 2);
+	jw_open(&jw, '{');
+	jw_key(&jw, "code");
+	jw_text(&jw, job->code.data, job->code.len);
+	jw_key_bool(&jw, "silent", job->silent);
+	jw_key_bool(&jw, "store_history", !job->silent);
+	jw_key_bool(&jw, "allow_stdin", false);
+	jw_key_bool(&jw, "stop_on_error", false);
+	jw_key(&jw, "user_expressions");
+	jw_open(&jw, '{');
+	jw_close(&jw, '}');
+	jw_close(&jw, '}');
+	return kernel_send(run->kernel, run->kernel->shell, "execute_request", &jw.out,
+			   run->result->id, err);
+}
+
+int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct kernel_wait *wait,
+	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err)
+{
+	struct run run = { .kernel = kernel,
+			   .wait = wait,
+			   .sink = sink,
+			   .arg = arg,
+			   .result = ret,
+			   .quiet_ms = job->prompt ? 0 : clock_ms() + QUIET_MS,
+			   .next_ms = wait->until_ms };
+	*ret = (struct kernel_result){ .count = INT_ABSENT };
+	take_all(&run, kernel->iopub); /* what came since: nobody asked for it */
+	take_all(&run, kernel->shell);
+	if (request(&run, job, err) < 0)
+		return -1;
+	do {
+		take_all(&run, kernel->iopub);
+		take_all(&run, kernel->shell);
+	} while (!(run.replied && run.idle) && !kernel_ended(kernel) && wait_more(&run));
+	if (!run.idle && kernel_ended(kernel))
+		take_last(&run);
+	ret->outcome = outcome(&run);
+	return 0;
+}

@@ -1,0 +1,295 @@
+/* How a kernel comes to be: forked by a fork server and handed out, or started as its spec says. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "kernel/kernel_state.h"
+#include "kernel/kernelspec.h"
+#include "kernel/message.h"
+#include "kernel/zsock.h"
+#include "proc/environment.h"
+#include "proc/spawn.h"
+#include "proc/tree.h"
+#include "proc/user.h"
+
+enum { ANSWER_MAX = 4096, ASK_AGAIN_MS = 500, FILE_MAX = 4096 };
+
+/* ---- forked ---- */
+
+struct kernel *kernel_new_forked(const struct user *user, struct err *err)
+{
+	return kernel_new(user, err);
+}
+
+char *kernel_request(const struct kernel *kernel, uint64_t id)
+{
+	return xasprintf("{\"id\":%llu,\"key\":\"%s\",\"ip\":\"%s\",\"connection_file\":\"%s\"}",
+			 (unsigned long long)id, kernel->key, kernel->ip, kernel->file);
+}
+
+void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd)
+{
+	struct err err;
+	kernel->order_fd = order_fd;
+	if (kernel_watch(kernel, pid, pidfd, false, &err) < 0)
+		kernel_stillborn(kernel, err.msg);
+	(void)eventfd_write(kernel->wake_fd, 1);
+}
+
+void kernel_stillborn(struct kernel *kernel, const char *why)
+{
+	pthread_mutex_lock(&kernel->lock);
+	snprintf(kernel->why, sizeof kernel->why, "%s", why);
+	kernel->ended = true;
+	(void)eventfd_write(kernel->wake_fd, 1);
+	pthread_mutex_unlock(&kernel->lock);
+}
+
+static int await_birth(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+{
+	for (;;) {
+		pthread_mutex_lock(&kernel->lock);
+		bool born = kernel->born, failed = *kernel->why;
+		int result = failed ? err_set(err, ERR_NOT_IMPLEMENTED, "%s", kernel->why) : 0;
+		pthread_mutex_unlock(&kernel->lock);
+		eventfd_t ignored;
+		if (born || failed)
+			return result;
+		if (kernel_await(kernel->wake_fd, wait, err) < 0)
+			return -1;
+		(void)eventfd_read(kernel->wake_fd, &ignored);
+	}
+}
+
+/* Takes what a forked kernel says: {} or {"error": …}; nothing when it has ended. */
+static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+{
+	char text[ANSWER_MAX];
+	if (kernel_await(kernel->order_fd, wait, err) < 0)
+		return -1;
+	ssize_t n = recv(kernel->order_fd, text, sizeof text, 0);
+	if (n <= 0)
+		return err_set(err, ESRCH, "the kernel has ended");
+	json_t *answer = json_parse(text, (size_t)n, err);
+	const char *error = json_string_value(json_object_get(answer, "error"));
+	int result = !answer ? -1 : error ? err_set(err, ERR_BAD_REQUEST, "%s", error) : 0;
+	json_decref(answer);
+	return result;
+}
+
+static int give_order(struct kernel *kernel, const struct kernel_place *place, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, 1 << 20);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "cwd", place->cwd);
+	jw_key_int(&jw, "tag", (int64_t)tree_tag(place->marker));
+	jw_key(&jw, "env");
+	jw_open(&jw, '{');
+	jw_key_str(&jw, TREE_MARKER, place->marker + sizeof TREE_MARKER);
+	jw_close(&jw, '}');
+	jw_close(&jw, '}');
+	ssize_t n = send(kernel->order_fd, jw.out.data, jw.out.len, MSG_NOSIGNAL);
+	jw_done(&jw);
+	return n < 0 ? err_set(err, ESRCH, "the kernel has ended") : 0;
+}
+
+/* Our subscription has arrived when the kernel welcomes us: then no output is missed. */
+static int await_welcome(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+{
+	for (;;) {
+		const struct text *frames;
+		struct message message;
+		for (size_t n; (n = zsock_recv(kernel->iopub, &frames));) {
+			if (message_parse(frames, n, kernel->key, &message, NULL) < 0)
+				continue;
+			message_done(&message);
+			return 0;
+		}
+		if (kernel_ended(kernel))
+			return err_set(err, ESRCH, "the kernel has ended");
+		if (kernel_await(zsock_fd(kernel->iopub), wait, err) < 0)
+			return -1;
+	}
+}
+
+int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
+		    const struct kernel_wait *wait, struct err *err)
+{
+	if (await_birth(kernel, wait, err) < 0 || take_answer(kernel, wait, err) < 0 ||
+	    kernel_connect(kernel, err) < 0 || give_order(kernel, place, err) < 0 ||
+	    take_answer(kernel, wait, err) < 0 || await_welcome(kernel, wait, err) < 0)
+		return -1;
+	close(kernel->order_fd);
+	kernel->order_fd = -1;
+	return 0;
+}
+
+/* ---- started ---- */
+
+/* Five ports that are free now; somebody could take one before the kernel does, who then ends. */
+static int find_ports(struct kernel *kernel, struct err *err)
+{
+	int fds[CHANNELS], result = 0;
+	for (int i = 0; i < CHANNELS; i++) {
+		struct sockaddr_in at = { .sin_family = AF_INET,
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		socklen_t len = sizeof at;
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fds[i] < 0 || bind(fds[i], (struct sockaddr *)&at, len) < 0 ||
+		    getsockname(fds[i], (struct sockaddr *)&at, &len) < 0)
+			result = err_set(err, ERR_LIMIT, "no port for a kernel");
+		kernel->ports[i] = ntohs(at.sin_port);
+	}
+	for (int i = 0; i < CHANNELS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	snprintf(kernel->ip, sizeof kernel->ip, "127.0.0.1");
+	kernel->tcp = true;
+	return result;
+}
+
+static int write_file(const struct kernel *kernel, const char *name, struct err *err)
+{
+	static const char *const names[] = { "shell", "iopub", "stdin", "control", "hb" };
+	auto_buf struct buf text = BUF(FILE_MAX);
+	struct user_view view;
+	(void)buf_printf(&text,
+			 "{\"transport\":\"tcp\",\"ip\":\"%s\",\"key\":\"%s\","
+			 "\"signature_scheme\":\"hmac-sha256\",\"kernel_name\":\"%s\"",
+			 kernel->ip, kernel->key, name);
+	for (int i = 0; i < CHANNELS; i++)
+		(void)buf_printf(&text, ",\"%s_port\":%d", names[i], kernel->ports[i]);
+	(void)buf_str(&text, "}\n");
+	if (user_enter(kernel->user, &view, err) < 0)
+		return -1;
+	auto_close int fd = open(kernel->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	bool written = fd >= 0 && write(fd, text.data, text.len) == (ssize_t)text.len;
+	int code = errno;
+	user_leave(&view);
+	return written ? 0 : err_set(err, code, "connection file '%s'", kernel->file);
+}
+
+static int start_process(struct kernel *kernel, const struct kernelspec *spec,
+			 const struct kernel_place *place, struct err *err)
+{
+	struct arena arena = { 0 };
+	struct process process;
+	char **argv = arena_alloc(&arena, (spec->argv.count + 1) * sizeof *argv);
+	struct pair *extra = arena_alloc(&arena, (spec->env.count + 1) * sizeof *extra);
+	for (size_t i = 0; i < spec->argv.count; i++) {
+		const char *arg = ((const char *const *)spec->argv.items)[i];
+		const char *hole = strstr(arg, "{connection_file}");
+		argv[i] = hole ? arena_printf(&arena, "%.*s%s%s", (int)(hole - arg), arg,
+					      kernel->file, hole + strlen("{connection_file}"))
+			       : (char *)arg;
+	}
+	argv[spec->argv.count] = NULL;
+	if (spec->env.count)
+		memcpy(extra, spec->env.items, spec->env.count * sizeof *extra);
+	extra[spec->env.count] = (struct pair){ TREE_MARKER, place->marker + sizeof TREE_MARKER };
+	struct spawn spawn = {
+		.path = argv[0],
+		.argv = argv,
+		.env = environment_make(&arena, place->user, place->home,
+					&(struct list){ spec->env.count + 1, extra }),
+		.cwd = place->cwd,
+		.as = place->user,
+		.fds = { -1, -1, -1 },
+		.tag = tree_tag(place->marker),
+	};
+	int result = spawn_start(&spawn, &process, err);
+	arena_done(&arena);
+	return result < 0 ? -1 : kernel_watch(kernel, process.pid, process.pidfd, true, err);
+}
+
+struct greeting {
+	char id[64];
+	bool replied, heard;
+};
+
+static void greet_take(struct kernel *kernel, struct greeting *greeting)
+{
+	const struct text *frames;
+	struct message message;
+	struct zsock *socks[] = { kernel->iopub, kernel->shell };
+	for (int i = 0; i < 2; i++)
+		for (size_t n; (n = zsock_recv(socks[i], &frames));) {
+			if (message_parse(frames, n, kernel->key, &message, NULL) < 0)
+				continue;
+			*(i ? &greeting->replied : &greeting->heard) = true;
+			message_done(&message);
+		}
+}
+
+/* Asks for information until there are an answer and something on iopub: its sockets are open, and
+ * our subscription has arrived. */
+static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+{
+	struct greeting greeting = { 0 };
+	for (int64_t ask_ms = 0;;) {
+		greet_take(kernel, &greeting);
+		if (greeting.replied && greeting.heard)
+			return 0;
+		if (kernel_ended(kernel)) {
+			char how[128];
+			return err_set(err, ERR_UNAVAILABLE, "the kernel ended %s while it started",
+				       kernel_end_text(kernel, how, sizeof how));
+		}
+		if (clock_ms() >= ask_ms) {
+			struct buf content = BUF(16);
+			(void)buf_str(&content, "{}");
+			if (kernel_send(kernel, kernel->shell, "kernel_info_request", &content,
+					greeting.id, err) < 0)
+				return -1;
+			ask_ms = clock_ms() + ASK_AGAIN_MS;
+			continue;
+		}
+		struct pollfd pfds[] = { { .fd = zsock_fd(kernel->shell), .events = POLLIN },
+					 { .fd = zsock_fd(kernel->iopub), .events = POLLIN },
+					 { .fd = kernel->wake_fd, .events = POLLIN },
+					 { .fd = wait->stop_fd, .events = POLLIN },
+					 { .fd = wait->client_fd } };
+		eventfd_t ignored;
+		if (poll(pfds, COUNT(pfds), (int)(ask_ms - clock_ms())) > 0) {
+			if (pfds[2].revents)
+				(void)eventfd_read(kernel->wake_fd, &ignored);
+			if (pfds[3].revents)
+				return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+			if (pfds[4].revents)
+				return err_set(err, ERR_GONE, "the caller left");
+		}
+		if (clock_ms() >= wait->until_ms)
+			return err_set(err, ERR_UNAVAILABLE, "the kernel did not start in time");
+	}
+}
+
+struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,
+			    const struct kernel_wait *wait, struct err *err)
+{
+	struct kernel *kernel = kernel_new(place->user, err);
+	if (!kernel)
+		return NULL;
+	kernel->by_message = spec->by_message;
+	if (find_ports(kernel, err) == 0 && write_file(kernel, spec->name, err) == 0 &&
+	    start_process(kernel, spec, place, err) == 0 && kernel_connect(kernel, err) == 0 &&
+	    greet(kernel, wait, err) == 0)
+		return kernel;
+	kernel_end(kernel);
+	kernel_unref(kernel);
+	return NULL;
+}

@@ -1,0 +1,55 @@
+/* kernel_state.h - the inside of a kernel, for the files that make it up. */
+#pragma once
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "kernel/kernel.h"
+#include "proc/pump.h"
+
+struct zsock;
+
+enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTROL, CHANNEL_HB };
+enum { CHANNELS = 5 };
+
+struct kernel {
+	struct source end; /* its pidfd, in the pump: holds a reference until the end */
+	_Atomic int refs;
+	struct kernel *next; /* among all that live */
+	const struct user *user;
+	char file[96]; /* the connection file */
+	char ip[96];   /* of TCP; or what the names of its sockets begin with */
+	int ports[CHANNELS];
+	bool tcp, by_message;
+	char key[65], session[33];
+	uint64_t requests;
+	struct zsock *shell, *iopub, *control;
+	int order_fd; /* to a forked one, until it is handed out; -1: none */
+	int wake_fd;  /* an eventfd: something of what follows has changed */
+
+	pthread_mutex_t lock; /* of what follows */
+	pid_t pid;
+	int pidfd;
+	bool own;                /* our child: we reap it */
+	bool born, ended, known; /* known: how it ended */
+	int code, signal;
+	char why[256]; /* it was never born */
+};
+
+/* A new one, without a process, with names for its files. */
+struct kernel *kernel_new(const struct user *user, struct err *err);
+
+/* Gives it a process; the pump watches it. */
+int kernel_watch(struct kernel *kernel, pid_t pid, int pidfd, bool own, struct err *err);
+
+/* Waits until the descriptor is readable: 0. */
+int kernel_await(int fd, const struct kernel_wait *wait, struct err *err);
+
+/* Connects its shell and iopub. */
+int kernel_connect(struct kernel *kernel, struct err *err);
+
+/* Sends a request with JSON content (a struct buf, taken over) and says its id. */
+struct buf;
+int kernel_send(struct kernel *kernel, struct zsock *to, const char *type, struct buf *content,
+		char ret_id[64], struct err *err);
+
+int kernel_interrupt(struct kernel *kernel, struct err *err);

@@ -1,0 +1,371 @@
+#include "kernel/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "kernel/kernel.h"
+#include "kernel/kernelspec.h"
+#include "proc/environment.h"
+#include "proc/pump.h"
+#include "proc/spawn.h"
+#include "proc/user.h"
+
+enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_S = 3 };
+
+/* One that the fork server was asked for and has not forked yet. */
+struct pending {
+	struct pending *next;
+	uint64_t id;
+	struct kernel *kernel;
+};
+
+struct forkserver {
+	struct source source; /* its control socket, in the pump */
+	struct forkserver *next;
+	char *python;
+	struct process process;
+	int send_fd; /* the same socket: the pump may close its own at any time */
+	struct pending *pending;
+	struct kernel *spare; /* nobody's yet */
+	uint64_t next_id;
+	int64_t used_ms;
+	bool works; /* it has imported what it needs */
+	char error[256];
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t gone;
+	struct forkserver *first; /* those that run */
+	size_t count;             /* and those that are being buried */
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER };
+
+/* ---- what the pump calls ---- */
+
+/* With the lock: takes the one with an id, or with 0 any, from those that are waited for. */
+static struct kernel *take_pending(struct forkserver *fs, uint64_t id)
+{
+	struct pending **at = &fs->pending;
+	while (*at && id && (*at)->id != id)
+		at = &(*at)->next;
+	struct pending *pending = *at;
+	if (!pending)
+		return NULL;
+	struct kernel *kernel = pending->kernel;
+	*at = pending->next;
+	free(pending);
+	return kernel;
+}
+
+static void handle(struct forkserver *fs, const json_t *said, int fds[2])
+{
+	const char *error = json_string_value(json_object_get(said, "error"));
+	json_int_t id = json_integer_value(json_object_get(said, "id"));
+	json_int_t pid = json_integer_value(json_object_get(said, "pid"));
+	json_int_t ended = json_integer_value(json_object_get(said, "exit"));
+	if (ended > 0)
+		kernel_report((pid_t)ended, (int)json_integer_value(json_object_get(said, "code")),
+			      (int)json_integer_value(json_object_get(said, "signal")));
+	pthread_mutex_lock(&pool.lock);
+	if (json_object_get(said, "version"))
+		fs->works = true;
+	struct kernel *kernel = id > 0 ? take_pending(fs, (uint64_t)id) : NULL;
+	if (!id && error)
+		snprintf(fs->error, sizeof fs->error, "%s", error);
+	pthread_mutex_unlock(&pool.lock);
+	if (!kernel)
+		return;
+	if (pid > 0 && fds[0] >= 0 && fds[1] >= 0)
+		kernel_born(kernel, (pid_t)pid, TAKE_FD(fds[0]), TAKE_FD(fds[1]));
+	else
+		kernel_stillborn(kernel, error ? error : "the fork server gave no kernel");
+	kernel_unref(kernel);
+}
+
+/* Takes one message; the descriptors that came with it are closed-on-exec. */
+static ssize_t receive(int fd, char *text, size_t room, int fds[2])
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct iovec iov = { text, room };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof control };
+	ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	fds[0] = fds[1] = -1;
+	struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(head),
+		       head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int)
+								   : head->cmsg_len - CMSG_LEN(0));
+	return n;
+}
+
+static bool control_ready(struct source *source)
+{
+	static char text[MESSAGE_MAX]; /* of the pump's thread alone */
+	struct forkserver *fs = (struct forkserver *)source;
+	int fds[2];
+	ssize_t n = receive(source->fd, text, sizeof text, fds);
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	json_t *said = json_parse(text, (size_t)n, NULL);
+	if (said)
+		handle(fs, said, fds);
+	json_decref(said);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return true;
+}
+
+/* With the lock: out of the list; false when it was not there any more. */
+static bool unlist(struct forkserver *fs)
+{
+	struct forkserver **at = &pool.first;
+	while (*at && *at != fs)
+		at = &(*at)->next;
+	if (!*at)
+		return false;
+	*at = fs->next;
+	return true;
+}
+
+/* It has ended, or is to: who waits for it is told, and its process is buried. */
+static void control_done(struct source *source)
+{
+	struct forkserver *fs = (struct forkserver *)source;
+	pthread_mutex_lock(&pool.lock);
+	(void)unlist(fs);
+	struct kernel *spare = TAKE(fs->spare);
+	pthread_mutex_unlock(&pool.lock);
+	if (spare)
+		kernel_end(spare);
+	kernel_unref(spare);
+	kill(fs->process.pid, SIGKILL);
+	process_reap(&fs->process, &(int){ 0 });
+	char why[300];
+	snprintf(why, sizeof why, "%s cannot be used for kernels: %s", fs->python,
+		 *fs->error ? fs->error : "its fork server has ended");
+	for (struct kernel *kernel; (kernel = take_pending(fs, 0));) {
+		kernel_stillborn(kernel, why);
+		kernel_unref(kernel);
+	}
+	log_debug("the fork server of %s has ended", fs->python);
+	close(fs->send_fd);
+	free(fs->python);
+	free(fs);
+	pthread_mutex_lock(&pool.lock);
+	pool.count--;
+	pthread_cond_broadcast(&pool.gone);
+	pthread_mutex_unlock(&pool.lock);
+}
+
+/* ---- starting one ---- */
+
+static char **arguments(struct arena *arena, const char *python, const struct pool_config *config)
+{
+	char **argv = arena_alloc(arena, (MODULES_MAX + 3) * sizeof *argv);
+	char *rest = arena_strdup(arena, config->preload ? config->preload : "");
+	size_t count = 0;
+	argv[count++] = arena_strdup(arena, python);
+	argv[count++] = arena_printf(arena, "%s/share/kernel/forkserver.py", config->home);
+	for (char *one; count < MODULES_MAX + 2 && (one = strsep(&rest, ", "));)
+		if (*one)
+			argv[count++] = one;
+	argv[count] = NULL;
+	return argv;
+}
+
+static int spawn_python(const char *python, const struct pool_config *config, int control,
+			struct process *ret, struct err *err)
+{
+	struct arena arena = { 0 };
+	char **argv = arguments(&arena, python, config);
+	struct spawn spawn = {
+		.path = python,
+		.argv = argv,
+		.env = environment_make(&arena, config->user, config->home, NULL),
+		.cwd = "/",
+		.as = config->user,
+		.fds = { control, -1, -1 },
+	};
+	int result = access(argv[1], R_OK) < 0
+			     ? err_set(err, ERR_UNAVAILABLE, "'%s' is missing", argv[1])
+			     : spawn_start(&spawn, ret, err);
+	arena_done(&arena);
+	return result;
+}
+
+/* With the lock: starts a fork server and lists it. */
+static struct forkserver *start(const char *python, const struct pool_config *config,
+				struct err *err)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+		err_set(err, ERR_LIMIT, "no socket for a fork server: %s", strerror(errno));
+		return NULL;
+	}
+	auto_close int its = ends[1], ours = ends[0];
+	struct process process;
+	if (spawn_python(python, config, its, &process, err) < 0)
+		return NULL;
+	struct forkserver *fs = xcalloc(1, sizeof *fs);
+	fs->source = (struct source){ .fd = ours, .ready = control_ready, .done = control_done };
+	fs->python = xstrdup(python);
+	fs->process = process;
+	fs->send_fd = fcntl(ours, F_DUPFD_CLOEXEC, 3);
+	if (fs->send_fd < 0)
+		err_set(err, ERR_LIMIT, "no descriptor for a fork server");
+	if (fs->send_fd < 0 || pump_add(&fs->source, err) < 0) {
+		kill(process.pid, SIGKILL);
+		process_reap(&process, &(int){ 0 });
+		if (fs->send_fd >= 0)
+			close(fs->send_fd);
+		free(fs->python);
+		free(fs);
+		return NULL;
+	}
+	(void)TAKE_FD(ours);
+	fs->next = pool.first;
+	pool.first = fs;
+	pool.count++;
+	return fs;
+}
+
+/* With the lock. */
+static struct forkserver *find(const struct pool_config *config, const struct kernelspec *spec,
+			       struct err *err)
+{
+	const char *python = *(const char *const *)spec->argv.items;
+	struct forkserver *fs = pool.first;
+	while (fs && strcmp(fs->python, python) != 0)
+		fs = fs->next;
+	if (!fs)
+		fs = start(python, config, err);
+	if (fs)
+		fs->used_ms = clock_ms();
+	return fs;
+}
+
+/* With the lock: asks for one more kernel; the reference is the caller's. */
+static struct kernel *ask(struct forkserver *fs, const struct user *user, struct err *err)
+{
+	struct kernel *kernel = kernel_new_forked(user, err);
+	if (!kernel)
+		return NULL;
+	auto_free char *request = kernel_request(kernel, ++fs->next_id);
+	if (send(fs->send_fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		err_set(err, ERR_NOT_IMPLEMENTED, "the fork server of %s takes no request: %s",
+			fs->python, strerror(errno));
+		kernel_unref(kernel);
+		return NULL;
+	}
+	struct pending *pending = xmalloc(sizeof *pending);
+	*pending = (struct pending){ fs->pending, fs->next_id, kernel_ref(kernel) };
+	fs->pending = pending;
+	return kernel;
+}
+
+/* ---- taking ---- */
+
+/* The ready kernel, or one that is being made. */
+static struct kernel *claim(const struct pool_config *config, const struct kernelspec *spec,
+			    struct err *err)
+{
+	pthread_mutex_lock(&pool.lock);
+	struct forkserver *fs = find(config, spec, err);
+	struct kernel *kernel = fs ? TAKE(fs->spare) : NULL;
+	if (fs && !kernel)
+		kernel = ask(fs, config->user, err);
+	pthread_mutex_unlock(&pool.lock);
+	return kernel;
+}
+
+int pool_warm(const struct pool_config *config, const struct kernelspec *spec, struct err *err)
+{
+	pthread_mutex_lock(&pool.lock);
+	struct forkserver *fs = find(config, spec, err);
+	if (fs && !fs->spare)
+		fs->spare = ask(fs, config->user, err);
+	int result = fs && fs->spare ? 0 : -1;
+	pthread_mutex_unlock(&pool.lock);
+	return result;
+}
+
+/* A ready kernel may have been ended by somebody: then the next one. */
+static struct kernel *take_forked(const struct pool_config *config, const struct kernelspec *spec,
+				  const struct kernel_place *place, const struct kernel_wait *wait,
+				  struct err *err)
+{
+	for (int i = 0; i < TRIES; i++) {
+		struct kernel *kernel = claim(config, spec, err);
+		if (!kernel)
+			return NULL;
+		int result = kernel_hand_out(kernel, place, wait, err);
+		if (result == 0)
+			return kernel;
+		kernel_end(kernel);
+		kernel_unref(kernel);
+		if (err->code != ESRCH)
+			return NULL;
+	}
+	err_set(err, ERR_UNAVAILABLE, "kernels of %s end as soon as they start", spec->name);
+	return NULL;
+}
+
+struct kernel *pool_take(const struct pool_config *config, const struct kernelspec *spec,
+			 const struct kernel_place *place, const struct kernel_wait *wait,
+			 struct err *err)
+{
+	struct kernel *kernel = spec->python ? take_forked(config, spec, place, wait, err) : NULL;
+	if (kernel) {
+		(void)pool_warm(config, spec, NULL);
+		return kernel;
+	}
+	if (spec->python && err->code != ERR_NOT_IMPLEMENTED)
+		return NULL;
+	struct err why;
+	kernel = kernel_spawn(spec, place, wait, &why);
+	if (!kernel && !spec->python)
+		*err = why;
+	if (!kernel && err->code == ERR_NOT_IMPLEMENTED)
+		err->code = ERR_UNAVAILABLE;
+	return kernel;
+}
+
+void pool_end(void)
+{
+	struct timespec until;
+	pool_rest(0);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_S;
+	pthread_mutex_lock(&pool.lock);
+	while (pool.count && pthread_cond_timedwait(&pool.gone, &pool.lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&pool.lock);
+}
+
+void pool_rest(int64_t idle_ms)
+{
+	pthread_mutex_lock(&pool.lock);
+	for (struct forkserver *fs = pool.first; fs; fs = fs->next)
+		if (clock_ms() - fs->used_ms >= idle_ms)
+			pump_drop(&fs->source);
+	pthread_mutex_unlock(&pool.lock);
+}
