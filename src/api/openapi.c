@@ -147,6 +147,7 @@ static bool has_required_body(const struct schema *schema)
 
 static void put_body(const struct route *route, struct jw *jw)
 {
+	static const char any_object[] = "{\"type\":\"object\",\"additionalProperties\":true}";
 	bool form = false;
 	for (size_t i = 0; i < route->in->count; i++)
 		form = form || route->in->fields[i].type == T_FILE;
@@ -158,7 +159,10 @@ static void put_body(const struct route *route, struct jw *jw)
 	jw_key(jw, form ? "multipart/form-data" : "application/json");
 	jw_open(jw, '{');
 	jw_key(jw, "schema");
-	desc_schema_ref(route->in, jw);
+	if (route->flags & RAW)
+		jw_raw(jw, any_object, sizeof any_object - 1);
+	else
+		desc_schema_ref(route->in, jw);
 	jw_close(jw, '}');
 	jw_close(jw, '}');
 	jw_close(jw, '}');

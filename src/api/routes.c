@@ -20,6 +20,7 @@ const struct route_group *const api_groups[] = {
 	&code_group,
 	&contexts_group,
 	&nodejs_group,
+	&mcp_group,
 	&document_group,
 	&metrics_group,
 	&page_group,

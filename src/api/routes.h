@@ -19,6 +19,7 @@ extern struct sessions bash_sessions, shell_sessions, watch_sessions, nodejs_ses
 extern const struct route_group util_group, skills_group;
 
 extern const struct route_group bash_group, shell_group, terminal_group, nodejs_group;
+extern const struct route_group bash_group, shell_group, terminal_group, mcp_group;
 extern const struct route_group sandbox_group, auth_group, document_group, metrics_group,
 	page_group;
 

@@ -85,6 +85,10 @@ static const struct opt options[] = {
 	  "Have a Python kernel ready from the start, and not only after the first use of one." },
 	{ NULL, "PYTHON_VERSION", OPT_STR, AT(python_version), NULL, NULL,
 	  "The Python of kernels when none is named, such as 3.12, where it is installed." },
+	{ "mcp-servers", "AIO_MCP_SERVERS", OPT_STR, AT(mcp_servers), NULL, "FILE",
+	  "Other MCP servers whose tools are offered at /mcp too, as \"mcpServers\" in JSON; .config/aio/mcp-servers.json below the sandbox user's home when absent." },
+	{ "mcp-idle-timeout", "AIO_MCP_IDLE_TIMEOUT", OPT_SECONDS, AT(mcp_idle_ms), "600", "SECONDS",
+	  "How long the program of such a server is kept running without use.", 100, 86400000 },
 	{ "log-level", "AIO_LOG_LEVEL", OPT_ENUM, AT(log_level), "info", "error|warn|info|debug",
 	  "Least important line that is logged; requests are info." },
 	{ "log-format", "AIO_LOG_FORMAT", OPT_ENUM, AT(log_format), "text", "text|json",
@@ -115,6 +119,11 @@ static int resolve_workspace(struct config *config, struct err *err)
 	if (!user)
 		return err_set(err, ERR_INVALID, "--user: there is no user '%s' on this machine",
 			       config->user);
+	if (!config->mcp_servers || !*config->mcp_servers) {
+		const char *home = user->pw_uid == getuid() ? getenv("HOME") : NULL;
+		config->mcp_servers = xasprintf("%s/.config/aio/mcp-servers.json",
+						home && *home == '/' ? home : user->pw_dir);
+	}
 	if (!config->workspace || !*config->workspace)
 		config->workspace = xstrdup(user->pw_dir);
 	if (*config->workspace != '/')

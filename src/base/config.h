@@ -23,6 +23,8 @@ struct config {
 	int64_t idle_ms, head_ms, body_ms, send_ms;
 	int64_t document_ms, document_idle_ms, document_memory, max_document;
 	const char *skills;
+	const char *mcp_servers;
+	int64_t mcp_idle_ms;
 	int64_t log_level, log_format;
 };
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "mcp/mcp.h"
 #include "net/server.h"
 #include "proc/child.h"
 #include "proc/spawn.h"
@@ -67,12 +68,14 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
 		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {
+		mcp_setup(&server);
 		say_ready(&server);
 		bool ended = server_run(&server);
 		child_end_all();
 		document_end();
 		if (!ended)
 			_exit(0);
+		mcp_end();
 		sessions_close_all(&shell_sessions);
 		sessions_close_all(&bash_sessions);
 		sessions_close_all(&watch_sessions);

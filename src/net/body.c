@@ -307,9 +307,34 @@ static int read_form(struct conn *conn, const struct schema *schema, struct aren
 	return result;
 }
 
+/* ---- as it came ---- */
+
+static void free_text(void *data)
+{
+	free(data);
+}
+
+static int read_raw(struct conn *conn, const struct schema *schema, struct arena *arena, void *to,
+		    struct err *err)
+{
+	struct buf text = BUF((size_t)conn->server->config->max_body);
+	const struct field *field = schema->fields;
+	while (field->flags & (QUERY | PATH | HEADER))
+		field++;
+	int result = read_whole(conn, &text, err);
+	if (text.data)
+		arena_defer(arena, free_text, text.data);
+	if (result == 0)
+		*(struct text *)((char *)to + field->at) =
+			(struct text){ text.data ? text.data : "", text.len };
+	return result;
+}
+
 int body_read(struct conn *conn, const struct route *route, struct arena *arena, void *to,
 	      struct problems *problems, struct err *err)
 {
+	if (route->flags & RAW)
+		return read_raw(conn, route->in, arena, to, err);
 	return (file_field(route->in, NULL) ? read_form : read_json)(conn, route->in, arena, to,
 								     problems, err);
 }

@@ -34,6 +34,7 @@ static const char *reason(int status)
 	} rows[] = {
 		{ 101, "Switching Protocols" },
 		{ 200, "OK" },
+		{ 202, "Accepted" },
 		{ 204, "No Content" },
 		{ 206, "Partial Content" },
 		{ 304, "Not Modified" },

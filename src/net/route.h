@@ -23,6 +23,7 @@ enum route_flag {
 	INTERNAL = 1 << 3, /* not in the document: pages and files */
 	EVENTS = 1 << 4,   /* can answer with Server-Sent Events */
 	NO_TICKET = 1 << 5,
+	RAW = 1 << 6, /* its one field in the body, a TEXT, is the body as it came, of any type */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the

@@ -1,0 +1,891 @@
+/* The Model Context Protocol over HTTP: one address that takes messages and gives streams of events,
+ * for clients of every revision, and a plain view of the same servers and tools. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/routes.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "mcp/exchange.h"
+#include "mcp/hub.h"
+#include "mcp/method.h"
+#include "mcp/session.h"
+#include "mcp/stream.h"
+#include "mcp/tool.h"
+#include "net/call.h"
+#include "net/guard.h"
+#include "net/server.h"
+
+enum {
+	BATCH_MAX = 100,
+	PATIENCE_MS = 1000, /* for a reply, before an answer becomes a stream of events */
+	TICK_MS = 1000,     /* between two reports of progress */
+	PING_MS = 15000,
+	RETRY_MS = 500,
+};
+
+struct request {
+	struct text body;
+	const char *session, *accept, *protocol, *method, *name, *last_event, *origin, *host;
+	const char *search, *old_session;
+};
+#define AT(member) .at = FIELD_AT(request, member, const char *)
+static const struct field fields[] = {
+	TEXT(request, body, HIDDEN, "One message of JSON-RPC, or a batch of them."),
+	{ "mcp-session-id", T_STR, AT(session), HEADER, "From the answer to `initialize`." },
+	{ "mcp-protocol-version", T_STR, AT(protocol), HEADER, "The revision that was agreed." },
+	{ "mcp-method", T_STR, AT(method), HEADER, "From 2026-07-28 on: the message's method." },
+	{ "mcp-name", T_STR, AT(name), HEADER, "From 2026-07-28 on: what it is about." },
+	{ "last-event-id", T_STR, AT(last_event), HEADER, "Where a stream broke." },
+	{ "accept", T_STR, AT(accept), HEADER | HIDDEN },
+	{ "origin", T_STR, AT(origin), HEADER | HIDDEN },
+	{ "host", T_STR, AT(host), HEADER | HIDDEN },
+	STR(request, search, QUERY, "Only the tools of this server.", .max_len = 128),
+	{ "sessionId", T_STR, AT(old_session), QUERY | HIDDEN },
+};
+static const struct schema request_schema = SCHEMA(request, "McpRequest", fields);
+
+/* ---- answers without a stream ---- */
+
+static int answer(struct call *call, int status, const struct mcp_session *session,
+		  const char *text, size_t len, struct err *err)
+{
+	struct answer a = { status, len ? "application/json" : NULL, (int64_t)len,
+			    .header_count = 0 };
+	if (session)
+		a.headers[a.header_count++] =
+			(struct pair){ "Mcp-Session-Id", session_id(session) };
+	if (status == 405)
+		a.headers[a.header_count++] = (struct pair){ "Allow", "POST, OPTIONS" };
+	if (call->sink->begin(call->sink, &a, err) < 0)
+		return -1;
+	return len ? call->sink->write(call->sink, text, len, err) : 0;
+}
+
+static int answer_error(struct call *call, int status, const json_t *id, int code, const char *text,
+			const json_t *data, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, 1 << 20);
+	rpc_write_error(&jw, id, code, text, data);
+	int result = answer(call, status, NULL, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+/* ---- sending a stream ---- */
+
+/* What is sent: to whom, and what has been sent. */
+struct sending {
+	struct call *call;
+	struct mcp_session *session; /* NULL: none, and events have no ids */
+	struct mcp_stream *stream;
+	enum mcp_revision revision;
+	uint64_t sent, turn;
+	int event_fd;
+	bool primed;
+};
+
+static int send_event(struct sending *s, uint64_t number, const char *text, size_t len,
+		      struct err *err)
+{
+	char id[48];
+	snprintf(id, sizeof id, "%llu_%llu", (unsigned long long)stream_id(s->stream),
+		 (unsigned long long)number);
+	return call_event(s->call, number ? "message" : NULL, s->session ? id : NULL, text, len,
+			  err);
+}
+
+/* An empty event, so that a client knows from where on to ask. Older clients take it for a message. */
+static int prime(struct sending *s, struct err *err)
+{
+	if (s->primed || !s->session)
+		return 0;
+	s->primed = true;
+	return s->revision >= MCP_2025_11_25 ? send_event(s, s->sent, "", 0, err) : 0;
+}
+
+static int send_waiting(struct sending *s, struct err *err)
+{
+	struct stream_message *message;
+	int result = prime(s, err);
+	while (result == 0 && (message = stream_next(s->stream, s->sent))) {
+		result = send_event(s, message->number, message->text, message->len, err);
+		s->sent = message->number;
+		free(message);
+	}
+	return result;
+}
+
+static int send_break(struct sending *s, struct err *err)
+{
+	char text[40];
+	int len = snprintf(text, sizeof text, "retry: %d\n\n", RETRY_MS);
+	return s->call->sink->write(s->call->sink, text, (size_t)len, err);
+}
+
+/* Sends events until the stream is over, somebody else reads it, or the client is gone. */
+static int send_events(struct sending *s, struct err *err)
+{
+	int64_t ping = clock_ms() + PING_MS;
+	if (!s->call->sink->begun && call_event_ping(s->call, err) < 0)
+		return -1;
+	for (;;) {
+		struct stream_state state = stream_look(s->stream, s->turn);
+		if (state.taken)
+			return 0;
+		if (send_waiting(s, err) < 0)
+			return -1;
+		if (state.broken)
+			return send_break(s, err);
+		if (state.over && s->sent >= state.last)
+			return 0;
+		enum call_wake wake = call_wait(s->call, s->event_fd, clock_ms() + TICK_MS);
+		if (wake == CALL_STOPPING)
+			return 0;
+		if (wake == CALL_LEFT)
+			return err_set(err, ERR_GONE, "the client left its stream");
+		if (wake == CALL_TIMEOUT)
+			exchange_tick(s->stream);
+		if (wake == CALL_TIMEOUT && clock_ms() >= ping) {
+			ping = clock_ms() + PING_MS;
+			if (call_event_ping(s->call, err) < 0)
+				return -1;
+		}
+	}
+}
+
+/* ---- POST: its replies ---- */
+
+struct post {
+	struct sending sending;
+	const struct request *request;
+	struct exchange_from from;
+	json_t *value; /* what was sent */
+	bool batch, created;
+	struct exchange *exchanges[BATCH_MAX];
+	size_t count;
+};
+
+/* All replies at once, as JSON. */
+static int reply_json(struct post *post, struct err *err)
+{
+	struct sending *s = &post->sending;
+	auto_buf struct buf text = BUF((size_t)STREAM_REPLY_MAX * 2);
+	struct stream_message *message;
+	size_t replies = 0;
+	if (post->batch)
+		buf_str(&text, "[");
+	for (uint64_t after = 0; (message = stream_next(s->stream, after));) {
+		after = message->number;
+		if (message->reply) {
+			buf_str(&text, replies++ ? "," : "");
+			buf_add(&text, message->text, message->len);
+		}
+		free(message);
+	}
+	if (post->batch)
+		buf_str(&text, "]");
+	if (!replies)
+		return answer_error(s->call, 200, post->exchanges[0]->id, RPC_CANCELLED,
+				    "the request was cancelled", NULL, err);
+	int status = post->count == 1 ? post->exchanges[0]->status : 200;
+	return answer(s->call, status, post->created ? s->session : NULL, text.data, text.len, err);
+}
+
+static bool accepts(const char *accept, const char *type)
+{
+	return !accept || !*accept || strstr(accept, type) || strstr(accept, "*/*");
+}
+
+/* As JSON when the replies come at once and nothing before them, else as events where the client
+ * takes those. */
+static int reply(struct post *post, struct err *err)
+{
+	struct sending *s = &post->sending;
+	bool events = s->call->wants_events;
+	bool only_events = events && !accepts(post->request->accept, "application/json");
+	int64_t patience = clock_ms() + PATIENCE_MS;
+	for (;;) {
+		struct stream_state state = stream_look(s->stream, s->turn);
+		if (events && (only_events || state.first_note || state.broken ||
+			       (!state.over && clock_ms() >= patience)))
+			break;
+		if (state.over)
+			return reply_json(post, err);
+		enum call_wake wake =
+			call_wait(s->call, s->event_fd, events ? patience : INT64_MAX);
+		if (wake == CALL_LEFT)
+			return err_set(err, ERR_GONE, "the client left before the reply");
+		if (wake == CALL_STOPPING && events)
+			break;
+	}
+	if (s->session)
+		session_keep_stream(s->session, s->stream);
+	return send_events(s, err);
+}
+
+/* ---- POST: its messages ---- */
+
+/* What is wrong with one of the headers that repeat what a message says; NULL: nothing. */
+static const char *header_problem(const struct request *in, const json_t *message)
+{
+	const json_t *params = json_object_get(message, "params");
+	const char *method = json_string_value(json_object_get(message, "method"));
+	const char *version =
+		json_string_value(json_object_get(json_object_get(params, "_meta"),
+						  "io.modelcontextprotocol/protocolVersion"));
+	const char *subject = NULL;
+	if (!in->protocol)
+		return "the header MCP-Protocol-Version is missing";
+	if (version && strcmp(version, in->protocol) != 0)
+		return "MCP-Protocol-Version is not what _meta says";
+	if (!in->method || !method || strcmp(in->method, method) != 0)
+		return in->method ? "Mcp-Method is not the message's method"
+				  : "the header Mcp-Method is missing";
+	if (!strcmp(method, "tools/call") || !strcmp(method, "prompts/get"))
+		subject = json_string_value(json_object_get(params, "name"));
+	else if (!strcmp(method, "resources/read"))
+		subject = json_string_value(json_object_get(params, "uri"));
+	if (!subject)
+		return NULL;
+	if (!in->name)
+		return "the header Mcp-Name is missing";
+	auto_buf struct buf decoded = BUF(16384);
+	const char *name = in->name;
+	size_t len = strlen(name);
+	if (len > 11 && !strncmp(name, "=?base64?", 9) && !strcmp(name + len - 2, "?=")) {
+		if (base64_decode(&decoded, name + 9, len - 11) < 0)
+			return "Mcp-Name is not base64";
+		name = decoded.data ? decoded.data : "";
+	}
+	return strcmp(name, subject) ? "Mcp-Name is not what the message is about" : NULL;
+}
+
+/* Whether a message says all that the revision without sessions asks for; else it is answered. */
+static bool check_modern(struct post *post, const json_t *message, int *ret_result, struct err *err)
+{
+	struct call *call = post->sending.call;
+	const json_t *id = json_object_get(message, "id");
+	const json_t *meta = json_object_get(json_object_get(message, "params"), "_meta");
+	const char *version =
+		json_string_value(json_object_get(meta, "io.modelcontextprotocol/protocolVersion"));
+	const char *wrong = NULL;
+	if (!version)
+		wrong = "params._meta must have io.modelcontextprotocol/protocolVersion";
+	else if (!json_is_object(
+			 json_object_get(meta, "io.modelcontextprotocol/clientCapabilities")))
+		wrong = "params._meta must have io.modelcontextprotocol/clientCapabilities";
+	if (wrong) {
+		*ret_result = answer_error(call, 400, id, RPC_PARAMS, wrong, NULL, err);
+		return false;
+	}
+	wrong = header_problem(post->request, message);
+	if (wrong) {
+		*ret_result = answer_error(call, 400, id, RPC_HEADER_MISMATCH, wrong, NULL, err);
+		return false;
+	}
+	if (!strcmp(version, mcp_revision_names[MCP_2026_07_28]))
+		return true;
+	json_t *data = json_pack("{s:[s],s:s}", "supported", mcp_revision_names[MCP_2026_07_28],
+				 "requested", version);
+	*ret_result = answer_error(call, 400, id, RPC_REVISION, "Unsupported protocol version",
+				   data, err);
+	json_decref(data);
+	return false;
+}
+
+/* A message of the revision without sessions says so itself, wherever it can. */
+static bool is_modern(const struct request *in, const json_t *message)
+{
+	const json_t *meta = json_object_get(json_object_get(message, "params"), "_meta");
+	const char *method = json_string_value(json_object_get(message, "method"));
+	return json_object_get(meta, "io.modelcontextprotocol/protocolVersion") ||
+	       (in->protocol && !strcmp(in->protocol, mcp_revision_names[MCP_2026_07_28])) ||
+	       (method && !strcmp(method, "server/discover"));
+}
+
+/* Why something is no message; NULL: it is one. */
+static const char *message_problem(const json_t *message)
+{
+	const json_t *version = json_object_get(message, "jsonrpc");
+	const json_t *id = json_object_get(message, "id");
+	const json_t *params = json_object_get(message, "params");
+	if (!json_is_object(message))
+		return "a message must be an object";
+	if (version && (!json_is_string(version) || strcmp(json_string_value(version), "2.0") != 0))
+		return "jsonrpc must be \"2.0\"";
+	if (id && !json_is_string(id) && !json_is_number(id) && !json_is_null(id))
+		return "id must be a string or a number";
+	if (json_object_get(message, "result") || json_object_get(message, "error"))
+		return NULL;
+	if (!json_is_string(json_object_get(message, "method")))
+		return "method is missing";
+	if (params && !json_is_object(params) && !json_is_null(params))
+		return "params must be an object";
+	return NULL;
+}
+
+static void take_message(struct post *post, json_t *message)
+{
+	const char *method = json_string_value(json_object_get(message, "method"));
+	const json_t *id = json_object_get(message, "id");
+	struct exchange_from from = post->from;
+	if (!method) {
+		if (from.session)
+			session_answered(from.session, message);
+		return;
+	}
+	if (!id && !strncmp(method, "notifications/", 14)) {
+		method_notified(&from, message);
+		return;
+	}
+	from.bare = !id || json_is_null(id);
+	struct exchange *ex = exchange_new(&from, post->sending.stream, json_incref(message));
+	post->exchanges[post->count++] = ex;
+	exchange_start(ex);
+}
+
+static int refuse_message(struct post *post, const char *why, struct err *err)
+{
+	const json_t *id = json_object_get(post->value, "id");
+	bool echo = json_is_string(id) || json_is_number(id);
+	return answer_error(post->sending.call, 400, echo ? id : NULL, RPC_INVALID, why, NULL, err);
+}
+
+/* ---- POST: who sends ---- */
+
+static enum mcp_revision wanted_revision(const json_t *message)
+{
+	const json_t *params = json_object_get(message, "params");
+	int found =
+		mcp_revision_find(json_string_value(json_object_get(params, "protocolVersion")));
+	return found < 0 || found > MCP_NEWEST_SESSION ? MCP_NEWEST_SESSION
+						       : (enum mcp_revision)found;
+}
+
+/* Finds or makes the session. False once it is answered. */
+static bool find_session(struct post *post, int *ret_result, struct err *err)
+{
+	const struct request *in = post->request;
+	struct call *call = post->sending.call;
+	const char *method = json_string_value(json_object_get(post->value, "method"));
+	const char *id = in->session ? in->session : in->old_session;
+	struct err why;
+	if (method && !strcmp(method, "initialize") && !in->old_session) {
+		post->from.revision = wanted_revision(post->value);
+		post->from.session =
+			session_open(call->server->config, post->from.revision,
+				     json_object_get(json_object_get(post->value, "params"),
+						     "capabilities"),
+				     in->search, &why);
+		post->created = true;
+	} else if (id) {
+		post->from.session = session_find(id, &why);
+	} else {
+		int known = mcp_revision_find(in->protocol);
+		post->from.revision = known < 0 ? MCP_2025_03_26 : (enum mcp_revision)known;
+		return true;
+	}
+	if (!post->from.session) {
+		bool busy = why.code == ERR_LIMIT;
+		*ret_result =
+			answer_error(call, busy ? 429 : 404, json_object_get(post->value, "id"),
+				     RPC_FAILED,
+				     busy ? why.msg : "Session not found: send initialize again",
+				     NULL, err);
+		return false;
+	}
+	if (!post->created)
+		post->from.revision = session_revision(post->from.session);
+	if (!in->search)
+		post->from.only = session_only(post->from.session);
+	return true;
+}
+
+/* Whether the headers of a client with a session, or with none, are right. */
+static bool check_legacy(struct post *post, int *ret_result, struct err *err)
+{
+	const struct request *in = post->request;
+	const char *wrong = NULL;
+	if (in->protocol && mcp_revision_find(in->protocol) < 0)
+		wrong = "Unsupported protocol version: 2024-11-05, 2025-03-26, 2025-06-18, "
+			"2025-11-25 and 2026-07-28 are spoken here";
+	else if (post->batch && post->from.revision != MCP_2025_03_26 &&
+		 post->from.revision != MCP_2024_11_05)
+		wrong = "batches are not part of this revision: send one message at a time";
+	if (wrong)
+		*ret_result = refuse_message(post, wrong, err);
+	return !wrong;
+}
+
+static int accept_messages(struct post *post, struct err *err)
+{
+	size_t i;
+	json_t *message;
+	if (post->batch)
+		json_array_foreach(post->value, i, message)
+			take_message(post, message);
+	else
+		take_message(post, post->value);
+	if (!post->count) /* told us something, and wants nothing */
+		return answer(post->sending.call, 202, NULL, "", 0, err);
+	if (post->request->old_session) /* the replies come on the other stream */
+		return answer(post->sending.call, 202, NULL, "", 0, err);
+	struct waiter waiter = { .fd = post->sending.event_fd };
+	stream_join(post->sending.stream, &waiter, &post->sending.turn);
+	int result = reply(post, err);
+	stream_leave(post->sending.stream, &waiter);
+	return result;
+}
+
+static const char *batch_problem(const struct post *post)
+{
+	size_t i;
+	json_t *message;
+	if (!post->batch)
+		return message_problem(post->value);
+	if (!json_array_size(post->value) || json_array_size(post->value) > BATCH_MAX)
+		return "a batch has 1 to 100 messages";
+	json_array_foreach(post->value, i, message) {
+		const char *method = json_string_value(json_object_get(message, "method"));
+		const char *problem = message_problem(message);
+		if (problem)
+			return problem;
+		if (method && !strcmp(method, "initialize"))
+			return "initialize cannot be part of a batch";
+	}
+	return NULL;
+}
+
+static int serve_post(struct post *post, struct err *err)
+{
+	const char *problem = batch_problem(post);
+	int result = 0;
+	if (problem)
+		return refuse_message(post, problem, err);
+	bool modern = !post->batch && is_modern(post->request, post->value) &&
+		      json_object_get(post->value, "method");
+	if (modern) {
+		post->from.revision = MCP_2026_07_28;
+		if (json_object_get(post->value, "id") &&
+		    !check_modern(post, post->value, &result, err))
+			return result;
+	} else if (!find_session(post, &result, err) || !check_legacy(post, &result, err)) {
+		return result;
+	}
+	struct sending *s = &post->sending;
+	s->session = post->from.session;
+	s->revision = post->from.revision;
+	s->stream = post->request->old_session ? stream_ref(session_stream(s->session))
+		    : s->session               ? session_new_stream(s->session)
+					       : stream_new(1, false);
+	return accept_messages(post, err);
+}
+
+static int post_message(struct call *call, const void *in, struct err *err)
+{
+	const struct request *request = in;
+	auto_close int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct post *post = arena_alloc(call->arena, sizeof *post);
+	struct err wrong;
+	*post = (struct post){ .sending = { .call = call, .event_fd = event_fd },
+			       .request = request,
+			       .from = { .server = call->server,
+					 .base_url = call->base_url,
+					 .only = request->search,
+					 .listens = call->wants_events || request->old_session } };
+	/* The parser changes the text, which is ours alone. */
+	post->value = json_parse((char *)request->body.data, request->body.len, &wrong);
+	if (!post->value) {
+		char text[600];
+		snprintf(text, sizeof text, "Parse error: %s", wrong.msg);
+		return answer_error(call, 400, NULL, RPC_PARSE, text, NULL, err);
+	}
+	post->batch = json_is_array(post->value);
+	int result = serve_post(post, err);
+	bool left = result < 0 && err->code == ERR_GONE;
+	for (size_t i = 0; i < post->count; i++) {
+		if (left && !post->from.session)
+			exchange_cancel(post->exchanges[i]); /* nobody can come back for it */
+		exchange_unref(post->exchanges[i]);
+	}
+	stream_unref(post->sending.stream);
+	session_unref(post->from.session);
+	json_decref(post->value);
+	return result;
+}
+
+/* ---- GET and DELETE ---- */
+
+static int refuse_method(struct call *call, const char *why, struct err *err)
+{
+	return answer_error(call, 405, NULL, RPC_FAILED, why, NULL, err);
+}
+
+static int send_stream(struct sending *s, struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	s->event_fd = fd;
+	stream_join(s->stream, &waiter, &s->turn);
+	int result = send_events(s, err);
+	stream_leave(s->stream, &waiter);
+	return result;
+}
+
+/* The transport of 2024-11-05: all that the server says comes on one stream, which begins with the
+ * address to send to. */
+static int serve_old(struct call *call, const struct request *in, struct err *err)
+{
+	struct mcp_session *session =
+		session_open(call->server->config, MCP_2024_11_05, NULL, in->search, err);
+	if (!session)
+		return -1;
+	char address[160];
+	int len = snprintf(address, sizeof address, "%s?sessionId=%s", call->route->path,
+			   session_id(session));
+	struct sending s = { .call = call,
+			     .stream = session_stream(session),
+			     .revision = MCP_2024_11_05 };
+	int result = call_event(call, "endpoint", NULL, address, (size_t)len, err);
+	if (result == 0)
+		result = send_stream(&s, err);
+	(void)session_close(session_id(session), NULL);
+	session_unref(session);
+	return result;
+}
+
+static int get_stream(struct call *call, const void *in, struct err *err)
+{
+	const struct request *request = in;
+	unsigned long long id = 0, number = 0;
+	if (request->origin &&
+	    !guard_origin(request->origin, request->host, call->server->config->cors_origins))
+		return answer_error(call, 403, NULL, RPC_FAILED,
+				    "pages of this origin may not call this server", NULL, err);
+	if (call->head_only || !call->wants_events)
+		return refuse_method(call,
+				     "this is an MCP server: POST messages of JSON-RPC to it, or "
+				     "GET with Accept: text/event-stream and a session",
+				     err);
+	if (!request->session)
+		return request->protocol ? refuse_method(call, "only sessions have a stream", err)
+					 : serve_old(call, request, err);
+	struct mcp_session *session = session_find(request->session, err);
+	if (!session)
+		return answer_error(call, 404, NULL, RPC_FAILED, "Session not found", NULL, err);
+	if (request->last_event && sscanf(request->last_event, "%llu_%llu", &id, &number) != 2) {
+		session_unref(session);
+		return answer_error(call, 400, NULL, RPC_INVALID, "Last-Event-ID is none of ours",
+				    NULL, err);
+	}
+	struct sending s = { .call = call,
+			     .session = session,
+			     .stream = session_find_stream(session, id),
+			     .revision = session_revision(session),
+			     .sent = number };
+	int result = s.stream ? send_stream(&s, err)
+			      : answer_error(call, 404, NULL, RPC_FAILED,
+					     "that stream is not remembered any more", NULL, err);
+	stream_unref(s.stream);
+	session_unref(session);
+	return result;
+}
+
+static int delete_session(struct call *call, const void *in, struct err *err)
+{
+	const struct request *request = in;
+	if (!request->session)
+		return request->protocol && !strcmp(request->protocol,
+						    mcp_revision_names[MCP_2026_07_28])
+			       ? refuse_method(call, "this revision has no sessions", err)
+			       : answer_error(call, 400, NULL, RPC_INVALID,
+					      "Mcp-Session-Id is missing", NULL, err);
+	if (session_close(request->session, NULL) < 0)
+		return answer_error(call, 404, NULL, RPC_FAILED, "Session not found", NULL, err);
+	struct answer done = { 204, NULL, 0, .header_count = 0 };
+	return call->sink->begin(call->sink, &done, err);
+}
+
+/* ---- the plain view ---- */
+
+struct servers_request {
+	bool include_hidden;
+};
+static const struct field servers_fields[] = {
+	BOOL(servers_request, include_hidden, QUERY, "Hidden servers too.", .def = "false"),
+};
+static const struct schema servers_schema =
+	SCHEMA(servers_request, "McpServersRequest", servers_fields);
+static const struct field names_data = { .type = T_LIST, .item = T_STR };
+
+static const struct field info_fields[] = {
+	STR(hub_info, name, 0, "Its name."),
+	STR(hub_info, kind, 0, "`builtin`, `stdio` or `http`."),
+	STR(hub_info, status, 0,
+	    "`ready`; `idle`: started when needed; `starting`; `unavailable`; `disabled`."),
+	STR(hub_info, reason, NULLABLE, "Why it is unavailable."),
+	STR(hub_info, hint, NULLABLE, "What to do about it."),
+};
+static const struct schema info_schema = SCHEMA(hub_info, "McpServer", info_fields);
+struct servers_extra {
+	struct list servers;
+};
+static const struct field extra_fields[] = {
+	LIST(servers_extra, servers, 0, "What is known of each.", .item = T_OBJ,
+	     .of = &info_schema),
+};
+static const struct schema extra_schema = SCHEMA(servers_extra, "McpServers", extra_fields);
+
+enum { SERVERS_MAX = 200 };
+
+/* Built-in servers, then the others. */
+static size_t all_servers(struct call *call, struct hub_info *infos)
+{
+	size_t count = 0, tools;
+	const struct tool_entry *entries = tool_entries(call->server, &tools);
+	for (size_t i = 0; i < tools; i++) {
+		bool known = false;
+		for (size_t j = 0; j < count; j++)
+			known = known || !strcmp(infos[j].name, entries[i].table->server);
+		if (!known && count < SERVERS_MAX)
+			infos[count++] = (struct hub_info){ .name = entries[i].table->server,
+							    .kind = "builtin",
+							    .status = "ready",
+							    .hidden = entries[i].table->hidden };
+	}
+	return count + hub_list(call->arena, infos + count, SERVERS_MAX - count);
+}
+
+static int list_servers(struct call *call, const void *in, struct err *err)
+{
+	const struct servers_request *request = in;
+	struct hub_info *infos = arena_alloc(call->arena, SERVERS_MAX * sizeof *infos);
+	const char **names = arena_alloc(call->arena, SERVERS_MAX * sizeof *names);
+	size_t count = all_servers(call, infos), shown = 0;
+	for (size_t i = 0; i < count; i++)
+		if (!infos[i].hidden || request->include_hidden) {
+			infos[shown] = infos[i];
+			names[shown++] = infos[i].name;
+		}
+	struct servers_extra extra = { { shown, infos } };
+	call->extra = &extra;
+	return call_reply(call, &(struct list){ shown, names }, err);
+}
+
+struct tool_request {
+	const char *server_name, *tool_name;
+	struct text arguments;
+};
+static const struct field list_fields[] = {
+	STR(tool_request, server_name, PATH | REQUIRED, "Name of the server."),
+};
+static const struct schema list_schema = SCHEMA(tool_request, "McpToolsRequest", list_fields);
+static const struct field call_fields[] = {
+	STR(tool_request, server_name, PATH | REQUIRED, "Name of the server."),
+	STR(tool_request, tool_name, PATH | REQUIRED, "Name of the tool."),
+	TEXT(tool_request, arguments, OPTIONAL, "The tool's arguments."),
+};
+static const struct schema call_schema = SCHEMA(tool_request, "McpToolCall", call_fields);
+
+struct tools_result {
+	struct list tools;
+	const char *next_cursor;
+};
+static const struct field tools_fields[] = {
+	LIST(tools_result, tools, 0, "The tools, as MCP's tools/list has them.", .item = T_JSON),
+	{ "nextCursor", T_STR, FIELD_AT(tools_result, next_cursor, const char *), NULLABLE,
+	  "Always null: all tools come at once." },
+};
+static const struct schema tools_schema = SCHEMA(tools_result, "ListToolsResult", tools_fields);
+static const struct field tools_data = { .type = T_OBJ, .of = &tools_schema };
+
+struct call_result {
+	struct list content;
+	json_t *structured;
+	bool is_error;
+};
+static const struct field result_fields[] = {
+	LIST(call_result, content, 0, "What the tool gave: text, images, resources.",
+	     .item = T_JSON),
+	{ "structuredContent", T_JSON, FIELD_AT(call_result, structured, json_t *), NULLABLE,
+	  "The same as a structure, where the tool has one." },
+	{ "isError", T_BOOL, FIELD_AT(call_result, is_error, bool), 0, "Whether the tool failed." },
+};
+static const struct schema result_schema = SCHEMA(call_result, "CallToolResult", result_fields);
+static const struct field result_data = { .type = T_OBJ, .of = &result_schema };
+
+/* Something is wrong with a server: handled, and told. */
+static int unavailable(struct call *call, const char *why, struct err *err)
+{
+	call->failed = true;
+	call->message = arena_strdup(call->arena, why);
+	return call_reply(call, NULL, err);
+}
+
+static bool is_builtin(struct call *call, const char *name)
+{
+	size_t count;
+	const struct tool_entry *entries = tool_entries(call->server, &count);
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(entries[i].table->server, name))
+			return true;
+	return false;
+}
+
+static void put_tools(struct jw *jw, const char *name, struct call *call, const json_t *others)
+{
+	size_t count, i;
+	json_t *tool;
+	const struct tool_entry *entries = tool_entries(call->server, &count);
+	jw_open(jw, '{');
+	jw_key(jw, "tools");
+	jw_open(jw, '[');
+	for (i = 0; i < count && !others; i++)
+		if (!strcmp(entries[i].table->server, name))
+			jw_raw(jw, entries[i].json, entries[i].json_len);
+	json_array_foreach(others, i, tool)
+		jw_json(jw, tool);
+	jw_close(jw, ']');
+	jw_key_str(jw, "nextCursor", NULL);
+	jw_close(jw, '}');
+}
+
+static int list_tools(struct call *call, const void *in, struct err *err)
+{
+	const struct tool_request *request = in;
+	json_t *others = NULL;
+	struct err why;
+	if (!is_builtin(call, request->server_name)) {
+		if (!hub_has(request->server_name))
+			return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.100s'",
+				       request->server_name);
+		others = hub_server_tools(call->server, request->server_name, &why);
+		if (!others)
+			return unavailable(call, why.msg, err);
+	}
+	put_tools(call_reply_begin(call, err), request->server_name, call, others);
+	json_decref(others);
+	return call_reply_end(call, err);
+}
+
+/* Puts an exchange's result into the envelope. */
+static int put_result(struct call *call, json_t *result, struct err *err)
+{
+	struct jw *jw = call_reply_begin(call, err);
+	jw_open(jw, '{');
+	jw_key(jw, "content");
+	jw_json(jw, json_object_get(result, "content"));
+	jw_key(jw, "structuredContent");
+	jw_json(jw, json_object_get(result, "structuredContent"));
+	jw_key_bool(jw, "isError", json_is_true(json_object_get(result, "isError")));
+	jw_close(jw, '}');
+	return call_reply_end(call, err);
+}
+
+/* Waits for a tool in a thread of its own, so that a caller who leaves ends it. */
+static int await_tool(struct call *call, struct exchange *ex, struct mcp_stream *stream,
+		      struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	uint64_t turn;
+	int result = 0;
+	stream_join(stream, &waiter, &turn);
+	exchange_start(ex);
+	while (result == 0 && !stream_look(stream, turn).over)
+		if (call_wait(call, fd, INT64_MAX) == CALL_LEFT)
+			result = err_set(err, ERR_GONE, "the caller left");
+	stream_leave(stream, &waiter);
+	if (result < 0)
+		exchange_cancel(ex);
+	return result;
+}
+
+static int reply_tool(struct call *call, const struct exchange *ex, struct mcp_stream *stream,
+		      struct err *err)
+{
+	if (ex->error == RPC_PARAMS || ex->error == RPC_NO_METHOD)
+		return err_set(err, ERR_NOT_FOUND, "%s", ex->reason);
+	if (ex->error)
+		return unavailable(call, ex->reason, err);
+	struct stream_message *message = stream_next(stream, 0);
+	json_t *value = message ? json_parse(message->text, message->len, NULL) : NULL;
+	int result = value ? put_result(call, json_object_get(value, "result"), err)
+			   : unavailable(call, "the call was cancelled", err);
+	json_decref(value);
+	free(message);
+	return result;
+}
+
+static int call_tool(struct call *call, const void *in, struct err *err)
+{
+	const struct tool_request *request = in;
+	json_t *args = request->arguments.len ? json_parse((char *)request->arguments.data,
+							   request->arguments.len, err)
+					      : json_object();
+	if (!args)
+		return err_set(err, ERR_INVALID, "the body must be a JSON object of arguments");
+	if (!json_is_object(args)) {
+		json_decref(args);
+		return err_set(err, ERR_INVALID, "the body must be a JSON object of arguments");
+	}
+	if (!is_builtin(call, request->server_name) && !hub_has(request->server_name)) {
+		json_decref(args);
+		return err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.100s'",
+			       request->server_name);
+	}
+	struct exchange_from from = { .server = call->server,
+				      .revision = MCP_NEWEST_SESSION,
+				      .base_url = call->base_url,
+				      .within = request->server_name };
+	struct mcp_stream *stream = stream_new(1, false);
+	json_t *message = json_pack("{s:i,s:s,s:{s:s,s:o}}", "id", 1, "method", "tools/call",
+				    "params", "name", request->tool_name, "arguments", args);
+	struct exchange *ex = exchange_new(&from, stream, message);
+	int result = await_tool(call, ex, stream, err);
+	if (result == 0)
+		result = reply_tool(call, ex, stream, err);
+	exchange_unref(ex);
+	stream_unref(stream);
+	return result;
+}
+
+#define MCP_ROUTES(path)                                                                     \
+	{ "POST", path, post_message, &request_schema, .flags = INTERNAL | BARE | RAW },     \
+		{ "GET", path, get_stream, &get_schema, .flags = INTERNAL | BARE | EVENTS }, \
+	{                                                                                    \
+		"DELETE", path, delete_session, &get_schema, .flags = INTERNAL | BARE        \
+	}
+
+/* The same fields, but for the body. */
+static const struct schema get_schema = { .name = "McpStreamRequest",
+					  .size = sizeof(struct request),
+					  .fields = fields + 1,
+					  .count = COUNT(fields) - 1 };
+
+static const struct route routes[] = {
+	MCP_ROUTES("/mcp"),
+	MCP_ROUTES("/v1/mcp"),
+	{ "GET", "/sse", get_stream, &get_schema, .flags = INTERNAL | BARE | EVENTS },
+	{ "POST", "/sse", post_message, &request_schema, .flags = INTERNAL | BARE | RAW },
+	{ "GET", "/v1/mcp/servers", list_servers, &servers_schema, &names_data, "List MCP servers",
+	  "Those that are built in, and those of the configuration. `servers` tells of each whether "
+	  "it is available, and if not, why.",
+	  .extra = &extra_schema },
+	{ "GET", "/v1/mcp/{server_name}/tools", list_tools, &list_schema, &tools_data,
+	  "List a server's tools", "A server of the configuration is started for it." },
+	{ "POST", "/v1/mcp/{server_name}/tools/{tool_name}", call_tool, &call_schema, &result_data,
+	  "Call a tool",
+	  "The body is the object of its arguments. `data.isError` tells whether the tool failed.",
+	  .flags = RAW },
+};
+const struct route_group mcp_group = { "mcp", "The same as tools for models.", routes,
+				       COUNT(routes) };

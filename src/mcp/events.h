@@ -1,0 +1,21 @@
+/* events.h - Server-Sent Events as they arrive, in pieces of any size. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+struct events {
+	struct buf line, data;
+	bool has_data, after_cr;
+	/* Called with the data of each event; the text may be changed. False stops. */
+	bool (*take)(void *arg, char *data, size_t len);
+	void *arg;
+};
+
+void events_init(struct events *events, size_t cap, bool (*take)(void *, char *, size_t),
+		 void *arg);
+void events_done(struct events *events);
+
+/* False when `take` said so, or when an event is larger than the cap. */
+bool events_feed(struct events *events, const char *data, size_t len);

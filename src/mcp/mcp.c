@@ -1,0 +1,19 @@
+#include "mcp/mcp.h"
+
+#include "mcp/exchange.h"
+#include "mcp/hub.h"
+#include "mcp/session.h"
+#include "mcp/tool.h"
+
+void mcp_setup(struct server *server)
+{
+	hub_setup(server);
+}
+
+void mcp_end(void)
+{
+	session_close_all();
+	exchange_end_all();
+	hub_end();
+	tool_forget_all();
+}

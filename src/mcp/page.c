@@ -1,0 +1,31 @@
+#include "mcp/page.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "mcp/exchange.h"
+
+int page_begin(struct exchange *ex, size_t *ret_at)
+{
+	const json_t *cursor = json_object_get(ex->params, "cursor");
+	const char *text = json_string_value(cursor);
+	unsigned long long at = 0;
+	int used = 0;
+	*ret_at = 0;
+	if (!cursor || json_is_null(cursor))
+		return 0;
+	if (!text || strlen(text) > 20 || sscanf(text, "at-%llu%n", &at, &used) != 1 || text[used])
+		return exchange_fail(ex, RPC_PARAMS, "the cursor is none of ours");
+	*ret_at = (size_t)at;
+	return 0;
+}
+
+void page_end(struct exchange *ex, size_t at, size_t total)
+{
+	char cursor[32];
+	if (at + PAGE_SIZE >= total)
+		return;
+	snprintf(cursor, sizeof cursor, "at-%zu", at + PAGE_SIZE);
+	jw_key_str(&ex->jw, "nextCursor", cursor);
+}

@@ -1,0 +1,163 @@
+#include "mcp/stream.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/own.h"
+
+struct mcp_stream {
+	_Atomic int refs;
+	uint64_t id;
+	pthread_mutex_t lock; /* of what follows */
+	struct waiter *waiters;
+	struct stream_message *first, *last;
+	size_t bytes;
+	uint64_t count, turn;
+	int expected;
+	bool endless, closed, broken;
+};
+
+struct mcp_stream *stream_new(uint64_t id, bool endless)
+{
+	struct mcp_stream *stream = xcalloc(1, sizeof *stream);
+	stream->refs = 1;
+	stream->id = id;
+	stream->endless = endless;
+	pthread_mutex_init(&stream->lock, NULL);
+	return stream;
+}
+
+struct mcp_stream *stream_ref(struct mcp_stream *stream)
+{
+	atomic_fetch_add(&stream->refs, 1);
+	return stream;
+}
+
+void stream_unref(struct mcp_stream *stream)
+{
+	if (!stream || atomic_fetch_sub(&stream->refs, 1) > 1)
+		return;
+	for (struct stream_message *at = stream->first, *next; at; at = next) {
+		next = at->next;
+		free(at);
+	}
+	pthread_mutex_destroy(&stream->lock);
+	free(stream);
+}
+
+uint64_t stream_id(const struct mcp_stream *stream)
+{
+	return stream->id;
+}
+
+void stream_expect(struct mcp_stream *stream, int replies)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->expected += replies;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+/* Forgets the oldest notifications of a stream that nobody reads. */
+static void trim(struct mcp_stream *stream)
+{
+	for (struct stream_message **at = &stream->first;
+	     *at && stream->bytes > STREAM_BYTES_MAX;) {
+		struct stream_message *message = *at;
+		if (message->reply || message == stream->last) {
+			at = &message->next;
+			continue;
+		}
+		*at = message->next;
+		stream->bytes -= message->len;
+		free(message);
+	}
+}
+
+void stream_add(struct mcp_stream *stream, const char *text, size_t len, bool reply)
+{
+	struct stream_message *message = xmalloc(sizeof *message + len + 1);
+	*message = (struct stream_message){ .reply = reply, .len = len };
+	memcpy(message->text, text, len);
+	message->text[len] = 0;
+	pthread_mutex_lock(&stream->lock);
+	message->number = ++stream->count;
+	*(stream->last ? &stream->last->next : &stream->first) = message;
+	stream->last = message;
+	stream->bytes += len;
+	stream->expected -= reply;
+	trim(stream);
+	waiter_wake(stream->waiters);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_skip(struct mcp_stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->expected--;
+	waiter_wake(stream->waiters);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_break(struct mcp_stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->broken = true;
+	waiter_wake(stream->waiters);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_close(struct mcp_stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->closed = true;
+	waiter_wake(stream->waiters);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_join(struct mcp_stream *stream, struct waiter *waiter, uint64_t *ret_turn)
+{
+	pthread_mutex_lock(&stream->lock);
+	*ret_turn = ++stream->turn;
+	waiter_wake(stream->waiters); /* whoever read it before sees that it is taken */
+	waiter_join(&stream->waiters, waiter);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_leave(struct mcp_stream *stream, const struct waiter *waiter)
+{
+	pthread_mutex_lock(&stream->lock);
+	waiter_leave(&stream->waiters, waiter);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+struct stream_state stream_look(struct mcp_stream *stream, uint64_t turn)
+{
+	struct stream_state state = { 0 };
+	pthread_mutex_lock(&stream->lock);
+	state.over = stream->closed || (!stream->endless && stream->expected <= 0);
+	state.broken = stream->broken;
+	state.taken = stream->turn != turn;
+	state.last = stream->count;
+	for (struct stream_message *at = stream->first; at && !state.first_note; at = at->next)
+		state.first_note = at->reply ? 0 : at->number;
+	if (!state.taken)
+		stream->broken = false;
+	pthread_mutex_unlock(&stream->lock);
+	return state;
+}
+
+struct stream_message *stream_next(struct mcp_stream *stream, uint64_t after)
+{
+	struct stream_message *copy = NULL, *at;
+	pthread_mutex_lock(&stream->lock);
+	for (at = stream->first; at && at->number <= after;)
+		at = at->next;
+	if (at) {
+		copy = xmalloc(sizeof *copy + at->len + 1);
+		memcpy(copy, at, sizeof *copy + at->len + 1);
+		copy->next = NULL;
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return copy;
+}

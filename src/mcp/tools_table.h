@@ -1,0 +1,5 @@
+/* tools_table.h - every table of built-in tools. A new group of tools is one more row here. */
+#pragma once
+#include "mcp/tool.h"
+
+extern const struct tool_table sandbox_tools, file_tools, shell_tools, markitdown_tools;
