@@ -35,6 +35,7 @@ objects = $(patsubst %.c,$(B)/%.o,$1)
 SRC     := $(sort $(shell find src -name '*.c' 2>/dev/null))
 OBJ     := $(call objects,$(filter-out src/main.c,$(SRC))) $(patsubst /usr/share/%.c,$(B)/%.o,$(LLHTTP))
 FIXTURE := $(call objects,$(wildcard tests/fixture/*.c))
+DRIVER  := $(call objects,tests/escape/driver.c)
 UNIT    := $(patsubst %.c,%,$(wildcard tests/unit/*.c))
 FUZZ    := $(patsubst fuzz/%.c,%,$(wildcard fuzz/*.c))
 OWN     := $(shell find src tests fuzz -name '*.[ch]' 2>/dev/null)
@@ -42,10 +43,11 @@ OWN     := $(shell find src tests fuzz -name '*.[ch]' 2>/dev/null)
 all: $(B)/aio ## build build/aio
 $(B)/aio: $(B)/src/main.o $(B)/libaio.a
 $(B)/fixture: $(FIXTURE) $(B)/libaio.a
+$(B)/driver: $(DRIVER) $(B)/libaio.a
 $(UNIT:%=$(B)/%): $(B)/%: $(B)/%.o $(B)/libaio.a
 $(FUZZ:%=$(B)/%): $(B)/%: $(B)/fuzz/%.o $(B)/libaio.a
 $(FUZZ:%=$(B)/%): LDFLAGS += -fsanitize=fuzzer
-$(B)/aio $(B)/fixture $(UNIT:%=$(B)/%) $(FUZZ:%=$(B)/%):
+$(B)/aio $(B)/fixture $(B)/driver $(UNIT:%=$(B)/%) $(FUZZ:%=$(B)/%):
 	$(call say,link,$@)$(LINK) -o $@ $^ $(LIBS)
 $(B)/libaio.a: $(OBJ) $(B)/objects
 	$(call say,ar,$@)rm -f $@ && $(AR) rcs $@ $(OBJ)
@@ -55,7 +57,7 @@ $(B)/%.o: %.c $(B)/flags
 $(B)/llhttp/%.o: /usr/share/llhttp/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,cc,$<)$(COMPILE) -w -DLLHTTP_STRICT_MODE=1 -c -o $@ $<
--include $(patsubst %.o,%.d,$(OBJ) $(B)/src/main.o $(FIXTURE) $(UNIT:%=$(B)/%.o) $(FUZZ:%=$(B)/fuzz/%.o))
+-include $(patsubst %.o,%.d,$(OBJ) $(B)/src/main.o $(FIXTURE) $(DRIVER) $(UNIT:%=$(B)/%.o) $(FUZZ:%=$(B)/fuzz/%.o))
 
 # Files that change only when their text does: new flags rebuild all, a removed source the archive.
 write = mkdir -p $(@D); echo '$(subst ','\'',$1)' | cmp -s - $@ || echo '$(subst ','\'',$1)' >$@
@@ -137,5 +139,5 @@ bench: test-deps ## measure, and compare
 	@build/venv/bin/python bench/run.py $(ARGS)
 
 .PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) format bench FORCE
-fixture: $(B)/fixture
+fixture: $(B)/fixture $(B)/driver
 .DELETE_ON_ERROR:

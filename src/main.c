@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "box/maker.h"
 #include "cli/commands.h"
+#include "host/import.h"
 
 static int cmd_help(int argc, char **argv);
 
@@ -11,6 +13,19 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "serve", "run one sandbox server in the foreground", cmd_serve },
+	{ "up", "run the host of this machine: many isolated boxes", cmd_up },
+	{ "down", "end the host and its boxes", cmd_down },
+	{ "ls", "list boxes", cmd_box },
+	{ "create", "make a box", cmd_box },
+	{ "rm", "delete boxes", cmd_box },
+	{ "exec", "run a command in a box", cmd_box },
+	{ "logs", "print what a box's server wrote", cmd_box },
+	{ "top", "show what each box uses", cmd_box },
+	{ "pause", "pause boxes", cmd_box },
+	{ "resume", "resume boxes", cmd_box },
+	{ "snapshot", "make a template of a box", cmd_box },
+	{ "fork", "make a box from another's files", cmd_box },
+	{ "template", "ls, import, build and rm: what boxes start from", cmd_box },
 	{ "openapi", "print the OpenAPI document of the API", cmd_openapi },
 	{ "egress", "let one box reach some names of the network (the host starts it)",
 	  cmd_egress },
@@ -38,6 +53,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
 		return cmd_help(argc, argv);
+	if (!strcmp(name, MAKER_COMMAND))
+		return maker_main(argc - 1, argv + 1, cmd_serve);
+	if (!strcmp(name, IMPORT_COMMAND))
+		return import_main(argc - 1, argv + 1);
 	for (size_t i = 0; i < COUNT(commands); i++)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);

@@ -225,7 +225,10 @@ static int claims_check(const json_t *claims, const char *audience, time_t now, 
 		return refuse(err, "the token is not valid yet");
 	if (has_iat && iat > (double)now + JWT_LEEWAY_SEC)
 		return refuse(err, "the token was issued in the future");
-	if (audience && !audience_ok(json_object_get(claims, "aud"), audience))
+	const json_t *aud = json_object_get(claims, "aud");
+	if (audience && *audience == '?' && !aud)
+		audience = NULL;
+	if (audience && !audience_ok(aud, audience + (*audience == '?')))
 		return refuse(err, "the token is for another audience");
 	return 0;
 }

@@ -20,6 +20,7 @@ struct jwt_key *jwt_key_load(const char *text, struct err *err);
 void jwt_key_free(struct jwt_key *key); /* NULL is fine */
 
 /* 0 for a token that the key's owner signed and that is valid now: "exp", "nbf" and "iat" hold
- * where present, and "aud" names the audience unless that is NULL. */
+ * where present, and "aud" names the audience unless that is NULL; one written as "?name" also takes
+ * tokens that name none. */
 int jwt_verify(const struct jwt_key *key, const char *token, size_t len, const char *audience,
 	       time_t now, struct err *err);

@@ -1,12 +1,25 @@
 /* commands.h - the commands of the program, one file each. */
 #pragma once
 
+struct err;
+struct remote;
 struct route_group;
 
 /* Each takes its own name as argv[0] and returns the exit status: 2 for wrong usage. */
 int cmd_serve(int argc, char **argv);
 int cmd_openapi(int argc, char **argv);
 int cmd_egress(int argc, char **argv);
+int cmd_up(int argc, char **argv);
+int cmd_down(int argc, char **argv);
+int cmd_box(int argc, char **argv); /* all that speak to the host: argv[0] tells which */
 
 /* What cmd_serve() does, with other routes. */
 int serve_groups(int argc, char **argv, const struct route_group *const *groups);
+
+/* Runs a command in a box: its exit status, or -1. */
+int exec_in_box(const struct remote *remote, const char *id, int argc, char **argv,
+		struct err *err);
+
+/* Builds the Dockerfile of a directory: *ret_archive is an image in a directory of its own;
+ * both are to be removed, and the name freed, after a failure too unless it is NULL. */
+int build_image(const char *dir, char **ret_archive, struct err *err);

@@ -54,6 +54,7 @@ static const char *reason(int status)
 		{ 429, "Too Many Requests" },
 		{ 431, "Request Header Fields Too Large" },
 		{ 500, "Internal Server Error" },
+		{ 502, "Bad Gateway" },
 		{ 501, "Not Implemented" },
 		{ 503, "Service Unavailable" },
 		{ 505, "HTTP Version Not Supported" },

@@ -18,6 +18,7 @@
 #include "net/guard.h"
 #include "net/route.h"
 #include "net/server.h"
+#include "net/tunnel.h"
 #include "net/ws.h"
 
 enum { QUERY_VALUE_MAX = 1 << 20 };
@@ -97,7 +98,8 @@ static int check_caller(struct request *r, struct err *err)
 		return 0;
 	if (guard_origin(r->origin, r->host, config->cors_origins))
 		r->conn->cors_origin = r->origin;
-	else if (!is_safe(r->head))
+	else if (!is_safe(r->head) && !http_header(r->head, "x-aio-proxy-port"))
+		/* (No page can send that header uninvited: a gateway did, and has looked.) */
 		return err_set(
 			err, ERR_FORBIDDEN,
 			"pages of origin '%.100s' may not call this server: see --cors-origins",
@@ -361,12 +363,37 @@ static void run_handler(struct request *r, const void *in)
 	}
 }
 
+/* A program in the sandbox answers: pages that it allows may ask it before they have credentials. */
+static void answer_preview(struct request *r, const struct preview *preview)
+{
+	struct err err;
+	struct auth_request own = { .authorization = http_header(r->head, "authorization") };
+	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") &&
+			 http_header(r->head, "access-control-request-method");
+	if (!preflight && check_credentials(r, &err) < 0) {
+		fail(r, &err);
+		return;
+	}
+	bool enabled = auth_enabled(r->server->auth);
+	struct tunnel tunnel = {
+		.to = *preview,
+		.keep_authorization = !enabled || auth_check(r->server->auth, &own, NULL) < 0,
+		.strip_query = enabled,
+	};
+	tunnel_serve(r->conn, &tunnel);
+}
+
 static void answer_request(struct request *r)
 {
 	struct err err;
 	char allow[128];
 	if (split_target(r, &err) < 0 || check_caller(r, &err) < 0) {
 		fail(r, &err);
+		return;
+	}
+	struct preview preview;
+	if (tunnel_wanted(r->head, r->server->config->domain, &preview)) {
+		answer_preview(r, &preview);
 		return;
 	}
 	if (r->origin && !strcmp(r->head->method, "OPTIONS") &&

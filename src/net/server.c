@@ -284,6 +284,7 @@ bool server_run(struct server *server)
 			accept_one(server);
 	}
 	struct signalfd_siginfo info;
-	(void)!read(signal_fd, &info, sizeof info);
+	if (read(signal_fd, &info, sizeof info) == sizeof info)
+		server->signal = (int)info.ssi_signo;
 	return stop(server, signal_fd);
 }

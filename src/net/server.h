@@ -26,6 +26,7 @@ struct server {
 	bool local;        /* a Unix socket: no browser comes directly */
 	char *socket_path; /* to be removed at the end */
 	_Atomic bool stopping;
+	int signal; /* which one ended server_run() */
 	_Atomic uint64_t accepted, refused;
 	int64_t started_ms;
 	pthread_mutex_t lock; /* of what follows */

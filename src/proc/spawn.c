@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "proc/cradle.h"
 #include "proc/user.h"
 
 /* clone() by its other name, which ThreadSanitizer does not take over: it would treat the child,
@@ -113,25 +114,44 @@ static int refuse(const struct spawn *spawn, int code, const char *step, struct 
 		       step ? step : "");
 }
 
-int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
+pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *ret_code,
+		  const char **ret_step)
 {
 	_Alignas(16) char stack[CHILD_STACK];
 	struct start start = { .spawn = spawn };
+	int flags = CLONE_VM | CLONE_VFORK | (sibling ? CLONE_PARENT : CLONE_PIDFD) | SIGCHLD;
 	sigset_t all, before;
-	int pidfd = -1;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler may run on shared memory */
-	pid_t pid = __clone(child, stack + sizeof stack,
-			    CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
-	int code = errno;
+	pid_t pid = __clone(child, stack + sizeof stack, flags, &start, ret_pidfd);
+	*ret_code = pid < 0 ? errno : start.code;
+	*ret_step = start.step;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return pid;
+}
+
+int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
+{
+	int code, pidfd = -1;
+	const char *step;
+	pid_t pid = cradle_is_used() ? cradle_start(spawn, &code, &step)
+				     : spawn_clone(spawn, false, &pidfd, &code, &step);
 	if (pid < 0)
 		return refuse(spawn, code, NULL, err);
+	if (cradle_is_used()) { /* our own child, not waited for yet: the number is still its own */
+		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (pidfd < 0) {
+			code = errno;
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, 0);
+			return refuse(spawn, code, "pidfd", err);
+		}
+	}
 	*ret = (struct process){ pid, pidfd };
-	if (!start.step)
+	if (!step)
 		return 0;
 	process_reap(ret, &(int){ 0 });
-	return refuse(spawn, start.code, start.step, err);
+	return refuse(spawn, code, step, err);
 }
 
 int process_reap(struct process *process, int *ret_signal)

@@ -32,6 +32,11 @@ struct process {
  * be no more processes, ERR_TOO_LARGE when its arguments or environment are too long. */
 int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err);
 
+/* The bare start, by vfork. The pid; -1 with *ret_code, an errno. *ret_step says what a child that
+ * was made could not do, and it has to be reaped. As a sibling, it is the caller's parent's child. */
+pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *ret_code,
+		  const char **ret_step);
+
 /* Waits for a process that has ended and closes its pidfd. The exit status as a shell tells it:
  * 128 and the signal's number when one ended it, which *ret_signal then holds. */
 int process_reap(struct process *process, int *ret_signal);

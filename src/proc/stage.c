@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "proc/cradle.h"
 #include "proc/tree.h"
 
 static char dir[48]; /* named before the fork, so that both sides know it */
@@ -77,6 +78,8 @@ void stage_enter(void)
 {
 	sigset_t signals, before;
 	name_dir();
+	if (cradle_is_used()) /* the init of its box does all this */
+		return;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

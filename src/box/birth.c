@@ -1,0 +1,254 @@
+#include "box/birth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "box/box.h"
+#include "box/ground.h"
+#include "box/group.h"
+#include "box/identity.h"
+#include "box/inside.h"
+#include "box/template.h"
+
+enum { IDS = 65536 };
+
+/* A tree that shows the ids of a user namespace. */
+static int map_tree(const char *path, int user_ns, uint64_t flags, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | flags,
+				   .userns_fd = (uint64_t)user_ns };
+	auto_close int tree =
+		(int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_set(err, errno, "'%s'", path);
+	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+		return err_set(err, errno, "'%s' cannot be id-mapped", path);
+	return TAKE_FD(tree);
+}
+
+static int copy_tree(int tree, struct err *err)
+{
+	int copy = (int)syscall(SYS_open_tree, tree, "",
+				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+	return copy < 0 ? err_set(err, errno, "a copy of a tree") : copy;
+}
+
+static int write_map(pid_t pid, const char *name, uint32_t base, struct err *err)
+{
+	char path[64], text[64];
+	snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+	int len = snprintf(text, sizeof text, "0 %" PRIu32 " %d\n", base, IDS);
+	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, (size_t)len) != len)
+		return err_set(err, errno, "%s", name);
+	return 0;
+}
+
+/* The directories that a box writes to, and the files that name it. */
+static int make_writable(const struct box_spec *spec, size_t places, struct err *err)
+{
+	char path[4400];
+	static const char *const subs[] = { "", "/upper", "/work" };
+	snprintf(path, sizeof path, "%s/rw", spec->dir);
+	if (mkdir(path, 0755) < 0)
+		return errno == EEXIST ? 0 : err_set(err, errno, "'%s'", path);
+	for (size_t i = 0; i < places; i++)
+		for (size_t n = 0; n < COUNT(subs); n++) {
+			snprintf(path, sizeof path, "%s/rw/%zu%s", spec->dir, i, subs[n]);
+			if (mkdir(path, 0755) < 0)
+				return err_set(err, errno, "'%s'", path);
+		}
+	snprintf(path, sizeof path, "%s/rw/0/upper/etc", spec->dir);
+	if (mkdir(path, 0755) < 0)
+		return err_set(err, errno, "'%s'", path);
+	const char *const names[] = { "hostname", "hosts" };
+	for (size_t i = 0; i < COUNT(names); i++) {
+		char text[256];
+		snprintf(path, sizeof path, "%s/rw/0/upper/etc/%s", spec->dir, names[i]);
+		int len = snprintf(text, sizeof text,
+				   i ? "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n" : "%s\n",
+				   spec->id);
+		auto_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		if (fd < 0 || write(fd, text, (size_t)len) != len)
+			return err_set(err, errno, "'%s'", path);
+	}
+	return 0;
+}
+
+/* Which template a box is of: said when it is first started, and kept. */
+static int find_template(const struct box_spec *spec, const char *state, struct template *ret,
+			 struct err *err)
+{
+	auto_free char *path = NULL, *note = xasprintf("%s/template", spec->dir);
+	char text[4096] = "";
+	auto_close int known = open(note, O_RDONLY | O_CLOEXEC);
+	ssize_t n = known < 0 ? 0 : read(known, text, sizeof text - 1);
+	if (n > 0)
+		return template_read(text, ret, err);
+	if (spec->template)
+		path = xstrdup(spec->template);
+	else if (template_machine(state, &path, err) < 0)
+		return -1;
+	auto_close int fd = open(note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, path, strlen(path)) < 0)
+		return err_set(err, errno, "'%s'", note);
+	return template_read(path, ret, err);
+}
+
+static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside *inside,
+			 struct err *err)
+{
+	if (spec->mount_count > COUNT(inside->mounts))
+		return err_set(err, ERR_INVALID, "more than %zu mounts", COUNT(inside->mounts));
+	for (size_t i = 0; i < spec->mount_count; i++) {
+		const struct box_mount *m = &spec->mounts[i];
+		uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+		if (*m->target != '/' || strstr(m->target, "/../") || !m->target[1])
+			return err_set(err, ERR_INVALID, "'%s' is no place to mount at", m->target);
+		inside->mounts[i] = map_tree(m->source, user_ns,
+					     flags | (m->writable ? 0 : MOUNT_ATTR_RDONLY), err);
+		if (inside->mounts[i] < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Opens all that the box is made of. What is opened is closed with this process. */
+static int gather(const struct box_spec *spec, const struct ground *ground,
+		  const struct template *template, pid_t pid, struct inside *inside, struct err *err)
+{
+	char path[4200];
+	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+	auto_close int user_ns = open(path, O_RDONLY | O_CLOEXEC);
+	if (user_ns < 0)
+		return err_set(err, errno, "'%s'", path);
+	for (size_t i = 0; i < template->count; i++) {
+		const struct template_place *place = &template->places[i];
+		memcpy(inside->places[i].at, place->at, sizeof place->at);
+		inside->places[i].count = (int)place->count;
+		for (size_t n = 0; n < place->count; n++)
+			if ((inside->places[i].layers[n] = map_tree(
+				     place->layers[n], user_ns, MOUNT_ATTR_RDONLY, err)) < 0)
+				return -1;
+	}
+	inside->place_count = (int)template->count;
+	snprintf(path, sizeof path, "%s/rw", spec->dir);
+	inside->writable = map_tree(path, user_ns, MOUNT_ATTR_NODEV, err);
+	inside->dev = inside->writable < 0 ? -1 : copy_tree(ground->dev, err);
+	inside->product = inside->dev < 0 ? -1 : copy_tree(ground->product, err);
+	if (inside->product < 0)
+		return -1;
+	snprintf(path, sizeof path, "%s/exit", spec->dir);
+	inside->status = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (inside->status < 0)
+		return err_set(err, errno, "'%s'", path);
+	return gather_mounts(spec, user_ns, inside, err);
+}
+
+static void close_all(struct inside *inside, size_t mounts)
+{
+	for (int i = 0; i < TEMPLATE_PLACES; i++)
+		for (int n = 0; n < inside->places[i].count; n++)
+			own_close(&inside->places[i].layers[n]);
+	own_close(&inside->writable);
+	own_close(&inside->dev);
+	own_close(&inside->product);
+	own_close(&inside->status);
+	for (size_t i = 0; i < mounts; i++)
+		own_close(&inside->mounts[i]);
+}
+
+/* The first process of the box waits; this gives it what it needs, and hears how it went. */
+static int equip(const struct box_spec *spec, const struct ground *ground,
+		 const struct template *template, const struct cgroup *group, pid_t pid, int talk,
+		 int theirs, struct err *err)
+{
+	struct inside inside;
+	struct err said;
+	memset(&inside, -1, sizeof inside);
+	inside.group = *group;
+	inside.place_count = 0;
+	int result = write_map(pid, "uid_map", spec->uid_base, err);
+	if (result == 0)
+		result = write_map(pid, "gid_map", spec->uid_base, err);
+	if (result == 0)
+		result = gather(spec, ground, template, pid, &inside, err);
+	if (result == 0 && send(talk, &inside, sizeof inside, MSG_NOSIGNAL) != sizeof inside)
+		result = err_set(err, errno, "the box's first process is gone");
+	/* It then has descriptors of its own, and what we have of them is no longer needed. */
+	if (result == 0 && recv(talk, &said, 1, 0) != 1)
+		result = err_set(err, EIO, "the box's first process is gone");
+	close_all(&inside, spec->mount_count);
+	close(theirs);
+	if (result < 0)
+		return -1;
+	ssize_t n = recv(talk, &said, sizeof said, MSG_WAITALL);
+	if (n == 0)
+		return 0;
+	said.msg[sizeof said.msg - 1] = 0;
+	if (n == sizeof said && err)
+		*err = said;
+	return n == sizeof said ? -1 : err_set(err, EIO, "the box's first process");
+}
+
+static int conceive(const struct box_spec *spec, const struct ground *ground,
+		 const struct template *template, const struct cgroup *group, inside_serve *serve,
+		    struct box_proc *ret, struct err *err)
+{
+	int talk[2];
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+			 CLONE_NEWUTS | CLONE_FILES | CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)group->birth,
+	};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
+		return err_set(err, errno, "socketpair");
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	if (pid == 0)
+		inside_run(spec, ground, serve, talk[1]);
+	int result = pid < 0 ? err_set(err, errno, "the namespaces of a box") : 0;
+	if (pid < 0)
+		close(talk[1]);
+	if (result == 0)
+		result = equip(spec, ground, template, group, pid, talk[0], talk[1], err);
+	if (result == 0)
+		result = identity_read(pid, ret, err);
+	close(talk[0]);
+	return result;
+}
+
+int birth_give(const struct box_spec *spec, const char *state, inside_serve *serve,
+	       struct box_proc *ret, struct err *err)
+{
+	struct template template = { 0 };
+	struct cgroup group;
+	const struct ground *ground = ground_get(state, err);
+	if (!ground || find_template(spec, state, &template, err) < 0)
+		return -1;
+	int result = make_writable(spec, template.count, err);
+	if (result == 0)
+		result = group_make(spec->cgroup, &spec->limits, spec->uid_base, &group, err);
+	if (result == 0) {
+		result = conceive(spec, ground, &template, &group, serve, ret, err);
+		group_close(&group);
+		if (result < 0)
+			(void)group_end(spec->cgroup, NULL);
+	}
+	template_done(&template);
+	return result;
+}

@@ -1,0 +1,421 @@
+#include "box/group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/mount.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "box/box.h"
+
+enum {
+	END_MS = 10000,
+	PERIOD_US = 100000,
+	/* What init and the server may use beside the limits of the commands: they are the box's too. */
+	SERVER_MEMORY = 256 << 20,
+	SERVER_PIDS = 1024,
+};
+
+static const char *const names[GROUP_CONTROLLERS] = { "memory", "cpu", "pids" };
+
+/* Directories "aiobox" of the hierarchies; -1: no such. */
+static struct {
+	bool ready;
+	int v2, v1[GROUP_CONTROLLERS];
+	bool in_v2[GROUP_CONTROLLERS];
+} all = { .v2 = -1, .v1 = { -1, -1, -1 } };
+
+static int write_at(int dir, const char *path, const char *text)
+{
+	auto_close int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
+}
+
+static int write_number(int dir, const char *path, int64_t number)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%" PRId64, number);
+	return write_at(dir, path, text);
+}
+
+/* What a small file says; "" when it cannot be read. */
+static const char *read_at(int dir, const char *path, char *to, size_t room)
+{
+	auto_close int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, to, room - 1);
+	to[n < 0 ? 0 : n] = 0;
+	return to;
+}
+
+static bool has_word(const char *text, const char *word, const char *separators)
+{
+	size_t len = strlen(word);
+	for (const char *at = text; (at = strstr(at, word)); at += len)
+		if ((at == text || strchr(separators, at[-1])) &&
+		    (!at[len] || strchr(separators, at[len])))
+			return true;
+	return false;
+}
+
+/* --- the hierarchies ------------------------------------------------------------------------- */
+
+static int open_dir(int at, const char *path)
+{
+	return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Our directory in a hierarchy, made when missing. */
+static int open_ours(int root)
+{
+	if (mkdirat(root, "aiobox", 0755) < 0 && errno != EEXIST)
+		return -1;
+	return open_dir(root, "aiobox");
+}
+
+/* In a container the hierarchy's root may hold processes, and then can give no controller away: they
+ * go to a group of their own, as each that runs boxes in a container has to do. */
+static void empty_root(int root)
+{
+	char text[8192], *rest = text;
+	if (faccessat(root, "cgroup.type", F_OK, 0) < 0) /* the machine's own root: exempt */
+		return;
+	if (mkdirat(root, "aiobox-outside", 0755) < 0 && errno != EEXIST)
+		return;
+	read_at(root, "cgroup.procs", text, sizeof text);
+	for (char *pid; (pid = strsep(&rest, "\n")) && *pid;)
+		(void)write_at(root, "aiobox-outside/cgroup.procs", pid);
+}
+
+static void setup_v2(int root)
+{
+	char text[512], enable[32];
+	all.v2 = open_ours(root);
+	for (int i = 0; i < GROUP_CONTROLLERS && all.v2 >= 0; i++) {
+		if (!has_word(read_at(root, "cgroup.controllers", text, sizeof text), names[i],
+			      " \n"))
+			continue;
+		snprintf(enable, sizeof enable, "+%s", names[i]);
+		if (write_at(root, "cgroup.subtree_control", enable) < 0 && errno == EBUSY) {
+			empty_root(root);
+			(void)write_at(root, "cgroup.subtree_control", enable);
+		}
+		all.in_v2[i] = write_at(all.v2, "cgroup.subtree_control", enable) == 0;
+	}
+}
+
+/* A line of mountinfo: "36 35 98:0 /root /mount/point options … - type source options". */
+static void look_at_mount(char *line)
+{
+	char *rest = strstr(line, " - "), point[4096], type[64], options[512];
+	if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", point) != 1 ||
+	    sscanf(rest, " - %63s %*s %511s", type, options) != 2)
+		return;
+	bool v2 = !strcmp(type, "cgroup2");
+	if (!v2 && strcmp(type, "cgroup") != 0)
+		return;
+	auto_close int root = open_dir(AT_FDCWD, point);
+	if (root >= 0 && v2 && all.v2 < 0)
+		setup_v2(root);
+	for (int i = 0; i < GROUP_CONTROLLERS && root >= 0 && !v2; i++)
+		if (all.v1[i] < 0 && has_word(options, names[i], ","))
+			all.v1[i] = open_ours(root);
+}
+
+/* Not mounted anywhere: we need not be the only ones who see it. */
+static int mount_v2(void)
+{
+	auto_close int fs = (int)syscall(SYS_fsopen, "cgroup2", FSOPEN_CLOEXEC);
+	if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	auto_close int root = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
+					   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (root >= 0)
+		setup_v2(root);
+	return all.v2 < 0 ? -1 : 0;
+}
+
+int group_setup(struct err *err)
+{
+	if (all.ready)
+		return 0;
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char line[8192];
+	while (mounts && fgets(line, sizeof line, mounts))
+		look_at_mount(line);
+	if (mounts)
+		(void)fclose(mounts);
+	if (all.v2 < 0 && mount_v2() < 0)
+		return err_set(err, errno, "cgroup v2 cannot be used");
+	for (int i = 0; i < GROUP_CONTROLLERS; i++)
+		if (all.in_v2[i] && all.v1[i] >= 0) {
+			close(all.v1[i]);
+			all.v1[i] = -1;
+		}
+	all.ready = true;
+	return 0;
+}
+
+bool group_can(int controller)
+{
+	return all.in_v2[controller] || all.v1[controller] >= 0;
+}
+
+/* --- one box --------------------------------------------------------------------------------- */
+
+/* Opens HIERARCHY/aiobox/NAME/SUB, made first. */
+static int make_dir(int ours, const char *name, const char *sub)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s%s%s", name, *sub ? "/" : "", sub);
+	if (mkdirat(ours, path, 0755) < 0 && errno != EEXIST)
+		return -1;
+	return open_dir(ours, path);
+}
+
+/* Writes a limit where it belongs. v2 and v1 name and mean them differently. */
+static int set_limit(int dir, int controller, const struct box_limits *limits, bool whole, bool v2)
+{
+	char text[64];
+	int64_t quota = (int64_t)(limits->cpus * PERIOD_US), memory = limits->memory;
+	if (controller == GROUP_PIDS)
+		return !limits->pids ? 0
+				     : write_number(dir, "pids.max",
+						    limits->pids + (whole ? SERVER_PIDS : 0));
+	if (controller == GROUP_CPU) {
+		if (limits->cpus <= 0 || whole) /* the server answers while the commands are throttled */
+			return 0;
+		snprintf(text, sizeof text, "%" PRId64 " %d", quota, PERIOD_US);
+		return v2 ? write_at(dir, "cpu.max", text)
+			  : write_number(dir, "cpu.cfs_quota_us", quota);
+	}
+	if (!memory)
+		return 0;
+	memory += whole ? SERVER_MEMORY : 0;
+	if (write_number(dir, v2 ? "memory.max" : "memory.limit_in_bytes", memory) < 0)
+		return -1;
+	/* Swap would only hide the limit. Not every machine counts it. */
+	(void)write_number(dir, v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
+			   v2 ? 0 : memory);
+	return 0;
+}
+
+static int make_v1(int controller, const char *name, const struct box_limits *limits,
+		   struct cgroup *group)
+{
+	auto_close int own = make_dir(all.v1[controller], name, "");
+	auto_close int run = own < 0 ? -1 : make_dir(all.v1[controller], name, "run");
+	if (run < 0 || set_limit(own, controller, limits, true, false) < 0 ||
+	    set_limit(run, controller, limits, false, false) < 0)
+		return -1;
+	group->own[controller] = openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	group->into[controller] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (controller == GROUP_MEMORY)
+		group->oom = openat(run, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	return group->own[controller] < 0 || group->into[controller] < 0 ? -1 : 0;
+}
+
+static int make_v2(const char *name, const struct box_limits *limits, uint32_t uid,
+		   struct cgroup *group)
+{
+	auto_close int whole = make_dir(all.v2, name, "");
+	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
+		char enable[32];
+		snprintf(enable, sizeof enable, "+%s", names[i]);
+		if (all.in_v2[i] && (write_at(whole, "cgroup.subtree_control", enable) < 0 ||
+				     set_limit(whole, i, limits, true, true) < 0))
+			return -1;
+	}
+	group->birth = whole < 0 ? -1 : make_dir(all.v2, name, "server");
+	auto_close int run = group->birth < 0 ? -1 : make_dir(all.v2, name, "run");
+	if (run < 0)
+		return -1;
+	for (int i = 0; i < GROUP_CONTROLLERS; i++)
+		if (all.in_v2[i] && set_limit(run, i, limits, false, true) < 0)
+			return -1;
+	/* A process that is born in another group needs to be allowed to write both groups' list, and
+	 * that of what they have in common. */
+	if (fchownat(whole, "cgroup.procs", uid, (gid_t)-1, 0) < 0 ||
+	    fchownat(run, "cgroup.procs", uid, (gid_t)-1, 0) < 0)
+		return -1;
+	if (all.in_v2[GROUP_MEMORY])
+		group->oom = openat(run, "memory.events", O_RDONLY | O_CLOEXEC);
+	/* A mount of this directory alone: nothing above it can be reached through the descriptor. */
+	group->run = (int)syscall(SYS_open_tree, run, "",
+				  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	return group->run < 0 ? -1 : 0;
+}
+
+int group_make(const char *name, const struct box_limits *limits, uint32_t uid, struct cgroup *ret,
+	       struct err *err)
+{
+	static const struct cgroup none = { -1, -1, { -1, -1, -1 }, { -1, -1, -1 }, -1 };
+	const bool wanted[GROUP_CONTROLLERS] = { limits->memory > 0, limits->cpus > 0,
+						 limits->pids > 0 };
+	*ret = none;
+	if (!*name || strlen(name) > 100 || strchr(name, '/') || *name == '.')
+		return err_set(err, ERR_INVALID, "'%s' is no name of a cgroup", name);
+	if (group_setup(err) < 0)
+		return -1;
+	for (int i = 0; i < GROUP_CONTROLLERS; i++)
+		if (wanted[i] && !group_can(i))
+			return err_set(err, ERR_NOT_IMPLEMENTED,
+				       "this machine has no cgroup controller '%s'", names[i]);
+	struct cgroup group = none;
+	int result = make_v2(name, limits, uid, &group);
+	for (int i = 0; i < GROUP_CONTROLLERS && result == 0; i++)
+		if (all.v1[i] >= 0 && (wanted[i] || i == GROUP_MEMORY))
+			result = make_v1(i, name, limits, &group);
+	if (result == 0) {
+		*ret = group;
+		return 0;
+	}
+	err_set(err, errno, "the cgroup '%s'", name);
+	group_close(&group);
+	(void)group_end(name, NULL);
+	return -1;
+}
+
+void group_close(struct cgroup *group)
+{
+	own_close(&group->birth);
+	own_close(&group->run);
+	own_close(&group->oom);
+	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
+		own_close(&group->own[i]);
+		own_close(&group->into[i]);
+	}
+}
+
+int group_join(const int procs[GROUP_CONTROLLERS], struct err *err)
+{
+	for (int i = 0; i < GROUP_CONTROLLERS; i++)
+		if (procs[i] >= 0 && write(procs[i], "0", 1) < 0)
+			return err_set(err, errno, "joining the %s cgroup", names[i]);
+	return 0;
+}
+
+/* Waits until a file of the group says this, which the kernel tells by an event. */
+static int await(int dir, const char *path, const char *line, struct err *err)
+{
+	char text[512];
+	int64_t until = clock_ms() + END_MS;
+	auto_close int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0) {
+		ssize_t n = pread(fd, text, sizeof text - 1, 0);
+		text[n < 0 ? 0 : n] = 0;
+		if (n < 0 || has_word(text, line, "\n"))
+			return 0;
+		int64_t left = until - clock_ms();
+		struct pollfd event = { .fd = fd, .events = POLLPRI };
+		if (left <= 0)
+			return err_set(err, ETIMEDOUT, "the cgroup is not yet '%s'", line);
+		poll(&event, 1, (int)left);
+	}
+	return err_set(err, errno, "%s of the cgroup", path);
+}
+
+int group_freeze(const char *name, bool frozen, struct err *err)
+{
+	if (group_setup(err) < 0)
+		return -1;
+	auto_close int dir = open_dir(all.v2, name);
+	if (dir < 0 || write_at(dir, "cgroup.freeze", frozen ? "1" : "0") < 0)
+		return err_set(err, errno, "freezing '%s'", name);
+	return await(dir, "cgroup.events", frozen ? "frozen 1" : "frozen 0", err);
+}
+
+/* Removes NAME/SUB; one that is still being emptied by the kernel is tried again. */
+static int remove_dir(int ours, const char *name, const char *sub, struct err *err)
+{
+	char path[256];
+	int64_t until = clock_ms() + END_MS;
+	snprintf(path, sizeof path, "%s%s%s", name, *sub ? "/" : "", sub);
+	while (unlinkat(ours, path, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+		if (errno != EBUSY || clock_ms() > until)
+			return err_set(err, errno, "removing the cgroup '%s'", path);
+		poll(NULL, 0, 1);
+	}
+	return 0;
+}
+
+int group_end(const char *name, struct err *err)
+{
+	static const char *const subs[] = { "run", "server", "" };
+	if (group_setup(err) < 0)
+		return -1;
+	auto_close int dir = open_dir(all.v2, name);
+	if (dir >= 0 && write_at(dir, "cgroup.kill", "1") < 0)
+		return err_set(err, errno, "killing what is in '%s'", name);
+	if (dir >= 0 && await(dir, "cgroup.events", "populated 0", err) < 0)
+		return -1;
+	int result = 0;
+	for (size_t i = 0; i < COUNT(subs); i++) {
+		result |= remove_dir(all.v2, name, subs[i], err);
+		for (int c = 0; c < GROUP_CONTROLLERS; c++)
+			if (all.v1[c] >= 0)
+				result |= remove_dir(all.v1[c], name, subs[i], err);
+	}
+	return result;
+}
+
+/* --- what it uses ---------------------------------------------------------------------------- */
+
+/* The number after a word, or the first when there is none. 0 when the file is not there. */
+static int64_t number_at(int dir, const char *path, const char *word)
+{
+	char text[8192];
+	const char *at = dir < 0 ? "" : read_at(dir, path, text, sizeof text);
+	size_t len = word ? strlen(word) : 0;
+	while (word && at && *at && (strncmp(at, word, len) != 0 || at[len] != ' ')) {
+		at = strchr(at, '\n');
+		at += at ? 1 : 0;
+	}
+	return at && *at ? strtoll(at + len, NULL, 10) : 0;
+}
+
+static int64_t count_lines(int dir, const char *path)
+{
+	char text[65536];
+	int64_t count = 0;
+	auto_close int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	for (ssize_t n; fd >= 0 && (n = read(fd, text, sizeof text)) > 0;)
+		for (ssize_t i = 0; i < n; i++)
+			count += text[i] == '\n';
+	return count;
+}
+
+int group_usage(const char *name, struct box_usage *ret, struct err *err)
+{
+	if (group_setup(err) < 0)
+		return -1;
+	auto_close int dir = open_dir(all.v2, name);
+	if (dir < 0)
+		return err_set(err, errno, "the cgroup '%s'", name);
+	ret->cpu_us = number_at(dir, "cpu.stat", "usage_usec");
+	if (all.in_v2[GROUP_PIDS])
+		ret->pids = number_at(dir, "pids.current", NULL);
+	else
+		ret->pids = count_lines(dir, "server/cgroup.procs") +
+			    count_lines(dir, "run/cgroup.procs");
+	if (all.in_v2[GROUP_MEMORY]) {
+		ret->memory = number_at(dir, "memory.current", NULL);
+		ret->memory_peak = number_at(dir, "memory.peak", NULL);
+		ret->oom_kills = number_at(dir, "memory.events", "oom_kill");
+	} else if (all.v1[GROUP_MEMORY] >= 0) {
+		auto_close int memory = open_dir(all.v1[GROUP_MEMORY], name);
+		ret->memory = number_at(memory, "memory.usage_in_bytes", NULL);
+		ret->memory_peak = number_at(memory, "memory.max_usage_in_bytes", NULL);
+		ret->oom_kills = number_at(memory, "memory.oom_control", "oom_kill") +
+				 number_at(memory, "run/memory.oom_control", "oom_kill");
+	}
+	return 0;
+}

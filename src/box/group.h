@@ -1,0 +1,44 @@
+/* group.h - the cgroups of boxes: v2 where a controller is there, v1 where it is not.
+ *
+ *   HIERARCHY/aiobox/NAME           the whole box
+ *   HIERARCHY/aiobox/NAME/server    its init and its server (v2 only: in v1 they are in NAME itself)
+ *   HIERARCHY/aiobox/NAME/run       its commands, which the limits are for */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct box_limits;
+struct box_usage;
+struct err;
+
+enum { GROUP_MEMORY, GROUP_CPU, GROUP_PIDS, GROUP_CONTROLLERS };
+
+/* Finds the hierarchies, once in the life of a process. */
+int group_setup(struct err *err);
+
+/* Which limits there can be. */
+bool group_can(int controller);
+
+/* Descriptors of one box's groups; -1: none. */
+struct cgroup {
+	int birth;                  /* v2 directory that the first process is born in */
+	int run;                    /* v2: a mount of the directory of commands, for CLONE_INTO_CGROUP */
+	int own[GROUP_CONTROLLERS]; /* v1 cgroup.procs, to be joined before the first process is made */
+	int into[GROUP_CONTROLLERS]; /* v1 cgroup.procs of the commands */
+	int oom;                     /* where the kernel counts the commands that it killed */
+};
+
+/* Makes the groups of a box, whose root is this user. */
+int group_make(const char *name, const struct box_limits *limits, uint32_t uid, struct cgroup *ret,
+	       struct err *err);
+void group_close(struct cgroup *group);
+
+/* Moves this process to what has to be joined. */
+int group_join(const int procs[GROUP_CONTROLLERS], struct err *err);
+
+int group_freeze(const char *name, bool frozen, struct err *err);
+
+/* Kills all that is in it, waits until they are gone, and removes it; fine when it is not there. */
+int group_end(const char *name, struct err *err);
+
+int group_usage(const char *name, struct box_usage *ret, struct err *err);

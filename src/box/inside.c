@@ -1,0 +1,254 @@
+#include "box/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/sched.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "box/box.h"
+#include "box/ground.h"
+#include "box/root.h"
+#include "box/seccomp.h"
+#include "box/title.h"
+#include "proc/cradle.h"
+
+enum { ARGUMENTS_MAX = 256 };
+
+/* What root in a box keeps: what a container gets. */
+static const int kept[] = {
+	CAP_CHOWN,  CAP_DAC_OVERRIDE,	  CAP_FOWNER,	  CAP_FSETID,	   CAP_KILL,	CAP_SETGID,
+	CAP_SETUID, CAP_SETPCAP,	  CAP_SETFCAP,	  CAP_NET_BIND_SERVICE, CAP_NET_RAW, CAP_SYS_CHROOT,
+	CAP_MKNOD,  CAP_AUDIT_WRITE,
+};
+
+static const struct {
+	int resource;
+	rlim_t soft, hard;
+} resources[] = {
+	/* 1, not 0: then the kernel starts no handler of the machine for a crash either. */
+	{ RLIMIT_CORE, 1, 1 },
+	{ RLIMIT_NOFILE, 1024, 524288 },
+	{ RLIMIT_MEMLOCK, 8 << 20, 8 << 20 },
+	{ RLIMIT_MSGQUEUE, 819200, 819200 },
+	{ RLIMIT_SIGPENDING, 16384, 16384 },
+	{ RLIMIT_NICE, 0, 0 },
+	{ RLIMIT_RTPRIO, 0, 0 },
+};
+
+static int drop_capabilities(struct err *err)
+{
+	uint64_t keep = 0;
+	for (size_t i = 0; i < COUNT(kept); i++)
+		keep |= 1ull << kept[i];
+	for (int i = 0; i < 64; i++)
+		if (!(keep >> i & 1) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0 && errno != EINVAL)
+			return err_set(err, errno, "dropping capability %d", i);
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2] = {
+		{ (uint32_t)keep, (uint32_t)keep, 0 },
+		{ (uint32_t)(keep >> 32), (uint32_t)(keep >> 32), 0 },
+	};
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_set(err, errno, "capset");
+	return 0;
+}
+
+/* The last step of each of our processes in the box before it can be reached from inside. */
+static int confine(struct err *err)
+{
+	return seccomp_load(err) < 0 ? -1 : drop_capabilities(err);
+}
+
+static int raise_loopback(struct err *err)
+{
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		return err_set(err, errno, "the loopback interface");
+	return 0;
+}
+
+static int become_root(struct err *err)
+{
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_set(err, errno, "becoming the box's root");
+	for (size_t i = 0; i < COUNT(resources); i++) {
+		struct rlimit limit;
+		if (getrlimit((__rlimit_resource_t)resources[i].resource, &limit) < 0)
+			return err_set(err, errno, "limit %d", resources[i].resource);
+		limit.rlim_max = resources[i].hard < limit.rlim_max ? resources[i].hard : limit.rlim_max;
+		limit.rlim_cur = resources[i].soft < limit.rlim_max ? resources[i].soft : limit.rlim_max;
+		if (setrlimit((__rlimit_resource_t)resources[i].resource, &limit) < 0)
+			return err_set(err, errno, "limit %d", resources[i].resource);
+	}
+	return 0;
+}
+
+/* --- the server ------------------------------------------------------------------------------ */
+
+static _Noreturn void give_up(int talk, const struct err *err)
+{
+	(void)!write(talk, err, sizeof *err);
+	_exit(125);
+}
+
+/* Leaves open only these, as 0, 1, 2 …; -1: /dev/null. */
+static int keep_descriptors(const int *fds, int count, struct err *err)
+{
+	int moved[8];
+	for (int i = 0; i < count; i++)
+		if ((moved[i] = fds[i] < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
+					   : fcntl(fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
+			return err_set(err, errno, "descriptors");
+	for (int i = 0; i < count; i++)
+		if (dup3(moved[i], i, O_CLOEXEC) < 0 && errno != EINVAL)
+			return err_set(err, errno, "descriptors");
+	syscall(SYS_close_range, count, ~0u, 0);
+	return 0;
+}
+
+/* The process that commands are born of. It is made while clone3 can still be called. */
+static int make_cradle(const struct inside *inside, int *ret, struct err *err)
+{
+	int pair[2];
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)inside->group.run,
+	};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(err, errno, "socketpair");
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	if (pid < 0)
+		return err_set(err, errno, "the cgroup of the commands");
+	if (pid == 0) {
+		int fds[] = { -1, -1, -1, pair[1] };
+		if (group_join(inside->group.into, err) < 0 ||
+		    keep_descriptors(fds, COUNT(fds), err) < 0 || confine(err) < 0)
+			_exit(125); /* the first program that is to be started finds it gone */
+		title_set("cradle");
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		cradle_run(3);
+	}
+	close(pair[1]);
+	*ret = pair[0];
+	return 0;
+}
+
+/* What a fork shares with its siblings and an attacker must not learn from one of them. */
+static inline __attribute__((always_inline)) void refresh_canary(void)
+{
+#ifdef __x86_64__
+	uint64_t canary;
+	if (getrandom(&canary, sizeof canary, 0) == sizeof canary)
+		__asm__ volatile("mov %0, %%fs:0x28" ::"r"(canary & ~(uint64_t)0xff));
+#endif
+}
+
+__attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spec,
+						       const struct inside *inside,
+						       inside_serve *run, int talk)
+{
+	enum { LISTEN = 3, CRADLE, OOM, TALK };
+	struct err err;
+	int cradle = -1;
+	const char *argv[ARGUMENTS_MAX] = { "aio", "--listen", "fd:3", "--user", "gem" };
+	int argc = 5;
+	if (make_cradle(inside, &cradle, &err) < 0)
+		give_up(talk, &err);
+	int fds[] = { -1, spec->log_fd, spec->log_fd, spec->listen_fd, cradle, inside->group.oom, talk };
+	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(&err) < 0)
+		give_up(talk, &err);
+	cradle_use(CRADLE);
+	clearenv();
+	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+	setenv("AIO_HOME", GROUND_HOME, 1);
+	for (const char *const *at = spec->serve; at && *at && argc < ARGUMENTS_MAX - 1; at++)
+		argv[argc++] = *at;
+	for (const char *const *at = spec->env; at && *at; at++)
+		putenv((char *)*at);
+	title_set("serve");
+	close(TALK);
+	refresh_canary();
+	exit(run(argc, (char **)argv));
+}
+
+/* --- init ------------------------------------------------------------------------------------ */
+
+/* Reaps all that is orphaned, until the server ends: then the box ends, and all in it. */
+static _Noreturn void attend(pid_t server, int status_fd)
+{
+	char text[32];
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, 0);
+		if (pid != server)
+			continue;
+		int len = snprintf(text, sizeof text, "%d\n", status);
+		(void)!write(status_fd, text, (size_t)len);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+	}
+}
+
+static int build(const struct box_spec *spec, const struct ground *ground,
+		 const struct inside *inside, struct err *err)
+{
+	/* Not made with the others: its root is where this process is, not its maker. */
+	if (group_join(inside->group.own, err) < 0)
+		return -1;
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return err_set(err, errno, "a cgroup namespace");
+	if (become_root(err) < 0 || root_enter(spec, ground, inside, err) < 0 ||
+	    raise_loopback(err) < 0)
+		return -1;
+	if (sethostname(spec->id, strlen(spec->id)) < 0)
+		return err_set(err, errno, "the host name");
+	return 0;
+}
+
+void inside_run(const struct box_spec *spec, const struct ground *ground, inside_serve *run, int talk)
+{
+	struct inside inside;
+	struct err err;
+	if (recv(talk, &inside, sizeof inside, MSG_WAITALL) != sizeof inside)
+		_exit(125);
+	/* From here on the descriptors are this process's own. */
+	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE) < 0 || write(talk, "", 1) != 1)
+		_exit(125);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	setsid();
+	umask(022);
+	if (build(spec, ground, &inside, &err) < 0)
+		give_up(talk, &err);
+	pid_t server = fork();
+	if (server == 0)
+		serve(spec, &inside, run, talk);
+	if (server < 0)
+		err_set(&err, errno, "fork");
+	int fds[] = { -1, -1, -1, inside.status };
+	if (server < 0 || confine(&err) < 0)
+		give_up(talk, &err);
+	if (keep_descriptors(fds, COUNT(fds), &err) < 0)
+		_exit(125);
+	title_set("init");
+	attend(server, 3);
+}

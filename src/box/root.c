@@ -1,0 +1,266 @@
+#include "box/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "box/box.h"
+#include "box/ground.h"
+#include "box/inside.h"
+
+enum { PTYS = 256 };
+
+/* Parts of /proc and /sys that tell about the machine or reach into it: hidden behind nothing. */
+static const char *const masked[] = {
+	"/proc/acpi",	      "/proc/asound",	   "/proc/kcore",	 "/proc/keys",
+	"/proc/key-users",    "/proc/kallsyms",	   "/proc/kmsg",	 "/proc/latency_stats",
+	"/proc/sched_debug",  "/proc/scsi",	   "/proc/slabinfo",	 "/proc/sysrq-trigger",
+	"/proc/timer_list",   "/proc/timer_stats", "/proc/vmallocinfo",	 "/sys/firmware",
+	"/sys/fs",	      "/sys/kernel",	   "/sys/module",	 "/sys/devices/virtual/powercap",
+	"/sys/class/powercap", "/sys/power",
+};
+static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
+
+/* Namespaces and watches that all of a box together may have; those at 0 it may not make at all. */
+static const struct {
+	const char *name, *value;
+} counts[] = {
+	{ "max_user_namespaces", "1024" },   { "max_pid_namespaces", "1024" },
+	{ "max_net_namespaces", "256" },     { "max_mnt_namespaces", "0" },
+	{ "max_uts_namespaces", "0" },	     { "max_ipc_namespaces", "0" },
+	{ "max_cgroup_namespaces", "0" },    { "max_time_namespaces", "0" },
+	{ "max_inotify_instances", "1024" }, { "max_inotify_watches", "65536" },
+	{ "max_fanotify_groups", "0" },	     { "max_fanotify_marks", "0" },
+};
+
+static int attach(int tree, int at, const char *path, struct err *err)
+{
+	if (syscall(SYS_move_mount, tree, "", at, path,
+		    MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH)) < 0)
+		return err_set(err, errno, "attaching a tree at '%s'", path);
+	return 0;
+}
+
+static int set_path(int fs, const char *key, int fd, const char *below)
+{
+	char path[128];
+	snprintf(path, sizeof path, "/proc/self/fd/%d%s", fd, below);
+	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, key, path, 0);
+}
+
+static int set_flag(int fs, const char *key)
+{
+	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, key, NULL, 0);
+}
+
+static int set_text(int fs, const char *key, const char *value)
+{
+	return (int)syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, key, value, 0);
+}
+
+static int create(int fs, unsigned flags)
+{
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, flags);
+}
+
+/* The overlay of one place. Mounted in the box's user namespace, it heeds no device nodes. */
+static int make_overlay(const struct inside *inside, int index, struct err *err)
+{
+	char below[64], lower[32 * TEMPLATE_LAYERS] = "";
+	auto_close int fs = (int)syscall(SYS_fsopen, "overlay", FSOPEN_CLOEXEC);
+	for (int i = 0; i < inside->places[index].count; i++)
+		snprintf(lower + strlen(lower), 32, "%s/proc/self/fd/%d", i ? ":" : "",
+			 inside->places[index].layers[i]);
+	int result = fs < 0 ? -1 : set_text(fs, "source", "box");
+	if (result == 0)
+		result = set_text(fs, "lowerdir", lower);
+	snprintf(below, sizeof below, "/%d/upper", index);
+	if (result == 0)
+		result = set_path(fs, "upperdir", inside->writable, below);
+	snprintf(below, sizeof below, "/%d/work", index);
+	if (result == 0)
+		result = set_path(fs, "workdir", inside->writable, below);
+	if (result == 0)
+		result = set_flag(fs, "userxattr");
+	int mount = result < 0 ? -1 : create(fs, MOUNT_ATTR_NODEV);
+	if (mount < 0)
+		return err_set(err, errno, "the overlay of '%s'", inside->places[index].at);
+	return mount;
+}
+
+/* Opens the directory (or file) to mount at, made when it is missing. Nothing that the box left
+ * there, such as a link, leads elsewhere. */
+static int open_point(int root, const char *path, bool dir, struct err *err)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS };
+	char part[4096];
+	snprintf(part, sizeof part, "%s", path);
+	for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
+		bool last = !slash;
+		if (slash)
+			*slash = 0;
+		int fd = (int)syscall(SYS_openat2, root, part, &how, sizeof how);
+		struct stat st;
+		bool right = fd >= 0 && fstat(fd, &st) == 0 &&
+			     (dir || !last) == (bool)S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode);
+		if (right && last)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		if (!right) { /* its parent is as it has to be, so this is below the root */
+			const char *name = part + 1;
+			(void)unlinkat(root, name, 0);
+			int made = dir || !last ? mkdirat(root, name, 0755)
+						: mknodat(root, name, S_IFREG | 0644, 0);
+			if (made < 0)
+				return err_set(err, errno, "a place to mount at: '%s'", path);
+		}
+		if (last)
+			return (int)syscall(SYS_openat2, root, part, &how, sizeof how);
+		*slash = '/';
+	}
+}
+
+static int attach_at(int tree, int root, const char *path, bool dir, struct err *err)
+{
+	auto_close int point = open_point(root, path, dir, err);
+	return point < 0 ? -1 : attach(tree, point, "", err);
+}
+
+static int make_at(const char *type, int root, const char *path, unsigned flags,
+		   const char *const options[][2], struct err *err)
+{
+	auto_close int fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+	int result = fs < 0 ? -1 : 0;
+	for (size_t i = 0; result == 0 && options && options[i][0]; i++)
+		result = options[i][1] ? set_text(fs, options[i][0], options[i][1])
+				       : set_flag(fs, options[i][0]);
+	auto_close int mount = result < 0 ? -1 : create(fs, flags);
+	if (mount < 0)
+		return err_set(err, errno, "mounting %s", type);
+	return attach_at(mount, root, path, true, err);
+}
+
+static int make_kernel_mounts(int root, struct err *err)
+{
+	enum { NODEV = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, NOEXEC = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC };
+	static const char *const terminals[][2] = {
+		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" },
+		{ "gid", "5" },		 { "max", "256" },	 { NULL, NULL },
+	};
+	static const char *const shared[][2] = { { "mode", "1777" }, { "size", "50%" }, { NULL, NULL } };
+	return make_at("proc", root, "/proc", NODEV | NOEXEC, NULL, err) < 0 ||
+			       make_at("sysfs", root, "/sys", NODEV | NOEXEC | MOUNT_ATTR_RDONLY, NULL,
+				       err) < 0 ||
+			       make_at("devpts", root, "/dev/pts", NOEXEC, terminals, err) < 0 ||
+			       make_at("tmpfs", root, "/dev/shm", NODEV, shared, err) < 0 ||
+			       make_at("mqueue", root, "/dev/mqueue", NODEV | NOEXEC, NULL, err) < 0 ?
+		       -1 :
+		       0;
+}
+
+static int write_file(const char *path, const char *text)
+{
+	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
+}
+
+/* Hides what is to be hidden: a file behind /dev/null, a directory behind an empty one. */
+static int mask(struct err *err)
+{
+	for (size_t i = 0; i < COUNT(masked); i++) {
+		struct stat st;
+		if (lstat(masked[i], &st) < 0)
+			continue;
+		int result = S_ISDIR(st.st_mode) ? mount("none", masked[i], "tmpfs",
+							 MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+							 "size=0,mode=555")
+						 : mount("/dev/null", masked[i], NULL, MS_BIND, NULL);
+		if (result < 0)
+			return err_set(err, errno, "masking '%s'", masked[i]);
+	}
+	for (size_t i = 0; i < COUNT(read_only); i++) {
+		if (mount(read_only[i], read_only[i], NULL, MS_BIND, NULL) < 0 ||
+		    mount(NULL, read_only[i], NULL,
+			  MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			  NULL) < 0)
+			return err_set(err, errno, "making '%s' read-only", read_only[i]);
+	}
+	return 0;
+}
+
+static int set_counts(struct err *err)
+{
+	char path[128];
+	for (size_t i = 0; i < COUNT(counts); i++) {
+		snprintf(path, sizeof path, "/proc/sys/user/%s", counts[i].name);
+		if (write_file(path, counts[i].value) < 0 && errno != ENOENT)
+			return err_set(err, errno, "'%s'", path);
+	}
+	/* As in every container: ports below 1024 and ping are not the machine's. */
+	(void)write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+	(void)write_file("/proc/sys/net/ipv4/ping_group_range", "0 65535");
+	return 0;
+}
+
+static int enter(int root, struct err *err)
+{
+	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_set(err, errno, "pivot_root");
+	return 0;
+}
+
+int root_enter(const struct box_spec *spec, const struct ground *ground, const struct inside *inside,
+	       struct err *err)
+{
+	char layers[4200], place[4200];
+	snprintf(layers, sizeof layers, "%s/layers", ground->stage);
+	snprintf(place, sizeof place, "%s/root", ground->stage);
+	/* An overlay takes only layers that are mounted in its own namespace. */
+	if (attach(inside->writable, AT_FDCWD, layers, err) < 0)
+		return -1;
+	auto_close int root = -1;
+	for (int i = 0; i < inside->place_count; i++) {
+		for (int n = 0; n < inside->places[i].count; n++)
+			if (attach(inside->places[i].layers[n], AT_FDCWD, layers, err) < 0)
+				return -1;
+		int overlay = make_overlay(inside, i, err);
+		if (overlay < 0)
+			return -1;
+		int result = i == 0 ? attach(overlay, AT_FDCWD, place, err)
+				    : attach_at(overlay, root, inside->places[i].at, true, err);
+		if (i == 0)
+			root = overlay;
+		else
+			close(overlay);
+		if (result < 0)
+			return -1;
+	}
+	if (attach_at(inside->dev, root, "/dev", true, err) < 0 ||
+	    attach_at(inside->product, root, GROUND_HOME, true, err) < 0)
+		return -1;
+	for (size_t i = 0; i < spec->mount_count; i++) {
+		struct stat st;
+		if (fstatat(inside->mounts[i], "", &st, AT_EMPTY_PATH) < 0)
+			return err_set(err, errno, "'%s'", spec->mounts[i].source);
+		if (attach_at(inside->mounts[i], root, spec->mounts[i].target, S_ISDIR(st.st_mode),
+			      err) < 0)
+			return -1;
+	}
+	if (make_kernel_mounts(root, err) < 0 || enter(root, err) < 0 || set_counts(err) < 0)
+		return -1;
+	return mask(err);
+}

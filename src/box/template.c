@@ -1,0 +1,370 @@
+#include "box/template.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "box/files.h"
+
+enum {
+	VERSION = 1, /* of what is made here: a new one replaces what older programs made */
+	GEM = 1000,
+	SYSTEM_IDS = 1000, /* below: users that packages make, and own files as */
+	TEXT_MAX = 1 << 20,
+};
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static int read_place(const char *dir, char *line, struct template *template, struct err *err)
+{
+	struct template_place *place = &template->places[template->count];
+	char *rest = line, *at = strsep(&rest, " \n");
+	if (!*at)
+		return 0;
+	if (template->count == TEMPLATE_PLACES || *at != '/' || strlen(at) >= sizeof place->at)
+		return err_set(err, ERR_INVALID, "'%s/layers' names too much, or '%s'", dir, at);
+	template->count++;
+	snprintf(place->at, sizeof place->at, "%s", at);
+	for (char *layer; (layer = strsep(&rest, " \n"));) {
+		if (!*layer)
+			continue;
+		if (place->count == TEMPLATE_LAYERS)
+			return err_set(err, ERR_INVALID, "'%s/layers' has too many layers", dir);
+		place->layers[place->count++] =
+			*layer == '/' ? xstrdup(layer) : xasprintf("%s/%s", dir, layer);
+	}
+	return place->count ? 0 : err_set(err, ERR_INVALID, "'%s/layers': '%s'", dir, at);
+}
+
+int template_read(const char *dir, struct template *ret, struct err *err)
+{
+	char line[TEMPLATE_LAYERS * PATH_MAX / 4];
+	*ret = (struct template){ 0 };
+	auto_free char *path = xasprintf("%s/layers", dir);
+	FILE *file = fopen(path, "re");
+	if (!file && errno != ENOENT)
+		return err_set(err, errno, "'%s'", path);
+	int result = 0;
+	if (!file) {
+		snprintf(line, sizeof line, "/ root");
+		result = read_place(dir, line, ret, err);
+	}
+	while (file && result == 0 && fgets(line, sizeof line, file))
+		result = read_place(dir, line, ret, err);
+	if (file)
+		(void)fclose(file);
+	if (result == 0 && (!ret->count || strcmp(ret->places[0].at, "/") != 0))
+		result = err_set(err, ERR_INVALID, "'%s' has no layers for '/'", dir);
+	if (result < 0)
+		template_done(ret);
+	return result;
+}
+
+void template_done(struct template *template)
+{
+	for (size_t i = 0; i < template->count; i++)
+		for (size_t n = 0; n < template->places[i].count; n++)
+			free(template->places[i].layers[n]);
+	*template = (struct template){ 0 };
+}
+
+/* --- the machine's own directories ----------------------------------------------------------- */
+
+/* Root in a box is root for the mode bits of these files too, so only what everyone may read. */
+static bool is_public(const struct stat *st)
+{
+	mode_t wanted = S_ISDIR(st->st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
+	return S_ISLNK(st->st_mode) || (st->st_mode & wanted) == wanted;
+}
+
+/* Of /etc: made anew, or what only this machine is to be known by. */
+static const char *const own_files[] = {
+	"passwd",   "passwd-",     "group",      "group-",    "shadow",     "shadow-",
+	"gshadow",  "gshadow-",    "subuid",     "subuid-",   "subgid",     "subgid-",
+	"sudoers",  "sudoers.d",   "hosts",      "hostname",  "resolv.conf", "machine-id",
+	"fstab",    "mtab",        ".pwd.lock",  "krb5.keytab", "ld.so.preload",
+};
+
+static bool keep_of_etc(const char *path, const struct stat *st)
+{
+	for (size_t i = 0; i < COUNT(own_files); i++)
+		if (!strcmp(path, own_files[i]))
+			return false;
+	return is_public(st) && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode);
+}
+
+static bool keep_public(const char *path, const struct stat *st)
+{
+	(void)path;
+	return is_public(st) && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode);
+}
+
+static int write_text(const char *root, const char *path, mode_t mode, const char *text,
+		      struct err *err)
+{
+	auto_free char *full = xasprintf("%s/%s", root, path);
+	auto_close int fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0 || fchmod(fd, mode) < 0)
+		return err_set(err, errno, "'%s'", full);
+	return 0;
+}
+
+/* The users that packages know by name, and gem. No one of them has a password. */
+static int write_users(const char *root, struct err *err)
+{
+	auto_buf struct buf passwd = BUF(TEXT_MAX), shadow = BUF(TEXT_MAX);
+	FILE *file = fopen("/etc/passwd", "re");
+	buf_str(&passwd, "root:x:0:0:root:/root:/bin/bash\n");
+	buf_str(&shadow, "root:*:19000:0:99999:7:::\n");
+	for (const struct passwd *user; file && (user = fgetpwent(file));) {
+		bool system = user->pw_uid > 0 && user->pw_uid < SYSTEM_IDS;
+		if ((!system && user->pw_uid != 65534) || !strcmp(user->pw_name, "gem"))
+			continue;
+		buf_printf(&passwd, "%s:x:%u:%u::%s:%s\n", user->pw_name, user->pw_uid,
+			   user->pw_gid, user->pw_dir, user->pw_shell);
+		buf_printf(&shadow, "%s:*:19000:0:99999:7:::\n", user->pw_name);
+	}
+	if (file)
+		(void)fclose(file);
+	buf_printf(&passwd, "gem:x:%d:%d:gem:/home/gem:/bin/bash\n", GEM, GEM);
+	buf_str(&shadow, "gem:*:19000:0:99999:7:::\n");
+	if (write_text(root, "etc/passwd", 0644, passwd.data, err) < 0)
+		return -1;
+	return write_text(root, "etc/shadow", 0600, shadow.data, err);
+}
+
+static int write_groups(const char *root, struct err *err)
+{
+	auto_buf struct buf groups = BUF(TEXT_MAX), shadow = BUF(TEXT_MAX);
+	FILE *file = fopen("/etc/group", "re");
+	buf_str(&groups, "root:x:0:\n");
+	buf_str(&shadow, "root:*::\n");
+	for (const struct group *group; file && (group = fgetgrent(file));) {
+		bool system = group->gr_gid > 0 && group->gr_gid < SYSTEM_IDS;
+		if ((!system && group->gr_gid != 65534) || !strcmp(group->gr_name, "gem"))
+			continue;
+		bool sudo = !strcmp(group->gr_name, "sudo");
+		buf_printf(&groups, "%s:x:%u:%s\n", group->gr_name, group->gr_gid,
+			   sudo ? "gem" : "");
+		buf_printf(&shadow, "%s:*::%s\n", group->gr_name, sudo ? "gem" : "");
+	}
+	if (file)
+		(void)fclose(file);
+	buf_printf(&groups, "gem:x:%d:\n", GEM);
+	buf_str(&shadow, "gem:*::\n");
+	if (write_text(root, "etc/group", 0644, groups.data, err) < 0)
+		return -1;
+	return write_text(root, "etc/gshadow", 0600, shadow.data, err);
+}
+
+static const char sudoers[] =
+	"Defaults env_reset\n"
+	"Defaults secure_path=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n"
+	"root ALL=(ALL:ALL) ALL\n"
+	"gem ALL=(ALL:ALL) NOPASSWD: ALL\n"
+	"@includedir /etc/sudoers.d\n";
+
+static int write_etc(const char *root, struct err *err)
+{
+	auto_free char *etc = xasprintf("%s/etc", root), *dir = xasprintf("%s/etc/sudoers.d", root),
+		       *mtab = xasprintf("%s/etc/mtab", root);
+	if (files_copy("/etc", etc, keep_of_etc, err) < 0 || write_users(root, err) < 0 ||
+	    write_groups(root, err) < 0)
+		return -1;
+	if (mkdir(dir, 0755) < 0 || symlink("/proc/self/mounts", mtab) < 0)
+		return err_set(err, errno, "'%s'", dir);
+	return write_text(root, "etc/sudoers", 0440, sudoers, err) < 0 ||
+			       write_text(root, "etc/resolv.conf", 0644, "", err) < 0 ||
+			       write_text(root, "etc/fstab", 0644, "", err) < 0 ||
+			       write_text(root, "etc/machine-id", 0444, "", err) < 0 ||
+			       write_text(root, "etc/hosts", 0644, "127.0.0.1 localhost\n", err) < 0 ?
+		       -1 :
+		       0;
+}
+
+/* Directories of a box, in the order in which they can be made. */
+static const struct dir {
+	const char *path;
+	mode_t mode;
+	uid_t owner;
+} dirs[] = {
+	{ "boot", 0755 },	  { "dev", 0755 },	   { "etc", 0755 },
+	{ "home", 0755 },	  { "home/gem", 0755, GEM }, { "media", 0755 },
+	{ "mnt", 0755 },	  { "opt", 0755 },	   { "proc", 0555 },
+	{ "root", 0700 },	  { "run", 0755 },	   { "run/lock", 01777 },
+	{ "srv", 0755 },	  { "sys", 0555 },	   { "tmp", 01777 },
+	{ "usr", 0755 },	  { "var", 0755 },	   { "var/backups", 0755 },
+	{ "var/cache", 0755 },	  { "var/cache/apt", 0755 }, { "var/cache/apt/archives", 0755 },
+	{ "var/cache/apt/archives/partial", 0700 },	   { "var/cache/debconf", 0755 },
+	{ "var/lib", 0755 },	  { "var/lib/apt", 0755 }, { "var/lib/apt/lists", 0755 },
+	{ "var/lib/apt/lists/partial", 0700 },		   { "var/lib/misc", 0755 },
+	{ "var/local", 0755 },	  { "var/log", 0755 },	   { "var/log/apt", 0755 },
+	{ "var/mail", 0755 },	  { "var/opt", 0755 },	   { "var/spool", 0755 },
+	{ "var/tmp", 01777 },
+};
+
+/* What else of the machine is copied: the package database and what packages prepared in /var. */
+static const char *const copied[] = {
+	"var/lib/dpkg", "var/lib/pam",	      "var/lib/ucf",  "var/lib/xml-core", "var/lib/xkb",
+	"var/lib/sgml-base", "var/cache/fontconfig",
+};
+
+/* Links at the top, such as /bin, and where they point as they do here. */
+static const char *const top_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+
+static int make_root(const char *root, struct err *err)
+{
+	char to[PATH_MAX], from[PATH_MAX], target[PATH_MAX];
+	for (size_t i = 0; i < COUNT(dirs); i++) {
+		snprintf(to, sizeof to, "%s/%s", root, dirs[i].path);
+		if (mkdir(to, 0700) < 0 || chown(to, dirs[i].owner, dirs[i].owner) < 0 ||
+		    chmod(to, dirs[i].mode) < 0)
+			return err_set(err, errno, "'%s'", to);
+	}
+	for (size_t i = 0; i < COUNT(top_links); i++) {
+		snprintf(from, sizeof from, "/%s", top_links[i]);
+		snprintf(to, sizeof to, "%s/%s", root, top_links[i]);
+		ssize_t n = readlink(from, target, sizeof target - 1);
+		target[n < 0 ? 0 : n] = 0;
+		if (n > 0 && symlink(target, to) < 0)
+			return err_set(err, errno, "'%s'", to);
+	}
+	for (size_t i = 0; i < COUNT(copied); i++) {
+		snprintf(from, sizeof from, "/%s", copied[i]);
+		snprintf(to, sizeof to, "%s/%s", root, copied[i]);
+		if (access(from, F_OK) < 0)
+			continue;
+		if (mkdir(to, 0755) < 0 || files_copy(from, to, keep_public, err) < 0)
+			return err_set(err, errno, "'%s'", to);
+	}
+	static const char *const skeleton[] = { "/etc/skel", "home/gem" };
+	snprintf(to, sizeof to, "%s/%s", root, skeleton[1]);
+	return write_etc(root, err);
+}
+
+/* A layer that hides from a live directory what not everyone may read: the walk has no argument. */
+static struct {
+	const char *from;
+	char to[PATH_MAX];
+	dev_t dev;
+	struct err *err;
+} hiding;
+
+/* The directories on the way to it, then the mark of an overlay for "not there". */
+static int hide(const char *path)
+{
+	char to[PATH_MAX * 2];
+	size_t top = strlen(hiding.to);
+	struct stat st;
+	snprintf(to, sizeof to, "%s%s", hiding.to, path + strlen(hiding.from));
+	for (char *slash = strchr(to + top + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		char from[PATH_MAX];
+		*slash = 0;
+		snprintf(from, sizeof from, "%s%s", hiding.from, to + top);
+		if (stat(from, &st) < 0 || (mkdir(to, 0700) < 0 && errno != EEXIST) ||
+		    chown(to, st.st_uid, st.st_gid) < 0 || chmod(to, st.st_mode & 07777) < 0)
+			return err_set(hiding.err, errno, "'%s'", to);
+		*slash = '/';
+	}
+	if (mknod(to, S_IFCHR, 0) < 0)
+		return err_set(hiding.err, errno, "'%s'", to);
+	return 0;
+}
+
+static int hide_visit(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	if (type == FTW_NS || at->level == 0)
+		return FTW_CONTINUE;
+	bool other = st->st_dev != hiding.dev; /* what is mounted there is not seen in a box */
+	bool shown = !other && is_public(st) && !S_ISCHR(st->st_mode) && !S_ISBLK(st->st_mode);
+	if (shown)
+		return FTW_CONTINUE;
+	if (!other && hide(path) < 0)
+		return FTW_STOP;
+	return FTW_SKIP_SUBTREE;
+}
+
+static int make_hiding(const char *from, const char *to, struct err *err)
+{
+	struct stat st;
+	if (mkdir(to, 0755) < 0 || stat(from, &st) < 0)
+		return err_set(err, errno, "'%s'", to);
+	hiding.from = from;
+	hiding.dev = st.st_dev;
+	hiding.err = err;
+	snprintf(hiding.to, sizeof hiding.to, "%s", to);
+	if (nftw(from, hide_visit, 64, FTW_PHYS | FTW_ACTIONRETVAL) != 0)
+		return err_set(err, errno ? errno : EIO, "looking through '%s'", from);
+	return 0;
+}
+
+static int build(const char *dir, struct err *err)
+{
+	auto_free char *root = xasprintf("%s/root", dir), *hiding_dir = xasprintf("%s/hide", dir);
+	mode_t mask = umask(0);
+	int result = mkdir(dir, 0755) < 0 || mkdir(root, 0755) < 0 ?
+			     err_set(err, errno, "'%s'", dir) :
+			     make_root(root, err);
+	if (result == 0)
+		result = make_hiding("/usr", hiding_dir, err);
+	if (result == 0)
+		result = write_text(dir, "layers", 0644, "/ root\n/usr hide /usr\n", err);
+	umask(mask);
+	return result;
+}
+
+/* What the template depends on: when it changes, another is made. */
+static void name_state(char *to, size_t room)
+{
+	static const char *const seen[] = { "/usr", "/usr/local", "/usr/local/bin", "/usr/local/etc",
+					    "/usr/local/share", "/etc", "/var/lib/dpkg/status" };
+	uint64_t hash = 14695981039346656037u + VERSION;
+	for (size_t i = 0; i < COUNT(seen); i++) {
+		struct stat st = { 0 };
+		(void)!stat(seen[i], &st);
+		const uint64_t facts[] = { (uint64_t)st.st_dev, st.st_ino,
+					   (uint64_t)st.st_mtim.tv_sec,
+					   (uint64_t)st.st_mtim.tv_nsec };
+		for (size_t n = 0; n < COUNT(facts); n++)
+			hash = (hash ^ facts[n]) * 1099511628211u;
+	}
+	snprintf(to, room, "machine-%016llx", (unsigned long long)hash);
+}
+
+int template_machine(const char *state, char **ret, struct err *err)
+{
+	char name[64];
+	name_state(name, sizeof name);
+	auto_free char *path = xasprintf("%s/%s", state, name);
+	if (access(path, F_OK) == 0) {
+		*ret = TAKE(path);
+		return 0;
+	}
+	auto_free char *lock_path = xasprintf("%s/.machine", state),
+		       *making = xasprintf("%s/.machine.new", state);
+	auto_close int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock < 0 || flock(lock, LOCK_EX) < 0)
+		return err_set(err, errno, "'%s'", lock_path);
+	if (access(path, F_OK) < 0) { /* else another made it meanwhile */
+		if (files_remove(making, err) < 0 || build(making, err) < 0)
+			return -1;
+		if (rename(making, path) < 0)
+			return err_set(err, errno, "'%s'", path);
+	}
+	*ret = TAKE(path);
+	return 0;
+}

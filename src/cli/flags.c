@@ -1,0 +1,156 @@
+#include "cli/flags.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/desc.h"
+#include "base/err.h"
+#include "base/own.h"
+
+enum { NOT_BODY = QUERY | PATH | HEADER };
+
+static bool is_flag(const char *arg, size_t len, const char *name)
+{
+	if (strlen(name) != len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (arg[i] != name[i] && !(arg[i] == '-' && name[i] == '_'))
+			return false;
+	return true;
+}
+
+/* *ret_owner is the object whose field it is; NULL: the request itself. */
+static const struct field *find(const struct schema *schema, const char *arg, size_t len,
+				const struct field **ret_owner)
+{
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		if (f->flags & NOT_BODY)
+			continue;
+		if (f->type == T_OBJ) {
+			const struct field *inner = find(f->of, arg, len, ret_owner);
+			if (inner) {
+				*ret_owner = f;
+				return inner;
+			}
+		} else if (is_flag(arg, len, f->name)) {
+			*ret_owner = NULL;
+			return f;
+		}
+	}
+	return NULL;
+}
+
+static json_t *number(const char *text)
+{
+	char *end;
+	errno = 0;
+	double value = strtod(text, &end);
+	double unit = *end == 'K' ? 0x1p10 : *end == 'M' ? 0x1p20 : *end == 'G' ? 0x1p30 : 1;
+	if (end == text || errno || (unit > 1 ? end[1] : *end))
+		return NULL;
+	value *= unit;
+	return value == (double)(json_int_t)value ? json_integer((json_int_t)value) : json_real(value);
+}
+
+/* SOURCE:TARGET[:rw] */
+static json_t *mount(const char *text)
+{
+	const char *colon = strchr(text, ':'), *more = colon ? strchr(colon + 1, ':') : NULL;
+	if (!colon || (more && strcmp(more, ":rw") != 0 && strcmp(more, ":ro") != 0))
+		return NULL;
+	return json_pack("{ss%ss%sb}", "source", text, (size_t)(colon - text), "target", colon + 1,
+			 more ? (size_t)(more - colon - 1) : strlen(colon + 1), "writable",
+			 more && !strcmp(more, ":rw"));
+}
+
+static int set(const struct field *f, const char *text, json_t *to)
+{
+	json_t *value = NULL, *old = json_object_get(to, f->name);
+	const char *equals = strchr(text, '=');
+	switch (f->type) {
+	case T_INT:
+	case T_NUM:
+		value = number(text);
+		break;
+	case T_BOOL:
+	case T_TRI:
+		value = !strcmp(text, "true")    ? json_true()
+			: !strcmp(text, "false") ? json_false()
+						 : NULL;
+		break;
+	case T_MAP:
+		if (!equals)
+			return -1;
+		value = old ? json_incref(old) : json_object();
+		json_object_setn_new(value, text, (size_t)(equals - text), json_string(equals + 1));
+		break;
+	case T_LIST:
+		value = old ? json_incref(old) : json_array();
+		if (json_array_append_new(value, f->item == T_OBJ ? mount(text) : json_string(text)) < 0) {
+			json_decref(value);
+			return -1;
+		}
+		break;
+	default:
+		value = json_string(text);
+	}
+	return json_object_set_new(to, f->name, value);
+}
+
+int flags_parse(const struct schema *schema, int argc, char **argv, int *at, json_t *to,
+		struct err *err)
+{
+	for (; *at < argc && !strncmp(argv[*at], "--", 2) && argv[*at][2]; ++*at) {
+		const char *arg = argv[*at] + 2;
+		size_t len = strcspn(arg, "=");
+		const struct field *owner = NULL, *f = find(schema, arg, len, &owner);
+		if (!f)
+			return 0;
+		const char *value = arg[len] ? arg + len + 1 : NULL;
+		if (!value && (f->type == T_BOOL || f->type == T_TRI))
+			value = "true";
+		else if (!value && *at + 1 < argc)
+			value = argv[++*at];
+		json_t *object = to;
+		if (owner && !(object = json_object_get(to, owner->name))) {
+			object = json_object();
+			json_object_set_new(to, owner->name, object);
+		}
+		if (!value || set(f, value, object) < 0)
+			return err_set(err, ERR_INVALID, "--%.*s: '%s' will not do", (int)len, arg,
+				       value ? value : "");
+	}
+	return 0;
+}
+
+static const char *argument(const struct field *f)
+{
+	return f->type == T_INT || f->type == T_NUM		    ? " N"
+	       : f->type == T_BOOL || f->type == T_TRI	    ? ""
+	       : f->type == T_MAP			    ? " NAME=VALUE"
+	       : f->type == T_LIST && f->item == T_OBJ	    ? " SOURCE:TARGET[:rw]"
+							    : " TEXT";
+}
+
+void flags_help(const struct schema *schema)
+{
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		if (f->flags & NOT_BODY)
+			continue;
+		if (f->type == T_OBJ) {
+			flags_help(f->of);
+			continue;
+		}
+		char flag[64];
+		size_t n = 0;
+		for (const char *c = f->name; *c && n + 1 < sizeof flag; c++)
+			flag[n++] = *c == '_' ? '-' : *c;
+		flag[n] = 0;
+		printf("  --%s%s\n      %s%s%s%s\n", flag, argument(f), f->help, f->def ? " Default " : "",
+		       f->def ? f->def : "", f->def ? "." : "");
+	}
+}

@@ -1,0 +1,105 @@
+#include "cli/remote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "net/client.h"
+
+enum { ANSWER_MAX = 64 << 20 };
+
+static int read_line(const struct remote *remote, const char *name, char *to, size_t room,
+		     struct err *err)
+{
+	auto_free char *path = xasprintf("%s/%s", remote->state, name);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return errno == EACCES
+			       ? err_set(err, ERR_FORBIDDEN,
+					 "'%s' is root's: use sudo, or set AIO_URL and AIO_HOST_TOKEN", path)
+			       : err_set(err, ERR_UNAVAILABLE, "no host has run on '%s' (see 'aio up')",
+					 remote->state);
+	if (!fgets(to, (int)room, file))
+		*to = 0;
+	to[strcspn(to, "\n")] = 0;
+	fclose(file);
+	return 0;
+}
+
+int remote_find(struct remote *remote, struct err *err)
+{
+	const char *url = getenv("AIO_URL"), *token = getenv("AIO_HOST_TOKEN");
+	if (url && *url)
+		snprintf(remote->url, sizeof remote->url, "%s", url);
+	else if (read_line(remote, "url", remote->url, sizeof remote->url, err) < 0)
+		return -1;
+	if (token && *token)
+		snprintf(remote->token, sizeof remote->token, "%s", token);
+	else if (read_line(remote, "token", remote->token, sizeof remote->token, err) < 0)
+		return -1;
+	return 0;
+}
+
+/* What went wrong, as the answer tells: {"message": …}, {"detail": …} or FastAPI's list. */
+static void answer_error(int status, json_t *answer, struct err *err)
+{
+	const char *text = json_string_value(json_object_get(answer, "message"));
+	json_t *detail = json_object_get(answer, "detail");
+	if (!text)
+		text = json_string_value(detail);
+	json_t *first = json_array_get(detail, 0), *loc = json_object_get(first, "loc");
+	const char *field = json_string_value(json_array_get(loc, json_array_size(loc) - 1));
+	if (first)
+		err_set(err, ERR_INVALID, "%s: %s", field ? field : "request",
+			json_string_value(json_object_get(first, "msg")));
+	else
+		err_set(err, ERR_BAD_REQUEST, "%s", text ? text : "the host gives no reason");
+	if (!text && !first)
+		err_set(err, ERR_BAD_REQUEST, "the host answers %d", status);
+}
+
+json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
+		    struct err *err)
+{
+	struct client client;
+	auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
+	json_decref(body);
+	if (client_open(&client, remote->url, err) < 0)
+		return NULL;
+	const char *headers[] = { bearer, NULL };
+	struct client_request request = { method, path, headers, NULL, text, text ? strlen(text) : 0 };
+	int status = client_ask(&client, &request, err);
+	size_t len = 0;
+	auto_free char *answer = status < 0 ? NULL : client_body(&client, ANSWER_MAX, &len, err);
+	client_close(&client);
+	if (!answer)
+		return NULL;
+	json_t *parsed = json_loadb(answer, len, 0, NULL), *data = NULL;
+	if (status >= 300)
+		answer_error(status, parsed, err);
+	else
+		data = parsed ? json_incref(json_object_get(parsed, "data")) : json_stringn(answer, len);
+	if (status < 300 && !data)
+		data = json_null();
+	json_decref(parsed);
+	return data;
+}
+
+int remote_box(const struct remote *remote, const char *id, char *ret[3], struct err *err)
+{
+	auto_free char *path = xasprintf("/v1/sandboxes/%s", id);
+	json_t *box = remote_call(remote, "GET", path, NULL, err);
+	if (!box)
+		return -1;
+	const char *token = json_string_value(json_object_get(box, "token"));
+	const char *key = getenv("SANDBOX_API_KEY"); /* of the default box */
+	ret[0] = xasprintf("x-aio-sandbox: %s", id);
+	ret[1] = token || key ? xasprintf("Authorization: Bearer %s", token ? token : key) : NULL;
+	ret[2] = NULL;
+	json_decref(box);
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* remote.h - a command's conversation with the host: found through its state directory. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+
+struct remote {
+	const char *state; /* --state */
+	bool json;         /* --json: print answers as they are */
+	char url[300], token[128];
+};
+
+/* Finds the host's address and token: AIO_URL and AIO_HOST_TOKEN, else in its state directory. */
+int remote_find(struct remote *remote, struct err *err);
+
+/* Calls the host, body may be NULL (given up): `data` of its answer, new, or NULL with err. */
+json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
+		    struct err *err);
+
+/* "Authorization: Bearer …" and "x-aio-sandbox: ID" for a box; free() all three of ret. */
+int remote_box(const struct remote *remote, const char *id, char *ret[3], struct err *err);

@@ -1,0 +1,126 @@
+/* aio up and aio down: the host of this machine. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/opt.h"
+#include "base/own.h"
+#include "cli/commands.h"
+#include "host/host.h"
+
+enum { DOWN_MS = 60000 };
+
+static void say_ready(const struct host *host)
+{
+	if (*host->means.text)
+		fprintf(stderr, "%s\n", host->means.text);
+	printf("aio %s is ready: %s  (box 'default'; API explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
+	       AIO_VERSION, host->url, host->url, host->url);
+	fflush(stdout);
+}
+
+static void block_signals(void)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+static int failed(const struct err *err, bool hint)
+{
+	fprintf(stderr, "aio up: %s\n", err->msg);
+	if (hint)
+		fprintf(stderr, "'aio serve' runs one sandbox without isolation, as any user.\n");
+	return err->code == ERR_INVALID ? 2 : 1;
+}
+
+int cmd_up(int argc, char **argv)
+{
+	static struct host_config config;
+	struct err err = { 0 };
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "--help-markdown")) {
+			(strcmp(argv[i], "--help") ? opt_help_markdown : opt_help)(&host_options);
+			return 0;
+		}
+	}
+	block_signals();
+	int used = opt_parse(&host_options, argc, argv, &config, &err);
+	if (used < 0)
+		return failed(&err, false);
+	if (used < argc) {
+		fprintf(stderr, "aio up: unexpected argument '%s' (see --help)\n", argv[used]);
+		return 2;
+	}
+	if (geteuid() != 0) {
+		err_set(&err, EPERM, "boxes need root, for namespaces, mounts and cgroups; use sudo");
+		return failed(&err, true);
+	}
+	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);
+	if (host_run(&config, say_ready, &err) < 0)
+		return failed(&err, err.code == ERR_UNAVAILABLE);
+	return 0;
+}
+
+struct down {
+	const char *state;
+	bool keep;
+};
+static const struct opt down_options[] = {
+	{ "state", "AIO_STATE", OPT_STR, offsetof(struct down, state), "/var/lib/aiobox", "DIR",
+	  "State directory of the host.", 0, 0 },
+	{ "keep-boxes", NULL, OPT_BOOL, offsetof(struct down, keep), "false", NULL,
+	  "Leave the boxes running; the next 'aio up' takes them back.", 0, 0 },
+};
+static const struct opt_table down_table = {
+	"aio down [--state DIR] [--keep-boxes]",
+	"Ends the host of this machine and its boxes, whose files stay: the next 'aio up' has them.",
+	down_options, COUNT(down_options)
+};
+
+int cmd_down(int argc, char **argv)
+{
+	struct down down = { 0 };
+	struct err err;
+	if (argc > 1 && !strcmp(argv[1], "--help")) {
+		opt_help(&down_table);
+		return 0;
+	}
+	if (opt_parse(&down_table, argc, argv, &down, &err) != argc) {
+		fprintf(stderr, "aio down: wrong usage (see --help)\n");
+		return 2;
+	}
+	auto_free char *path = xasprintf("%s/lock", down.state);
+	FILE *file = fopen(path, "re");
+	int pid = 0;
+	if (file) {
+		if (fscanf(file, "%d", &pid) != 1)
+			pid = 0;
+		fclose(file);
+	}
+	auto_close int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (pidfd < 0 ||
+	    syscall(SYS_pidfd_send_signal, pidfd, down.keep ? SIGTERM : SIGINT, NULL, 0) < 0) {
+		fprintf(stderr, "aio down: no host runs on '%s'%s%s\n", down.state,
+			errno == EACCES || errno == EPERM ? ": " : "",
+			errno == EACCES || errno == EPERM ? strerror(errno) : "");
+		return 1;
+	}
+	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
+	if (poll(&pfd, 1, DOWN_MS) <= 0) {
+		fprintf(stderr, "aio down: the host (process %d) does not end\n", pid);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,183 @@
+#include "host/boxes.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "net/auth.h"
+#include "proc/waiter.h"
+
+const char *const box_state_names[] = { "creating", "running", "paused", "stopped", "deleted", NULL };
+
+void boxes_init(struct boxes *boxes)
+{
+	*boxes = (struct boxes){ 0 };
+	pthread_mutex_init(&boxes->lock, NULL);
+	pthread_cond_init(&boxes->turn, NULL);
+}
+
+static void box_free(struct box *box)
+{
+	auth_free(box->auth);
+	auth_free(box->cookies);
+	json_decref(box->spec);
+	for (size_t i = 0; i < BOX_EVENTS_MAX; i++)
+		free(box->events[i].data);
+	own_close(&box->pidfd);
+	own_close(&box->log_fd);
+	free(box);
+}
+
+void boxes_done(struct boxes *boxes)
+{
+	while (boxes->first) {
+		struct box *box = boxes->first;
+		boxes->first = box->next;
+		box_free(box);
+	}
+	pthread_cond_destroy(&boxes->turn);
+	pthread_mutex_destroy(&boxes->lock);
+}
+
+static struct box *find(struct boxes *boxes, const char *id)
+{
+	struct box *box = boxes->first;
+	while (box && strcmp(box->id, id) != 0)
+		box = box->next;
+	return box;
+}
+
+struct box *boxes_add(struct boxes *boxes, const char *id, struct err *err)
+{
+	struct box *box = NULL;
+	pthread_mutex_lock(&boxes->lock);
+	if (find(boxes, id)) {
+		err_set(err, ERR_CONFLICT, "there is a sandbox '%s' already", id);
+	} else {
+		box = xcalloc(1, sizeof *box);
+		memcpy(box->id, id, strlen(id) + 1);
+		box->refs = 2; /* the table's and the caller's */
+		box->busy = true;
+		box->pidfd = box->log_fd = -1;
+		box->next_seq = 1;
+		struct box **at = &boxes->first;
+		while (*at)
+			at = &(*at)->next;
+		*at = box;
+		boxes->count++;
+	}
+	pthread_mutex_unlock(&boxes->lock);
+	return box;
+}
+
+static void put_locked(struct box *box)
+{
+	if (--box->refs == 0)
+		box_free(box);
+}
+
+void boxes_drop(struct boxes *boxes, struct box *box)
+{
+	pthread_mutex_lock(&boxes->lock);
+	struct box **at = &boxes->first;
+	while (*at && *at != box)
+		at = &(*at)->next;
+	if (*at) {
+		*at = box->next;
+		boxes->count--;
+		box->state = BOX_DELETED;
+		waiter_wake(box->watchers);
+		put_locked(box);
+	}
+	pthread_mutex_unlock(&boxes->lock);
+}
+
+struct box *boxes_get(struct boxes *boxes, const char *id)
+{
+	pthread_mutex_lock(&boxes->lock);
+	struct box *box = find(boxes, id);
+	if (box)
+		box->refs++;
+	pthread_mutex_unlock(&boxes->lock);
+	return box;
+}
+
+void boxes_put(struct boxes *boxes, struct box *box)
+{
+	if (!box)
+		return;
+	pthread_mutex_lock(&boxes->lock);
+	put_locked(box);
+	pthread_mutex_unlock(&boxes->lock);
+}
+
+struct box *boxes_begin(struct boxes *boxes, const char *id, struct err *err)
+{
+	pthread_mutex_lock(&boxes->lock);
+	struct box *box;
+	while ((box = find(boxes, id)) && box->busy)
+		pthread_cond_wait(&boxes->turn, &boxes->lock);
+	if (box) {
+		box->busy = true;
+		box->refs++;
+	}
+	pthread_mutex_unlock(&boxes->lock);
+	if (!box)
+		err_set(err, ERR_NOT_FOUND, "there is no sandbox '%.60s'", id);
+	return box;
+}
+
+void boxes_end(struct boxes *boxes, struct box *box)
+{
+	pthread_mutex_lock(&boxes->lock);
+	box->busy = false;
+	pthread_cond_broadcast(&boxes->turn);
+	put_locked(box);
+	pthread_mutex_unlock(&boxes->lock);
+}
+
+enum box_state boxes_state(struct boxes *boxes, const struct box *box)
+{
+	pthread_mutex_lock(&boxes->lock);
+	enum box_state state = box->state;
+	pthread_mutex_unlock(&boxes->lock);
+	return state;
+}
+
+void boxes_set_state(struct boxes *boxes, struct box *box, enum box_state state)
+{
+	pthread_mutex_lock(&boxes->lock);
+	box->state = state;
+	pthread_mutex_unlock(&boxes->lock);
+	boxes->changes++;
+	if (boxes->changed)
+		boxes->changed(boxes->arg);
+}
+
+struct box **boxes_list(struct boxes *boxes, size_t *ret_count)
+{
+	pthread_mutex_lock(&boxes->lock);
+	struct box **list = xcalloc(boxes->count + 1, sizeof *list);
+	size_t count = 0;
+	for (struct box *box = boxes->first; box; box = box->next) {
+		box->refs++;
+		list[count++] = box;
+	}
+	pthread_mutex_unlock(&boxes->lock);
+	*ret_count = count;
+	return list;
+}
+
+int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
+		    char *data)
+{
+	pthread_mutex_lock(&boxes->lock);
+	int64_t seq = box->next_seq++;
+	struct box_event *event = &box->events[seq % BOX_EVENTS_MAX];
+	free(event->data);
+	*event = (struct box_event){ .seq = seq, .at_ms = at_ms, .data = data };
+	strncpy(event->type, type, sizeof event->type - 1);
+	waiter_wake(box->watchers);
+	pthread_mutex_unlock(&boxes->lock);
+	return seq;
+}

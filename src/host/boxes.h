@@ -1,0 +1,90 @@
+/* boxes.h - the boxes that this host knows, by id. One lock; what the gateway needs is read under it
+ * and never waits for a box. Only the holder of a box's turn (boxes_begin) changes what it is. */
+#pragma once
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "box/box.h"
+#include "host/address.h"
+
+struct auth;
+struct err;
+struct waiter;
+
+enum box_state { BOX_CREATING, BOX_RUNNING, BOX_PAUSED, BOX_STOPPED, BOX_DELETED };
+extern const char *const box_state_names[]; /* ends with NULL */
+
+struct box_event {
+	int64_t seq, at_ms; /* of the wall clock */
+	char type[16];
+	char *data; /* a JSON object */
+};
+enum { BOX_EVENTS_MAX = 500 };
+
+struct box {
+	char id[BOX_ID_MAX + 1];
+	char token[48];  /* what callers send; "": open */
+	char secret[48]; /* what the host sends to the box */
+	struct auth *auth, *cookies; /* who may call; what a browser at its own origin is given */
+	uint32_t uid_base;
+	int64_t created_ms;          /* of the wall clock, like all that is stored */
+	_Atomic int64_t used_ms;     /* of clock_ms(): the last request */
+	_Atomic int active, streams; /* requests being answered; connections to its server */
+	_Atomic uint64_t requests;
+	_Atomic bool acting; /* the keeper has something done to it */
+
+	/* Under the table's lock. */
+	struct box *next;
+	size_t refs;
+	bool busy; /* somebody has its turn */
+	enum box_state state;
+	json_t *spec; /* what was asked for, never changed in place */
+	struct box_proc proc;
+	int64_t expires_ms, idle_ms; /* wall clock, 0: never; milliseconds, 0: never */
+	bool auto_resume;
+	int pidfd, log_fd; /* of a running box; -1 */
+	int64_t oom_kills; /* reported so far */
+	struct box_event events[BOX_EVENTS_MAX]; /* a ring: seq % BOX_EVENTS_MAX */
+	int64_t next_seq;
+	struct waiter *watchers; /* of its events */
+};
+
+struct boxes {
+	pthread_mutex_t lock;
+	pthread_cond_t turn;
+	struct box *first;
+	size_t count;
+	_Atomic uint64_t changes; /* of any box's state */
+	void (*changed)(void *arg); /* called without the lock after each */
+	void *arg;
+};
+
+void boxes_init(struct boxes *boxes);
+void boxes_done(struct boxes *boxes);
+
+/* A new box in the table, busy and with one reference, the caller's. ERR_CONFLICT if the id is
+ * taken. */
+struct box *boxes_add(struct boxes *boxes, const char *id, struct err *err);
+void boxes_drop(struct boxes *boxes, struct box *box); /* takes it out of the table */
+
+struct box *boxes_get(struct boxes *boxes, const char *id); /* NULL if there is none */
+void boxes_put(struct boxes *boxes, struct box *box);       /* NULL is fine */
+
+/* Waits for the box's turn: until boxes_end() nobody else changes it. NULL with ERR_NOT_FOUND. */
+struct box *boxes_begin(struct boxes *boxes, const char *id, struct err *err);
+void boxes_end(struct boxes *boxes, struct box *box); /* gives the reference back too */
+
+enum box_state boxes_state(struct boxes *boxes, const struct box *box);
+void boxes_set_state(struct boxes *boxes, struct box *box, enum box_state state);
+
+/* All boxes, each with a reference, in the order of their creation; free() the array. */
+struct box **boxes_list(struct boxes *boxes, size_t *ret_count);
+
+/* Adds to the history of a box and wakes who watches; data (may be NULL) is taken over. Returns its
+ * number. */
+int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
+		    char *data);

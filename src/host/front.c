@@ -1,0 +1,366 @@
+/* What the host decides about a request before any byte of it reaches a box: whose it is, who may
+ * send it, and what of it the box may see. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/url.h"
+#include "host/address.h"
+#include "host/boxes.h"
+#include "host/link.h"
+#include "host/ward.h"
+#include "net/auth.h"
+#include "net/guard.h"
+
+/* Who answers. */
+enum place {
+	TO_BOX,
+	TO_HOST,    /* the lifecycle API: it looks at credentials itself */
+	TO_PAGE,    /* the product's own pages, from the host's own files: no box can forge them */
+	TO_TICKETS, /* credentials of a box, which only the host can make and check */
+};
+
+static const struct {
+	const char *path;
+	enum place place;
+	bool below;      /* and all below it */
+	bool plain_only; /* only where nothing names a box */
+} places[] = {
+	{ "/v1/sandboxes", TO_HOST, true, true }, { "/v1/templates", TO_HOST, true, true },
+	{ "/", TO_PAGE, false, true },            { "/index.html", TO_PAGE, false, true },
+	{ "/v1/docs", TO_PAGE, false, true },     { "/terminal", TO_PAGE, false, true },
+	{ "/favicon.ico", TO_PAGE, false, true }, { "/static/", TO_PAGE, true, true },
+	{ "/tickets", TO_TICKETS, false, false }, { "/auth", TO_TICKETS, false, false },
+};
+
+/* What runs something, for the history of a box. */
+static const char *const exec_paths[] = { "/v1/bash/exec",       "/v1/shell/exec",
+					  "/v1/code/execute",    "/v1/jupyter/execute",
+					  "/v1/nodejs/execute" };
+
+struct request {
+	struct link *link;
+	const struct gateway_config *config;
+	const struct http_head *head;
+	const char *host, *origin, *path; /* path: without what names the box */
+	size_t path_len;
+	const char *query;
+	struct address address;
+	enum place place;
+	struct box *box;
+	bool by_query; /* the credential was in the query */
+};
+
+static bool path_is(const struct request *r, const char *path)
+{
+	return r->path_len == strlen(path) && !strncmp(r->path, path, r->path_len);
+}
+
+static enum place place_of(const struct request *r)
+{
+	for (size_t i = 0; i < COUNT(places) && !r->address.port; i++) {
+		size_t len = strlen(places[i].path);
+		if (places[i].plain_only && r->address.named)
+			continue;
+		if (path_is(r, places[i].path) ||
+		    (places[i].below && r->path_len > len &&
+		     !strncmp(r->path, places[i].path, len) &&
+		     (r->path[len] == '/' || r->path[len - 1] == '/')))
+			return places[i].place;
+	}
+	return TO_BOX;
+}
+
+static bool is_safe(const struct http_head *head)
+{
+	return !head->upgrade && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD") ||
+				  !strcmp(head->method, "OPTIONS"));
+}
+
+/* Pages of a box may call that box, at whichever of its ports. */
+static bool same_box(const struct request *r)
+{
+	struct address from;
+	const char *authority = strstr(r->origin, "://");
+	struct http_head head = { .target = (char *)"/", .count = 1 };
+	head.headers[0] = (struct http_header){ "host", authority ? authority + 3 : "" };
+	return r->address.own_origin &&
+	       address_find(&head, r->config->domain, &from, NULL) == 0 && from.own_origin &&
+	       !strcmp(from.id, r->address.id);
+}
+
+static int check_page(const struct request *r, struct err *err)
+{
+	const struct gateway_config *config = r->config;
+	const char *worker = http_header(r->head, "service-worker");
+	if (worker && !r->address.own_origin)
+		return err_set(err, ERR_FORBIDDEN, "no service worker on an address that boxes share");
+	if (r->box && !auth_enabled(r->box->auth) && !config->insecure && !config->local &&
+	    r->host && !guard_host(r->host, config->domain))
+		return err_set(err, ERR_FORBIDDEN,
+			       "Host '%.100s' is not a name of this host: use localhost, an IP "
+			       "address, or start it with --domain",
+			       r->host);
+	if (r->origin && !is_safe(r->head) && !guard_origin(r->origin, r->host, config->cors_origins) &&
+	    !same_box(r))
+		return err_set(err, ERR_FORBIDDEN, "pages of origin '%.100s' may not call this address",
+			       r->origin);
+	return 0;
+}
+
+/* ---- credentials ---- */
+
+static bool is_open(const struct request *r)
+{
+	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") &&
+			 http_header(r->head, "access-control-request-method");
+	return preflight || (!r->address.port && (path_is(r, "/health") || path_is(r, "/auth")));
+}
+
+static bool cookie_ok(const struct request *r)
+{
+	char value[128], query[160];
+	if (!r->address.own_origin || !head_cookie(r->head, HEAD_COOKIE, value, sizeof value))
+		return false;
+	snprintf(query, sizeof query, "ticket=%s", value);
+	struct auth_request by = { .query = query };
+	return auth_check(r->box->cookies, &by, NULL) == 0;
+}
+
+static int check_credentials(struct request *r, struct err *err)
+{
+	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
+				   .api_key_header = http_header(r->head, "x-aio-api-key"),
+				   .no_ticket = path_is(r, "/tickets") };
+	struct auth_request all = by;
+	all.query = r->query;
+	if (!auth_enabled(r->box->auth) || is_open(r) || cookie_ok(r))
+		return 0;
+	if ((by.authorization || by.api_key_header) && auth_check(r->box->auth, &by, NULL) == 0)
+		return 0;
+	if (auth_check(r->box->auth, &all, err) == 0) {
+		r->by_query = true;
+		return 0;
+	}
+	r->config->event(r->config->arg, r->box, "denied", "{\"by\":\"host\",\"reason\":\"credentials\"}");
+	return -1;
+}
+
+/* An application behind a preview may have tokens of its own. */
+static bool is_apps_own(const struct request *r)
+{
+	struct auth_request by = { .authorization = http_header(r->head, "authorization") };
+	return r->address.port && r->address.own_origin && by.authorization &&
+	       !(auth_enabled(r->box->auth) && auth_check(r->box->auth, &by, NULL) == 0) &&
+	       auth_check(r->config->host_auth, &by, NULL) < 0;
+}
+
+/* A page whose address carried a credential loads more, whose addresses do not. */
+static void grant_cookie(struct request *r)
+{
+	char ticket[AUTH_TICKET_ROOM];
+	int ttl;
+	free(r->link->cookie);
+	r->link->cookie = NULL;
+	if (!r->by_query || !r->address.own_origin || strcmp(r->head->method, "GET") != 0 ||
+	    r->head->upgrade || auth_ticket(r->box->cookies, ticket, sizeof ticket, &ttl) < 0)
+		return;
+	r->link->cookie = xasprintf(HEAD_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Lax",
+				    ticket, ttl);
+}
+
+/* ---- streams ---- */
+
+void front_done(struct link *link)
+{
+	if (link->counted) {
+		link->counted = false;
+		link->target->active--;
+		link->target->used_ms = link->loop->now_ms;
+	}
+	free(link->prefix);
+	free(link->cookie);
+	link->prefix = link->cookie = NULL;
+}
+
+void front_leave(struct link *link)
+{
+	front_done(link);
+	if (link->box.fd >= 0 && link->target)
+		link->target->streams--;
+	end_close(&link->box);
+	if (link->target)
+		boxes_put(link->loop->config->boxes, link->target);
+	link->target = NULL;
+	link->to_host = false;
+}
+
+static int open_stream(struct request *r, struct err *err)
+{
+	struct link *link = r->link;
+	const char *name = r->place == TO_BOX ? r->box->id : r->config->host_socket;
+	if (r->place == TO_BOX && r->box->streams >= r->config->max_streams)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox '%s' has too many connections",
+			       r->box->id);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
+		 r->config->run_dir, name);
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");
+	/* Before it is connected: no descriptor may ever wait in it. */
+	bool safe = r->place != TO_BOX || ward_refuse_rights(fd);
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+		return err_set(err, ERR_UNAVAILABLE, "the server of sandbox '%s' %s", r->address.id,
+			       errno == EAGAIN ? "does not keep up" : "is not there");
+	if (!safe) {
+		int inner = ward_open(r->box->id, TAKE_FD(fd), err);
+		if (inner < 0)
+			return -1;
+		fd = inner;
+	}
+	end_init(&link->box, TAKE_FD(fd));
+	link->fresh = true;
+	if (r->place == TO_BOX) {
+		link->target = r->box; /* with its reference */
+		link->target->streams++;
+		r->box = NULL;
+	}
+	link->to_host = r->place != TO_BOX;
+	return 0;
+}
+
+/* A stream is used again only for the same box, and is never another client's. */
+static int reach(struct request *r, struct err *err)
+{
+	struct link *link = r->link;
+	if (link->box.fd >= 0 && !link->box.eof && !link->box.broken &&
+	    (r->place == TO_BOX ? link->target == r->box : link->to_host)) {
+		link->fresh = false;
+		return 0;
+	}
+	front_leave(link);
+	return open_stream(r, err);
+}
+
+/* ---- the whole ---- */
+
+static void write_head(struct request *r)
+{
+	struct link *link = r->link;
+	const struct box *box = r->box ? r->box : link->target;
+	bool looks_itself = r->place == TO_HOST || (r->place == TO_TICKETS && path_is(r, "/auth"));
+	struct head_request how = {
+		.secret = r->place == TO_BOX ? box->secret
+			  : looks_itself     ? NULL
+					     : r->config->host_token,
+		.peer = link->peer,
+		.prefix = r->address.prefix,
+		.port = r->address.port,
+		.box = r->place == TO_TICKETS ? box->id : NULL,
+		.keep_credentials = looks_itself,
+		.keep_authorization = r->place == TO_BOX && link->keep_authorization,
+		.strip_query = r->place != TO_HOST && box && auth_enabled(box->auth),
+		.upgrade = link->upgrade,
+	};
+	head_request(&link->box.out, r->head, &how);
+	link->plain = !r->address.own_origin;
+	link->trusted = r->place != TO_BOX;
+	if (r->address.prefix)
+		link->prefix = xstrndup(r->head->target, r->address.prefix);
+}
+
+static void account(struct request *r)
+{
+	struct box *box = r->link->target;
+	if (r->place != TO_BOX)
+		return;
+	box->active++;
+	box->requests++;
+	box->used_ms = r->link->loop->now_ms;
+	r->link->counted = true;
+	if (strcmp(r->head->method, "POST") != 0)
+		return;
+	for (size_t i = 0; i < COUNT(exec_paths); i++)
+		if (path_is(r, exec_paths[i]))
+			r->config->event(r->config->arg, box, "exec", "{\"path\":\"%s\"}",
+					 exec_paths[i]);
+}
+
+static int check_state(struct request *r, struct err *err)
+{
+	struct boxes *boxes = r->config->boxes;
+	pthread_mutex_lock(&boxes->lock);
+	enum box_state state = r->box->state;
+	bool comes_back = r->box->auto_resume;
+	pthread_mutex_unlock(&boxes->lock);
+	if (state == BOX_RUNNING)
+		return 0;
+	if (state == BOX_DELETED)
+		return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%s'", r->address.id);
+	if (state != BOX_CREATING && !comes_back)
+		return err_set(err, ERR_CONFLICT, "sandbox '%s' is %s: resume it first",
+			       r->address.id, box_state_names[state]);
+	if (state != BOX_CREATING && !r->link->woken) {
+		r->link->woken = true;
+		r->config->wake(r->config->arg, r->box);
+	}
+	return 1;
+}
+
+static int decide(struct request *r, struct err *err)
+{
+	if (address_find(r->head, r->config->domain, &r->address, err) < 0)
+		return -1;
+	const char *target = r->head->target;
+	if (!strncasecmp(target, "http://", 7)) {
+		const char *path = strchr(target + 7, '/');
+		target = path ? path : "/";
+	}
+	if ((*target != '/' && strcmp(target, "*") != 0) || strchr(target, '#'))
+		return err_set(err, ERR_BAD_REQUEST, "the request target must be a path");
+	r->path = target + r->address.prefix;
+	r->path_len = strcspn(r->path, "?");
+	r->query = r->path[r->path_len] ? r->path + r->path_len + 1 : NULL;
+	r->place = place_of(r);
+	if (r->place != TO_HOST) {
+		r->box = boxes_get(r->config->boxes, r->address.id);
+		if (!r->box)
+			return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%s'",
+				       r->address.id);
+	}
+	if (check_page(r, err) < 0 || (r->box && check_credentials(r, err) < 0))
+		return -1;
+	int state = r->place == TO_BOX ? check_state(r, err) : 0;
+	if (state)
+		return state;
+	r->link->keep_authorization = r->place == TO_BOX && is_apps_own(r);
+	if (reach(r, err) < 0)
+		return -1;
+	if (r->place == TO_BOX && r->by_query) {
+		struct box *box = r->box;
+		r->box = r->link->target;
+		grant_cookie(r);
+		r->box = box;
+	}
+	write_head(r);
+	account(r);
+	return 0;
+}
+
+int front_decide(struct link *link, struct err *err)
+{
+	struct request r = { .link = link,
+			     .config = link->loop->config,
+			     .head = &link->loop->http.head,
+			     .host = http_header(&link->loop->http.head, "host"),
+			     .origin = http_header(&link->loop->http.head, "origin") };
+	int result = decide(&r, err);
+	boxes_put(r.config->boxes, r.box);
+	return result;
+}

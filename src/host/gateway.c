@@ -1,0 +1,215 @@
+#include "host/gateway.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "host/link.h"
+
+enum { BATCH = 128, ACCEPTS = 32, SWEEP_MS = 500 };
+
+/* What epoll says instead of a link. */
+enum { IS_LISTENER = 2, IS_WAKE = 4 };
+
+struct gateway {
+	struct gateway_config config;
+	struct loop *loops;
+	int count;
+	_Atomic size_t connections;
+	_Atomic bool stopping;
+	_Atomic int64_t stop_by_ms;
+};
+
+static void peer_name(const struct sockaddr_storage *address, char *to, size_t room)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	snprintf(to, room, "local");
+	if (address->ss_family == AF_INET)
+		inet_ntop(AF_INET, &in->sin_addr, to, (socklen_t)room);
+	else if (address->ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &in6->sin6_addr, to, (socklen_t)room);
+}
+
+static void turn_away(int fd)
+{
+	static const char answer[] =
+		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+		"Content-Type: application/json\r\nContent-Length: 34\r\n"
+		"Connection: close\r\n\r\n{\"detail\":\"Too many connections.\"}";
+	(void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void accept_some(struct loop *loop)
+{
+	struct gateway *gateway = loop->gateway;
+	for (int i = 0; i < ACCEPTS; i++) {
+		struct sockaddr_storage address = { 0 };
+		socklen_t len = sizeof address;
+		char peer[INET6_ADDRSTRLEN];
+		int fd = accept4(loop->config->listen_fd, (struct sockaddr *)&address, &len,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			return;
+		if (gateway->connections >= (size_t)loop->config->max_connections) {
+			turn_away(fd);
+			continue;
+		}
+		gateway->connections++;
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+		peer_name(&address, peer, sizeof peer);
+		struct link *link = link_new(loop, fd, peer);
+		link_run(link, EPOLLIN, 0); /* the request is often there already */
+	}
+}
+
+static void bury(struct loop *loop)
+{
+	while (loop->dead) {
+		struct link *link = loop->dead;
+		loop->dead = link->next_dead;
+		link_free(link);
+		loop->gateway->connections--;
+	}
+}
+
+static void each_link(struct loop *loop, bool parked)
+{
+	for (struct link *link = loop->links, *next; link; link = next) {
+		next = link->next;
+		if (!parked)
+			link_expire(link);
+		else if (link->phase == PARKED)
+			link_run(link, 0, 0);
+	}
+}
+
+static void take_events(struct loop *loop, const struct epoll_event *events, int n)
+{
+	for (int i = 0; i < n; i++) {
+		uint64_t data = events[i].data.u64;
+		struct link *link = (struct link *)(uintptr_t)(data & ~(uint64_t)7);
+		eventfd_t ignored;
+		if (data == IS_LISTENER) {
+			accept_some(loop);
+		} else if (data == IS_WAKE) {
+			(void)eventfd_read(loop->wake_fd, &ignored);
+			each_link(loop, true);
+		} else if (data & 1) {
+			link_run(link, 0, events[i].events);
+		} else {
+			link_run(link, events[i].events, 0);
+		}
+	}
+	bury(loop);
+}
+
+static bool may_end(struct loop *loop)
+{
+	struct gateway *gateway = loop->gateway;
+	if (!gateway->stopping)
+		return false;
+	if (!loop->stopping) {
+		loop->stopping = true;
+		epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, loop->config->listen_fd, NULL);
+		each_link(loop, false); /* idle ones end at once */
+		bury(loop);
+	}
+	return !loop->links || loop->now_ms >= gateway->stop_by_ms;
+}
+
+static void *run(void *arg)
+{
+	struct loop *loop = arg;
+	struct epoll_event events[BATCH];
+	int64_t sweep_ms = clock_ms() + SWEEP_MS;
+	loop->now_ms = clock_ms();
+	while (!may_end(loop)) {
+		int64_t left = sweep_ms - loop->now_ms;
+		int n = epoll_wait(loop->epoll_fd, events, BATCH,
+				   loop->stopping ? 20
+				   : loop->links  ? (int)(left > 0 ? left : 0)
+						  : -1);
+		loop->now_ms = clock_ms();
+		if (n > 0)
+			take_events(loop, events, n);
+		if (loop->now_ms >= sweep_ms) {
+			each_link(loop, false);
+			bury(loop);
+			sweep_ms = loop->now_ms + SWEEP_MS;
+		}
+	}
+	while (loop->links) {
+		link_free(loop->links);
+		loop->gateway->connections--;
+	}
+	http_done(&loop->http);
+	return NULL;
+}
+
+static int loop_start(struct gateway *gateway, struct loop *loop, struct err *err)
+{
+	loop->config = &gateway->config;
+	loop->gateway = gateway;
+	loop->limits = (struct http_limits){ .head = gateway->config.max_head };
+	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct epoll_event listener = { EPOLLIN | EPOLLEXCLUSIVE, .data.u64 = IS_LISTENER };
+	struct epoll_event wake = { EPOLLIN, .data.u64 = IS_WAKE };
+	if (loop->epoll_fd < 0 || loop->wake_fd < 0 ||
+	    epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, gateway->config.listen_fd, &listener) < 0 ||
+	    epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wake) < 0)
+		return err_set(err, errno, "epoll");
+	int code = pthread_create(&loop->thread, NULL, run, loop);
+	return code ? err_set(err, code, "no thread for a loop") : 0;
+}
+
+struct gateway *gateway_start(const struct gateway_config *config, int loops, struct err *err)
+{
+	struct gateway *gateway = xcalloc(1, sizeof *gateway);
+	gateway->config = *config;
+	gateway->loops = xcalloc((size_t)loops, sizeof *gateway->loops);
+	for (; gateway->count < loops; gateway->count++) {
+		if (loop_start(gateway, &gateway->loops[gateway->count], err) < 0) {
+			gateway_stop(gateway, 0);
+			return NULL;
+		}
+	}
+	return gateway;
+}
+
+void gateway_notice(struct gateway *gateway)
+{
+	for (int i = 0; i < gateway->count; i++)
+		(void)eventfd_write(gateway->loops[i].wake_fd, 1);
+}
+
+size_t gateway_connections(struct gateway *gateway)
+{
+	return gateway->connections;
+}
+
+void gateway_stop(struct gateway *gateway, int ms)
+{
+	gateway->stop_by_ms = clock_ms() + ms;
+	gateway->stopping = true;
+	gateway_notice(gateway);
+	for (int i = 0; i < gateway->count; i++) {
+		pthread_join(gateway->loops[i].thread, NULL);
+		close(gateway->loops[i].epoll_fd);
+		close(gateway->loops[i].wake_fd);
+	}
+	free(gateway->loops);
+	free(gateway);
+}

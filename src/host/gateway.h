@@ -1,0 +1,45 @@
+/* gateway.h - the host's front: epoll loops that frame every request and every answer, pick the box
+ * of each, and relay between the client and that box's server. Nothing in a loop blocks; what a box
+ * answers is taken for hostile. */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct auth;
+struct box;
+struct boxes;
+struct err;
+
+struct gateway_config {
+	struct boxes *boxes;
+	int listen_fd;            /* not blocking */
+	int run_dir;              /* where the boxes' sockets are, named by their ids */
+	const char *host_socket;  /* name there of the host's own server */
+	const char *host_token;   /* that its server takes */
+	const struct auth *host_auth;
+	const char *domain, *cors_origins;
+	bool insecure, local; /* any Host name will do; a Unix socket */
+	size_t max_head;
+	int64_t max_connections, max_streams; /* in all; to one box */
+	int64_t idle_ms, head_ms, body_ms, send_ms;
+	/* A box that is paused, or stopped, was asked for: the host is to bring it back. */
+	void (*wake)(void *arg, struct box *box);
+	/* Something for the history of a box; never blocks. */
+	void (*event)(void *arg, struct box *box, const char *type, const char *format, ...)
+		__attribute__((format(printf, 4, 5)));
+	void *arg;
+};
+
+struct gateway;
+
+/* Starts the loops. config must outlive them. */
+struct gateway *gateway_start(const struct gateway_config *config, int loops, struct err *err);
+
+/* The state of a box has changed: requests that wait for it are looked at again. */
+void gateway_notice(struct gateway *gateway);
+
+/* Stops accepting, lets what is being answered finish for up to ms, ends the loops. */
+void gateway_stop(struct gateway *gateway, int ms);
+size_t gateway_connections(struct gateway *gateway);

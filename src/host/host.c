@@ -1,0 +1,429 @@
+#include "host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "host/gateway.h"
+#include "host/store.h"
+#include "net/auth.h"
+#include "net/listen.h"
+#include "proc/spawn.h"
+
+enum { STOP_MS = 5000, LOCK_MS = 15000, LOOPS_MAX = 8 };
+
+#define HOST_SOCKET "host.sock" /* no id has a dot */
+
+char *host_path(const struct host *host, const char *folder, const char *name, const char *end)
+{
+	return xasprintf("%s/%s%s%s%s", host->state, folder, *name ? "/" : "", name, end);
+}
+
+int64_t host_now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void host_secret(char *to, size_t room)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	for (size_t i = 0; i + 1 < room;) {
+		unsigned char byte;
+		if (getrandom(&byte, 1, 0) == 1 && byte < 36 * 7)
+			to[i++] = letters[byte % 36];
+	}
+	to[room - 1] = 0;
+}
+
+void host_event(struct host *host, struct box *box, const char *type, const char *format, ...)
+{
+	char data[512];
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(data, sizeof data, format, args);
+	va_end(args);
+	if (n < 0 || n >= (int)sizeof data)
+		snprintf(data, sizeof data, "{}");
+	int64_t now = host_now_ms();
+	int64_t seq = boxes_event(&host->boxes, box, now, type, xstrdup(data));
+	store_event(host->store, box->id, seq, now, type, data, BOX_EVENTS_MAX);
+}
+
+/* ---- jobs ---- */
+
+struct job {
+	struct host *host;
+	void (*fn)(struct host *host, const char *id);
+	char id[BOX_ID_MAX + 1];
+};
+
+static void *run_job(void *arg)
+{
+	struct job *job = arg;
+	job->fn(job->host, job->id);
+	job->host->jobs--;
+	free(job);
+	return NULL;
+}
+
+void host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id)
+{
+	pthread_t thread;
+	pthread_attr_t attr;
+	struct job *job = xcalloc(1, sizeof *job);
+	job->host = host;
+	job->fn = fn;
+	snprintf(job->id, sizeof job->id, "%s", id);
+	host->jobs++;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	if (pthread_create(&thread, &attr, run_job, job) != 0) {
+		log_error("no thread to look after box %s", id);
+		host->jobs--;
+		free(job);
+	}
+	pthread_attr_destroy(&attr);
+}
+
+/* ---- what the gateway asks for ---- */
+
+static void resume_box(struct host *host, const char *id)
+{
+	struct err err;
+	struct box *box = boxes_get(&host->boxes, id);
+	if (life_resume(host, id, &err) < 0)
+		log_warn("box %s does not come back: %s", id, err.msg);
+	if (box)
+		box->acting = false;
+	boxes_put(&host->boxes, box);
+}
+
+static void on_wake(void *arg, struct box *box)
+{
+	if (!atomic_exchange(&box->acting, true))
+		host_job(arg, resume_box, box->id);
+}
+
+static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)
+{
+	char data[256];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(data, sizeof data, format, args);
+	va_end(args);
+	host_event(arg, box, type, "%s", data);
+}
+
+static void on_change(void *arg)
+{
+	struct host *host = arg;
+	if (host->gateway)
+		gateway_notice(host->gateway);
+}
+
+/* ---- starting ---- */
+
+static int make_dir(const struct host *host, const char *name, struct err *err)
+{
+	auto_free char *path = host_path(host, name, "", "");
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_set(err, errno, "mkdir '%s'", path);
+	return 0;
+}
+
+static uint32_t hash(const char *text)
+{
+	uint32_t h = 2166136261u;
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return h;
+}
+
+/* A box's first process, which is nobody on the machine, must be able to walk there. */
+static int check_way(const char *path, struct err *err)
+{
+	auto_free char *part = xstrdup(path);
+	struct stat st;
+	for (char *slash; (slash = strrchr(part, '/')) && slash != part;) {
+		*slash = 0;
+		if (stat(part, &st) == 0 && !(st.st_mode & 01))
+			return err_set(err, ERR_INVALID,
+				       "--state: '%s' keeps others out (chmod o+x, or choose another)",
+				       part);
+	}
+	return 0;
+}
+
+static int open_state(struct host *host, struct err *err)
+{
+	static const char *const folders[] = { "boxes", "run", "log", "templates" };
+	/* Others may pass through, to what a box's own users must reach; all that is kept here is 0700. */
+	if (mkdir(host->config->state, 0711) < 0 && errno != EEXIST)
+		return err_set(err, errno, "--state: mkdir '%s'", host->config->state);
+	host->state = realpath(host->config->state, NULL);
+	host->state_fd = host->state ? open(host->state, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct stat st;
+	if (host->state_fd < 0 || fstat(host->state_fd, &st) < 0)
+		return err_set(err, errno, "--state: '%s'", host->config->state);
+	if (check_way(host->state, err) < 0)
+		return -1;
+	if (st.st_uid != geteuid() || st.st_mode & 022)
+		return err_set(err, ERR_INVALID, "--state: others may write to '%s'", host->state);
+	if ((st.st_mode & 0777) != 0711 && chmod(host->state, 0711) < 0)
+		return err_set(err, errno, "--state: chmod '%s'", host->state);
+	for (size_t i = 0; i < COUNT(folders); i++)
+		if (make_dir(host, folders[i], err) < 0)
+			return -1;
+	host->run_fd = openat(host->state_fd, "run", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	host->seed = hash(host->state);
+	return host->run_fd < 0 ? err_set(err, errno, "--state: '%s/run'", host->state) : 0;
+}
+
+/* Held by the host and by what it has in the making: after a crash the next host waits until the last
+ * stage of the one before is done. */
+static int take_lock(struct host *host, struct err *err)
+{
+	host->lock_fd = openat(host->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (host->lock_fd < 0)
+		return err_set(err, errno, "--state: '%s/lock'", host->state);
+	int64_t until = clock_ms() + LOCK_MS;
+	while (flock(host->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		char pid[32] = "";
+		(void)!pread(host->lock_fd, pid, sizeof pid - 1, 0);
+		if (clock_ms() > until || (atoi(pid) > 0 && kill(atoi(pid), 0) == 0))
+			return err_set(err, ERR_CONFLICT, "another host (process %d) uses '%s'",
+				       atoi(pid), host->state);
+		poll(NULL, 0, 20);
+	}
+	char pid[32];
+	int len = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
+	if (ftruncate(host->lock_fd, 0) < 0 || pwrite(host->lock_fd, pid, (size_t)len, 0) != len)
+		return err_set(err, errno, "write '%s/lock'", host->state);
+	return 0;
+}
+
+/* The token of the lifecycle API, made at the first start. */
+static int read_token(struct host *host, struct err *err)
+{
+	auto_free char *path = host_path(host, "token", "", "");
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t n = fd < 0 ? 0 : read(fd, host->token, sizeof host->token - 1);
+	host->token[n > 0 ? n : 0] = 0;
+	host->token[strcspn(host->token, "\n")] = 0;
+	if (strlen(host->token) >= 32)
+		return 0;
+	auto_free char *draft = host_path(host, "token", "", ".new");
+	host_secret(host->token, 41);
+	unlink(draft);
+	auto_close int to = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (to < 0 || dprintf(to, "%s\n", host->token) < 0 || fsync(to) < 0 || rename(draft, path) < 0)
+		return err_set(err, errno, "cannot write '%s'", path);
+	return 0;
+}
+
+static int open_server(struct host *host, struct err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char *no_args[] = { (char *)"aio", NULL };
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" HOST_SOCKET,
+		 host->run_fd);
+	unlinkat(host->run_fd, HOST_SOCKET, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 1024) < 0)
+		return err_set(err, errno, "no socket for the host's own server");
+	if (opt_parse(&config_table, 1, no_args, &host->api, err) < 0)
+		return -1;
+	host->api.listen = xasprintf("fd:%d", fd);
+	host->api.api_key = host->token;
+	host->api.auth_token = host->api.jwt_public_key = NULL;
+	host->api.domain = host->config->domain;
+	host->api.cors_origins = host->config->cors_origins;
+	host->api.max_head = host->config->max_head + 4096; /* the gateway adds to it */
+	if (server_init(&host->server, &host->api, host_groups, err) < 0)
+		return -1;
+	return server_listen(&host->server, err);
+}
+
+static bool default_is_open(const struct host_config *config)
+{
+	return !(config->api_key && *config->api_key) && !(config->auth_token && *config->auth_token) &&
+	       !(config->jwt_public_key && *config->jwt_public_key);
+}
+
+static int open_front(struct host *host, struct err *err)
+{
+	const struct host_config *config = host->config;
+	struct listener listener;
+	if (listen_open(config->listen, &listener, err) < 0)
+		return -1;
+	if (!listener.loopback && default_is_open(config) && !config->insecure)
+		return err_set(err, ERR_INVALID,
+			       "refusing to listen on %s while the default box needs no credentials: set "
+			       "SANDBOX_API_KEY or JWT_PUBLIC_KEY, or give --insecure",
+			       config->listen);
+	fcntl(listener.fd, F_SETFL, fcntl(listener.fd, F_GETFL) | O_NONBLOCK);
+	snprintf(host->url, sizeof host->url, "%s", listener.url);
+	struct gateway_config gateway = {
+		.boxes = &host->boxes,
+		.listen_fd = listener.fd,
+		.run_dir = host->run_fd,
+		.host_socket = HOST_SOCKET,
+		.host_token = host->token,
+		.host_auth = host->auth,
+		.domain = config->domain,
+		.cors_origins = config->cors_origins,
+		.insecure = config->insecure,
+		.local = listener.local,
+		.max_head = (size_t)config->max_head,
+		.max_connections = config->max_connections,
+		.max_streams = config->max_streams,
+		.idle_ms = config->idle_ms,
+		.head_ms = config->head_ms,
+		.body_ms = config->body_ms,
+		.send_ms = config->send_ms,
+		.wake = on_wake,
+		.event = on_event,
+		.arg = host,
+	};
+	free(listener.path);
+	int cores = get_nprocs();
+	int loops = config->loops ? (int)config->loops : cores > LOOPS_MAX ? LOOPS_MAX : cores;
+	host->gateway = gateway_start(&gateway, loops, err);
+	if (!host->gateway)
+		return -1;
+	auto_free char *path = host_path(host, "url", "", "");
+	FILE *file = fopen(path, "we");
+	if (file) {
+		fprintf(file, "%s\n", host->url);
+		fclose(file);
+	}
+	return 0;
+}
+
+static json_t *default_spec(const struct host_config *config)
+{
+	static const char *const modes[] = { "none", "allow", "full" };
+	json_t *spec = json_pack("{sss{sIsfsIsI}s{ss}}", "name", "default", "limits", "memory",
+				 (json_int_t)config->memory, "cpus",
+				 (double)config->cpu_percent / 100, "pids", (json_int_t)config->pids,
+				 "disk", (json_int_t)config->disk, "network", "mode",
+				 modes[config->network]);
+	if (config->template && *config->template)
+		json_object_set_new(spec, "template", json_string(config->template));
+	return spec;
+}
+
+/* It is there from the first start on; later ones find it running, or start it on its files. */
+static int ensure_default(struct host *host, struct err *err)
+{
+	struct box *box = boxes_get(&host->boxes, "default");
+	boxes_put(&host->boxes, box);
+	if (box)
+		return life_resume(host, "default", err);
+	box = life_create(host, default_spec(host->config), NULL, err);
+	boxes_put(&host->boxes, box);
+	return box ? 0 : -1;
+}
+
+static int start(struct host *host, struct err *err)
+{
+	struct auth_config auth = { .api_key = host->token };
+	if (open_state(host, err) < 0 || take_lock(host, err) < 0 || read_token(host, err) < 0)
+		return -1;
+	struct err why = { 0 };
+	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
+		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
+			       host->means.text);
+	if (box_makers(host->state, err) < 0) /* while there is one thread */
+		return -1;
+	auto_free char *db = host_path(host, "store.db", "", "");
+	host->auth = auth_new(&auth, err);
+	host->store = host->auth ? store_open(db, err) : NULL;
+	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
+		return -1;
+	if (ensure_default(host, err) < 0 || open_server(host, err) < 0)
+		return -1;
+	return open_front(host, err);
+}
+
+/* ---- ending ---- */
+
+static void end_boxes(struct host *host)
+{
+	size_t count;
+	struct box **list = boxes_list(&host->boxes, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct err err;
+		if (life_stop(host, list[i]->id, &err) < 0 && err.code != ERR_NOT_FOUND)
+			log_error("box %s: %s", list[i]->id, err.msg);
+		boxes_put(&host->boxes, list[i]);
+	}
+	free(list);
+}
+
+static void stop(struct host *host)
+{
+	if (host->gateway)
+		gateway_stop(host->gateway, STOP_MS);
+	host->gateway = NULL;
+	if (host->keeper)
+		keeper_stop(host);
+	for (int64_t until = clock_ms() + STOP_MS; host->jobs && clock_ms() < until;)
+		poll(NULL, 0, 5);
+	store_close(host->store);
+	if (host->server.stop_fd > 0)
+		server_done(&host->server);
+	if (host->run_fd >= 0)
+		unlinkat(host->run_fd, HOST_SOCKET, 0);
+	boxes_done(&host->boxes);
+	auth_free(host->auth);
+	own_close(&host->keeper_fd);
+	own_close(&host->lock_fd);
+	own_close(&host->run_fd);
+	own_close(&host->state_fd);
+	free(host->state);
+}
+
+int host_run(const struct host_config *config, void (*ready)(const struct host *host), struct err *err)
+{
+	static struct host host; /* threads of unfinished requests may outlive this function */
+	host = (struct host){ .config = config, .state_fd = -1, .run_fd = -1, .lock_fd = -1 };
+	host.keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	boxes_init(&host.boxes);
+	host.boxes.changed = on_change;
+	host.boxes.arg = &host;
+	spawn_raise_limit();
+	int result = start(&host, err);
+	bool ended = true;
+	if (result == 0) {
+		ready(&host);
+		ended = server_run(&host.server);
+		if (host.server.signal == SIGINT)
+			end_boxes(&host);
+	}
+	if (!ended)
+		_exit(0);
+	stop(&host);
+	return result;
+}

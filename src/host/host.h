@@ -1,0 +1,115 @@
+/* host.h - the daemon of a machine: its boxes, what it remembers of them, and what can be done with
+ * them. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "host/boxes.h"
+#include "net/server.h"
+
+struct gateway;
+struct store;
+
+/* The options of `aio up`. */
+struct host_config {
+	const char *listen, *state, *domain, *cors_origins, *template, *mount_roots;
+	const char *api_key, *auth_token, *jwt_public_key;
+	bool insecure;
+	int64_t memory, disk, pids, cpu_percent; /* of the default box; 0: none */
+	int64_t network;                         /* of the default box: enum box_network */
+	int64_t max_boxes, max_connections, max_streams, loops;
+	int64_t max_head, idle_ms, head_ms, body_ms, send_ms, ticket_ttl_ms;
+	int64_t log_level, log_format;
+};
+extern const struct opt_table host_options;
+
+struct host {
+	struct server server; /* first: handlers find the host by it. The lifecycle API. */
+	struct config api;    /* its options */
+	const struct host_config *config;
+	char *state; /* an absolute path */
+	char url[300];
+	char token[48]; /* of the lifecycle API */
+	struct auth *auth;
+	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
+	int state_fd, run_fd, lock_fd;
+	struct box_means means; /* what this machine offers */
+	struct boxes boxes;
+	struct store *store;
+	struct gateway *gateway;
+	int keeper_fd;   /* wakes the keeper */
+	pthread_t keeper;
+	_Atomic bool stopping;
+	_Atomic int jobs; /* threads of host_job() that still run */
+};
+
+/* Runs the host until a signal: 0, or -1 with err. `ready` is called once it answers. SIGTERM leaves
+ * the boxes running, SIGINT (what `aio down` and Ctrl+C send) ends them. */
+int host_run(const struct host_config *config, void (*ready)(const struct host *host), struct err *err);
+
+static inline struct host *host_of(struct server *server)
+{
+	return (struct host *)server;
+}
+
+/* Paths below the state directory; free() them. */
+char *host_path(const struct host *host, const char *folder, const char *name, const char *end);
+
+int64_t host_now_ms(void); /* of the wall clock */
+void host_secret(char *to, size_t room); /* letters and digits */
+
+/* Something for a box's history. */
+void host_event(struct host *host, struct box *box, const char *type, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Runs fn in a thread of its own. */
+void host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id);
+
+/* ---- life.c: each waits for the box's turn, and is durable when it returns ---- */
+
+/* Makes a box as `spec` says (given up), from a template or from the files in `from` (may be NULL).
+ * With a reference. */
+struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err);
+int life_delete(struct host *host, const char *id, const char *why, struct err *err);
+int life_pause(struct host *host, const char *id, const char *why, struct err *err);
+int life_resume(struct host *host, const char *id, struct err *err); /* of a stopped one: starts it */
+int life_stop(struct host *host, const char *id, struct err *err);   /* its files stay */
+int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err);
+/* Its processes have ended by themselves. */
+int life_ended(struct host *host, const char *id, struct err *err);
+/* Copies a box's files, which stand still meanwhile, to a directory. */
+int life_copy(struct host *host, const char *id, const char *to, struct err *err);
+
+/* A new box as `spec` (given up) says, with the files of another, which stands still meanwhile. */
+struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err);
+
+/* Takes back what the store knows, and removes what it does not. */
+int life_recover(struct host *host, struct err *err);
+
+/* The name of a box's cgroup. */
+void life_cgroup(const struct host *host, const char *id, char *to, size_t room);
+
+/* ---- keeper.c: a thread that watches boxes, timers and logs ---- */
+
+int keeper_start(struct host *host, struct err *err);
+void keeper_stop(struct host *host);
+void keeper_notice(struct host *host);
+
+/* ---- templates.c ---- */
+
+/* What a box of this template starts from: its root (*ret_root, NULL for the machine's own) or files
+ * of a box to be copied (*ret_files). */
+int templates_find(const struct host *host, const char *name, char **ret_root, char **ret_files,
+		   struct err *err);
+
+/* Makes a template of a box's files. */
+int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err);
+
+/* For the command line, whose flags are the requests' fields. */
+extern const struct schema sandboxes_create_schema, sandboxes_fork_schema;
+
+extern const struct route_group sandboxes_group, templates_group, host_tickets_group;
+/* All groups of the host's own server; ends with NULL. */
+extern const struct route_group *const host_groups[];

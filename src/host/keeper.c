@@ -1,0 +1,191 @@
+/* The keeper: one thread that sees boxes end, time run out, memory run out, and collects logs. What
+ * takes longer it gives to a thread of its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "host/host.h"
+
+enum { TICK_MS = 250, OOM_TICKS = 8, LOG_MAX = 8 << 20, LOG_PIECE = 65536 };
+
+void keeper_notice(struct host *host)
+{
+	(void)eventfd_write(host->keeper_fd, 1);
+}
+
+/* ---- logs ---- */
+
+static void append_log(struct host *host, const char *id, const char *data, size_t len)
+{
+	auto_free char *path = host_path(host, "log", id, ".log");
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	struct stat st;
+	if (fd < 0)
+		return;
+	(void)!write(fd, data, len);
+	if (fstat(fd, &st) == 0 && st.st_size > LOG_MAX) {
+		auto_free char *old = host_path(host, "log", id, ".log.1");
+		rename(path, old);
+	}
+}
+
+static void drain_log(struct host *host, const struct box *box, char *piece)
+{
+	pthread_mutex_lock(&host->boxes.lock); /* or its number may be another's by now */
+	ssize_t n = box->log_fd < 0 ? -1 : read(box->log_fd, piece, LOG_PIECE);
+	pthread_mutex_unlock(&host->boxes.lock);
+	if (n > 0)
+		append_log(host, box->id, piece, (size_t)n);
+}
+
+/* ---- timers ---- */
+
+static void act(struct host *host, struct box *box, void (*fn)(struct host *host, const char *id))
+{
+	if (!atomic_exchange(&box->acting, true))
+		host_job(host, fn, box->id);
+}
+
+static void done(struct host *host, struct box *box)
+{
+	if (box)
+		box->acting = false;
+	boxes_put(&host->boxes, box);
+	keeper_notice(host);
+}
+
+static void delete_expired(struct host *host, const char *id)
+{
+	struct err err;
+	struct box *box = boxes_get(&host->boxes, id);
+	if (life_delete(host, id, "timeout", &err) < 0)
+		log_warn("box %s: %s", id, err.msg);
+	done(host, box);
+}
+
+static void pause_idle(struct host *host, const char *id)
+{
+	struct err err;
+	struct box *box = boxes_get(&host->boxes, id);
+	/* Somebody may have come meanwhile. */
+	if (box && !box->active && clock_ms() - box->used_ms >= box->idle_ms &&
+	    life_pause(host, id, "idle", &err) < 0)
+		log_warn("box %s: %s", id, err.msg);
+	done(host, box);
+}
+
+static void note_end(struct host *host, const char *id)
+{
+	struct err err;
+	struct box *box = boxes_get(&host->boxes, id);
+	if (life_ended(host, id, &err) < 0 && err.code != ERR_NOT_FOUND)
+		log_warn("box %s: %s", id, err.msg);
+	done(host, box);
+}
+
+static void check_memory(struct host *host, struct box *box)
+{
+	char cgroup[64];
+	struct box_usage usage;
+	struct err err;
+	life_cgroup(host, box->id, cgroup, sizeof cgroup);
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	if (box_usage(dir, cgroup, &box->proc, &usage, &err) < 0 ||
+	    usage.oom_kills <= box->oom_kills)
+		return;
+	host_event(host, box, "oom", "{\"kills\":%lld}",
+		   (long long)(usage.oom_kills - box->oom_kills));
+	box->oom_kills = usage.oom_kills;
+}
+
+static void check_box(struct host *host, struct box *box, bool memory)
+{
+	pthread_mutex_lock(&host->boxes.lock);
+	int64_t expires = box->expires_ms, idle = box->idle_ms;
+	enum box_state state = box->state;
+	bool busy = box->busy;
+	pthread_mutex_unlock(&host->boxes.lock);
+	if (busy)
+		return;
+	if (expires && host_now_ms() >= expires)
+		act(host, box, delete_expired);
+	else if (state == BOX_RUNNING && idle && !box->active &&
+		 clock_ms() - box->used_ms >= idle)
+		act(host, box, pause_idle);
+	else if (state == BOX_RUNNING && memory && clock_ms() - box->used_ms < 60000)
+		check_memory(host, box);
+}
+
+/* ---- the loop ---- */
+
+/* Waits for boxes to end, at most a tick. A descriptor may be closed by whoever stops its box just
+ * then, and its number be another's: what is told is looked at again under the box's turn. */
+static void wait_tick(struct host *host, struct box **list, size_t count)
+{
+	struct pollfd *pfds = xcalloc(count + 1, sizeof *pfds);
+	pfds[0] = (struct pollfd){ .fd = host->keeper_fd, .events = POLLIN };
+	bool lively = false;
+	pthread_mutex_lock(&host->boxes.lock);
+	for (size_t i = 0; i < count; i++) {
+		struct box *box = list[i];
+		pfds[i + 1] = (struct pollfd){ box->acting || box->busy ? -1 : box->pidfd, POLLIN, 0 };
+		lively |= box->active || box->idle_ms || box->expires_ms ||
+			  clock_ms() - box->used_ms < 2000;
+	}
+	pthread_mutex_unlock(&host->boxes.lock);
+	poll(pfds, count + 1, lively ? TICK_MS : 4 * TICK_MS);
+	eventfd_t ignored;
+	if (pfds[0].revents)
+		(void)eventfd_read(host->keeper_fd, &ignored);
+	for (size_t i = 0; i < count; i++)
+		if (pfds[i + 1].revents & POLLIN)
+			act(host, list[i], note_end);
+	free(pfds);
+}
+
+static void *keep(void *arg)
+{
+	struct host *host = arg;
+	auto_free char *piece = xmalloc(LOG_PIECE);
+	int64_t next_ms = 0;
+	for (int tick = 0; !host->stopping;) {
+		size_t count;
+		struct box **list = boxes_list(&host->boxes, &count);
+		wait_tick(host, list, count);
+		bool due = clock_ms() >= next_ms;
+		if (due) {
+			next_ms = clock_ms() + TICK_MS / 2;
+			tick++;
+		}
+		for (size_t i = 0; i < count; i++) {
+			if (due) {
+				drain_log(host, list[i], piece);
+				check_box(host, list[i], tick % OOM_TICKS == 0);
+			}
+			boxes_put(&host->boxes, list[i]);
+		}
+		free(list);
+	}
+	return NULL;
+}
+
+int keeper_start(struct host *host, struct err *err)
+{
+	int code = pthread_create(&host->keeper, NULL, keep, host);
+	return code ? err_set(err, code, "no thread for the keeper") : 0;
+}
+
+void keeper_stop(struct host *host)
+{
+	host->stopping = true;
+	keeper_notice(host);
+	pthread_join(host->keeper, NULL);
+}

@@ -1,0 +1,652 @@
+/* What happens to a box: made, paused, resumed, stopped, deleted, found again. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "host/host.h"
+#include "host/store.h"
+#include "host/uids.h"
+#include "net/auth.h"
+
+enum { COOKIE_SECONDS = 43200, BACKLOG = 1024 };
+
+static const char *text(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+static double number(const json_t *object, const char *key)
+{
+	return json_number_value(json_object_get(object, key));
+}
+
+void life_cgroup(const struct host *host, const char *id, char *to, size_t room)
+{
+	snprintf(to, room, "%08x-%s", host->seed, id);
+}
+
+/* ---- what is stored ---- */
+
+static json_t *proc_json(const struct box_proc *proc)
+{
+	return json_pack("{sisIsIsIss}", "pid", (int)proc->pid, "start_time",
+			 (json_int_t)proc->start_time, "pid_ns", (json_int_t)proc->pid_ns, "net_ns",
+			 (json_int_t)proc->net_ns, "boot_id", proc->boot_id);
+}
+
+static void proc_read(const json_t *from, struct box_proc *to)
+{
+	const char *boot_id = text(from, "boot_id");
+	*to = (struct box_proc){ (pid_t)json_integer_value(json_object_get(from, "pid")),
+				 (uint64_t)json_integer_value(json_object_get(from, "start_time")),
+				 (uint64_t)json_integer_value(json_object_get(from, "pid_ns")),
+				 (uint64_t)json_integer_value(json_object_get(from, "net_ns")),
+				 { 0 } };
+	snprintf(to->boot_id, sizeof to->boot_id, "%s", boot_id ? boot_id : "");
+}
+
+/* Only the holder of the box's turn calls this, so nothing changes meanwhile. */
+static int save(struct host *host, const struct box *box, struct err *err)
+{
+	json_t *doc = json_pack("{sssssssIsIsIsIsbsOso}", "state", box_state_names[box->state], "token",
+				box->token, "secret", box->secret, "uid_base",
+				(json_int_t)box->uid_base, "created_ms", (json_int_t)box->created_ms,
+				"expires_ms", (json_int_t)box->expires_ms, "idle_ms",
+				(json_int_t)box->idle_ms, "auto_resume", box->auto_resume, "spec",
+				box->spec, "proc", proc_json(&box->proc));
+	auto_free char *dump = json_dumps(doc, JSON_COMPACT);
+	json_decref(doc);
+	return store_put(host->store, box->id, dump, err);
+}
+
+/* ---- who may call ---- */
+
+static int make_auth(struct host *host, struct box *box, struct err *err)
+{
+	const struct host_config *config = host->config;
+	bool first = !strcmp(box->id, "default");
+	struct auth_config who = {
+		.jwt_public_key = config->jwt_public_key,
+		.jwt_audience = first ? "?default" : box->id, /* the contract's tokens name nobody */
+		.api_key = first ? config->api_key : box->token,
+		.auth_token = first ? config->auth_token : NULL,
+		.ticket_ttl = (int)(config->ticket_ttl_ms / 1000),
+	};
+	const char *mode = text(box->spec, "auth");
+	if (!first && mode && !strcmp(mode, "none"))
+		who = (struct auth_config){ .ticket_ttl = who.ticket_ttl };
+	box->auth = auth_new(&who, err);
+	struct auth_config cookies = { .api_key = box->secret, .ticket_ttl = COOKIE_SECONDS };
+	box->cookies = auth_new(&cookies, err);
+	return box->auth && box->cookies ? 0 : -1;
+}
+
+/* ---- starting and stopping ---- */
+
+/* The socket that the box's server will inherit; the host reaches it by name. */
+static int listen_for(struct host *host, const char *id, struct err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", host->run_fd, id);
+	unlinkat(host->run_fd, id, 0);
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return err_set(err, errno, "no socket for sandbox '%s'", id);
+	return TAKE_FD(fd);
+}
+
+/* A FIFO that always has a reader, the box's end itself: what a box logs waits there for the host,
+ * survives it, and cannot fill the machine's disk. */
+static int log_for(struct host *host, const char *id, bool fresh, int *ret_box_fd, struct err *err)
+{
+	auto_free char *path = host_path(host, "log", id, ".fifo");
+	if (fresh) {
+		unlink(path);
+		if (mkfifo(path, 0600) < 0)
+			return err_set(err, errno, "mkfifo '%s'", path);
+		*ret_box_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+		if (*ret_box_fd < 0)
+			return err_set(err, errno, "open '%s'", path);
+	}
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	return fd < 0 ? err_set(err, errno, "open '%s'", path) : fd;
+}
+
+static void add_pair(json_t *list, const char *name, const char *value)
+{
+	auto_free char *pair = xasprintf("%s=%s", name, value);
+	json_array_append_new(list, json_string(pair));
+}
+
+static json_t *environment_of(const struct host *host, const struct box *box)
+{
+	json_t *list = json_array();
+	const char *name;
+	json_t *value;
+	json_object_foreach (json_object_get(box->spec, "env"), name, value)
+		add_pair(list, name, json_string_value(value));
+	add_pair(list, "AIO_SANDBOX_ID", box->id);
+	add_pair(list, "SANDBOX_API_KEY", box->secret);
+	if (host->config->domain)
+		add_pair(list, "AIO_DOMAIN", host->config->domain);
+	if (host->config->cors_origins)
+		add_pair(list, "AIO_CORS_ORIGINS", host->config->cors_origins);
+	json_t *services = json_object_get(box->spec, "services");
+	auto_buf struct buf names = BUF(4096);
+	for (size_t i = 0; i < json_array_size(services); i++)
+		buf_printf(&names, "%s%s", i ? "," : "",
+			   json_string_value(json_array_get(services, i)));
+	if (names.len)
+		add_pair(list, "AIO_SERVICES", names.data);
+	return list;
+}
+
+static enum box_network network_of(const json_t *spec)
+{
+	const char *mode = text(json_object_get(spec, "network"), "mode");
+	return !mode || !strcmp(mode, "none") ? BOX_NETWORK_NONE
+	       : !strcmp(mode, "full")        ? BOX_NETWORK_FULL
+					      : BOX_NETWORK_ALLOW;
+}
+
+/* Pointers into a JSON array of strings; free() it. */
+static const char **strings(const json_t *array)
+{
+	const char **list = xcalloc(json_array_size(array) + 1, sizeof *list);
+	for (size_t i = 0; i < json_array_size(array); i++)
+		list[i] = json_string_value(json_array_get(array, i));
+	return list;
+}
+
+static struct box_mount *mounts_of(const json_t *array)
+{
+	struct box_mount *mounts = xcalloc(json_array_size(array) + 1, sizeof *mounts);
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const json_t *mount = json_array_get(array, i);
+		mounts[i] = (struct box_mount){ text(mount, "real"), text(mount, "target"),
+						json_is_true(json_object_get(mount, "writable")) };
+	}
+	return mounts;
+}
+
+static int start_box(const struct host *host, const struct box *box, const char *root, int listener,
+		     int log, struct box_proc *ret, struct err *err)
+{
+	char cgroup[64];
+	life_cgroup(host, box->id, cgroup, sizeof cgroup);
+	json_t *env = environment_of(host, box);
+	const json_t *limits = json_object_get(box->spec, "limits");
+	const json_t *mounts = json_object_get(box->spec, "mounts");
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	auto_free const char **variables = strings(env);
+	auto_free struct box_mount *from = mounts_of(mounts);
+	struct box_spec spec = {
+		.id = box->id,
+		.dir = dir,
+		.template = root,
+		.env = variables,
+		.cgroup = cgroup,
+		.uid_base = box->uid_base,
+		.limits = { (int64_t)number(limits, "memory"), (int64_t)number(limits, "disk"),
+			    number(limits, "cpus"), (int64_t)number(limits, "pids") },
+		.network = network_of(box->spec),
+		.mounts = from,
+		.mount_count = json_array_size(mounts),
+		.listen_fd = listener,
+		.log_fd = log,
+	};
+	int result = box_start(&spec, ret, err);
+	json_decref(env);
+	return result;
+}
+
+static int start_processes(struct host *host, struct box *box, const char *root, struct err *err)
+{
+	struct box_proc proc;
+	int box_log = -1;
+	auto_close int listener = listen_for(host, box->id, err);
+	auto_close int log = listener < 0 ? -1 : log_for(host, box->id, true, &box_log, err);
+	auto_close int box_end = box_log;
+	if (log < 0 || start_box(host, box, root, listener, box_end, &proc, err) < 0)
+		return -1;
+	int pidfd = box_open(&proc, err);
+	if (pidfd < 0)
+		return -1;
+	pthread_mutex_lock(&host->boxes.lock);
+	box->proc = proc;
+	box->pidfd = pidfd;
+	box->log_fd = TAKE_FD(log);
+	box->oom_kills = 0;
+	pthread_mutex_unlock(&host->boxes.lock);
+	box->used_ms = clock_ms();
+	return 0;
+}
+
+static int stop_processes(struct host *host, struct box *box, struct err *err)
+{
+	char cgroup[64];
+	life_cgroup(host, box->id, cgroup, sizeof cgroup);
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	if (box_stop(box->id, dir, cgroup, box->proc.pid ? &box->proc : NULL, err) < 0)
+		return -1;
+	pthread_mutex_lock(&host->boxes.lock);
+	int pidfd = box->pidfd, log_fd = box->log_fd;
+	box->pidfd = box->log_fd = -1;
+	box->proc = (struct box_proc){ 0 };
+	pthread_mutex_unlock(&host->boxes.lock);
+	own_close(&pidfd);
+	own_close(&log_fd);
+	unlinkat(host->run_fd, box->id, 0);
+	return 0;
+}
+
+static int remove_files(struct host *host, const char *id, struct err *err)
+{
+	auto_free char *dir = host_path(host, "boxes", id, "");
+	if (box_remove(dir, err) < 0)
+		return -1;
+	static const char *const ends[] = { ".fifo", ".log", ".log.1" };
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		auto_free char *path = host_path(host, "log", id, ends[i]);
+		unlink(path);
+	}
+	unlinkat(host->run_fd, id, 0);
+	return 0;
+}
+
+/* ---- creating ---- */
+
+static uint32_t pick_uids(struct host *host, struct box *box, struct err *err)
+{
+	size_t count;
+	struct box **list = boxes_list(&host->boxes, &count);
+	uint32_t *taken = xcalloc(count + 1, sizeof *taken);
+	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&one_at_a_time);
+	for (size_t i = 0; i < count; i++)
+		taken[i] = list[i]->uid_base;
+	box->uid_base = uids_pick(host->seed, taken, count, err);
+	pthread_mutex_unlock(&one_at_a_time);
+	for (size_t i = 0; i < count; i++)
+		boxes_put(&host->boxes, list[i]);
+	free(list);
+	free(taken);
+	return box->uid_base;
+}
+
+static void set_timers(struct box *box)
+{
+	double timeout = number(box->spec, "timeout"), idle = number(box->spec, "idle_timeout");
+	box->expires_ms = timeout > 0 ? box->created_ms + llround(timeout * 1000) : 0;
+	box->idle_ms = idle > 0 ? llround(idle * 1000) : 0;
+	const json_t *comes_back = json_object_get(box->spec, "auto_resume");
+	box->auto_resume = json_is_boolean(comes_back) ? json_is_true(comes_back)
+						       : idle > 0 || !strcmp(box->id, "default");
+}
+
+static int furnish(struct host *host, struct box *box, const char *from, struct err *err)
+{
+	auto_free char *root = NULL, *files = NULL, *dir = host_path(host, "boxes", box->id, "");
+	host_secret(box->token, 33);
+	host_secret(box->secret, 33);
+	const char *mode = text(box->spec, "auth");
+	if (mode && !strcmp(mode, "none"))
+		box->token[0] = 0;
+	box->created_ms = host_now_ms();
+	set_timers(box);
+	if (make_auth(host, box, err) < 0 || !pick_uids(host, box, err) ||
+	    templates_find(host, text(box->spec, "template"), &root, &files, err) < 0)
+		return -1;
+	if (mkdir(dir, 0700) < 0)
+		return err_set(err, errno, "mkdir '%s'", dir);
+	if ((from || files) && box_copy(from ? from : files, dir, err) < 0)
+		return -1;
+	return start_processes(host, box, root, err);
+}
+
+static int new_id(struct host *host, const json_t *spec, struct box **ret, struct err *err)
+{
+	char id[BOX_ID_MAX + 1] = "b";
+	const char *name = text(spec, "name");
+	if (name && !address_is_id(name))
+		return err_set(err, ERR_INVALID,
+			       "a name is a letter, then letters, digits and single '-', at most %d",
+			       BOX_ID_MAX);
+	if (!name)
+		host_secret(id + 1, 12);
+	*ret = boxes_add(&host->boxes, name ? name : id, err);
+	return *ret ? 0 : -1;
+}
+
+struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err)
+{
+	struct box *box = NULL;
+	if (host->boxes.count >= (size_t)host->config->max_boxes) {
+		err_set(err, ERR_LIMIT, "there are %zu sandboxes already: see --max-boxes",
+			host->boxes.count);
+	} else if (new_id(host, spec, &box, err) == 0) {
+		box->spec = json_incref(spec);
+	}
+	json_decref(spec);
+	if (!box)
+		return NULL;
+	struct err ignored;
+	int result = furnish(host, box, from, err);
+	if (result == 0) {
+		box->state = BOX_RUNNING; /* as it is saved; the gateway hears of it below */
+		result = save(host, box, err);
+	}
+	if (result < 0) {
+		boxes_set_state(&host->boxes, box, BOX_DELETED);
+		(void)stop_processes(host, box, &ignored);
+		(void)remove_files(host, box->id, &ignored);
+		boxes_drop(&host->boxes, box);
+		boxes_end(&host->boxes, box);
+		return NULL;
+	}
+	const char *template = text(spec, "template");
+	host_event(host, box, "created", "{\"template\":\"%s\"}", template ? template : "machine");
+	host_event(host, box, "started", "{}");
+	boxes_set_state(&host->boxes, box, BOX_RUNNING);
+	keeper_notice(host);
+	struct box *mine = boxes_get(&host->boxes, box->id);
+	boxes_end(&host->boxes, box);
+	return mine;
+}
+
+/* ---- changes ---- */
+
+static int begin(struct host *host, const char *id, struct box **ret, struct err *err)
+{
+	*ret = boxes_begin(&host->boxes, id, err);
+	return *ret ? 0 : -1;
+}
+
+static int end(struct host *host, struct box *box, int result)
+{
+	boxes_end(&host->boxes, box);
+	keeper_notice(host);
+	return result;
+}
+
+static int freeze(struct host *host, const struct box *box, bool frozen, struct err *err)
+{
+	char cgroup[64];
+	life_cgroup(host, box->id, cgroup, sizeof cgroup);
+	return box_freeze(cgroup, frozen, err);
+}
+
+int life_delete(struct host *host, const char *id, const char *why, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	enum box_state before = box->state;
+	host_event(host, box, "deleted", "{\"why\":\"%s\"}", why);
+	boxes_set_state(&host->boxes, box, BOX_DELETED);
+	if (before == BOX_PAUSED)
+		(void)freeze(host, box, false, NULL);
+	int result = stop_processes(host, box, err);
+	/* The row goes first: a crash here leaves files without a row, which the next start removes. */
+	if (result == 0)
+		result = store_delete(host->store, id, err);
+	if (result < 0) {
+		boxes_set_state(&host->boxes, box, BOX_STOPPED);
+		return end(host, box, result);
+	}
+	if (remove_files(host, id, err) < 0)
+		log_warn("box %s: its files are not removed: %s", id, err->msg);
+	boxes_drop(&host->boxes, box);
+	return end(host, box, 0);
+}
+
+int life_pause(struct host *host, const char *id, const char *why, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	if (box->state == BOX_PAUSED)
+		return end(host, box, 0);
+	if (box->state != BOX_RUNNING)
+		return end(host, box, err_set(err, ERR_CONFLICT, "sandbox '%s' is %s", id,
+					      box_state_names[box->state]));
+	boxes_set_state(&host->boxes, box, BOX_PAUSED); /* no new request may reach it half-way */
+	int result = freeze(host, box, true, err);
+	if (result == 0)
+		result = save(host, box, err);
+	if (result < 0) {
+		(void)freeze(host, box, false, NULL);
+		boxes_set_state(&host->boxes, box, BOX_RUNNING);
+	} else {
+		host_event(host, box, "paused", "{\"why\":\"%s\"}", why);
+	}
+	return end(host, box, result);
+}
+
+static int start_again(struct host *host, struct box *box, struct err *err)
+{
+	auto_free char *root = NULL, *files = NULL;
+	if (templates_find(host, text(box->spec, "template"), &root, &files, err) < 0)
+		return -1;
+	return start_processes(host, box, root, err);
+}
+
+int life_resume(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	enum box_state before = box->state;
+	if (before == BOX_RUNNING)
+		return end(host, box, 0);
+	int result = before == BOX_PAUSED ? freeze(host, box, false, err)
+					  : start_again(host, box, err);
+	if (result == 0) {
+		box->used_ms = clock_ms();
+		pthread_mutex_lock(&host->boxes.lock);
+		box->state = BOX_RUNNING;
+		pthread_mutex_unlock(&host->boxes.lock);
+		result = save(host, box, err);
+		host_event(host, box, before == BOX_PAUSED ? "resumed" : "started", "{}");
+	}
+	boxes_set_state(&host->boxes, box, result == 0 ? BOX_RUNNING : before);
+	return end(host, box, result);
+}
+
+static int settle_stopped(struct host *host, struct box *box, struct err *err)
+{
+	if (box->state == BOX_PAUSED)
+		(void)freeze(host, box, false, NULL);
+	boxes_set_state(&host->boxes, box, BOX_STOPPED);
+	if (stop_processes(host, box, err) < 0)
+		return -1;
+	return save(host, box, err);
+}
+
+int life_stop(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	if (box->state == BOX_STOPPED)
+		return end(host, box, 0);
+	int result = settle_stopped(host, box, err);
+	host_event(host, box, "stopped", "{}");
+	return end(host, box, result);
+}
+
+static int exit_status(const struct host *host, const char *id)
+{
+	auto_free char *dir = host_path(host, "boxes", id, "");
+	return box_exit_status(dir);
+}
+
+int life_ended(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	struct err why;
+	auto_close int alive = box->proc.pid ? box_open(&box->proc, &why) : -1;
+	if (alive >= 0 || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
+		return end(host, box, 0);
+	host_event(host, box, "exited", "{\"status\":%d}", exit_status(host, id));
+	return end(host, box, settle_stopped(host, box, err));
+}
+
+int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	pthread_mutex_lock(&host->boxes.lock);
+	if (!isnan(seconds))
+		box->expires_ms = seconds > 0 ? host_now_ms() + llround(seconds * 1000) : 0;
+	if (!isnan(idle))
+		box->idle_ms = llround(idle * 1000);
+	pthread_mutex_unlock(&host->boxes.lock);
+	return end(host, box, save(host, box, err));
+}
+
+int life_copy(struct host *host, const char *id, const char *to, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	auto_free char *dir = host_path(host, "boxes", id, "");
+	bool thaw = box->state == BOX_RUNNING && freeze(host, box, true, err) == 0;
+	int result = box->state == BOX_RUNNING && !thaw ? -1 : box_copy(dir, to, err);
+	if (thaw)
+		(void)freeze(host, box, false, NULL);
+	return end(host, box, result);
+}
+
+struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err)
+{
+	struct box *box, *made = NULL;
+	if (begin(host, id, &box, err) < 0) {
+		json_decref(spec);
+		return NULL;
+	}
+	auto_free char *dir = host_path(host, "boxes", id, "");
+	bool running = box->state == BOX_RUNNING;
+	if (running && freeze(host, box, true, err) < 0)
+		json_decref(spec);
+	else
+		made = life_create(host, spec, dir, err);
+	if (running)
+		(void)freeze(host, box, false, NULL);
+	if (made)
+		host_event(host, box, "forked", "{\"to\":\"%s\"}", made->id);
+	end(host, box, 0);
+	return made;
+}
+
+/* ---- after a crash ---- */
+
+static void load_box(void *arg, const char *id, const char *doc)
+{
+	struct host *host = arg;
+	struct err err;
+	json_t *d = json_loads(doc, 0, NULL);
+	struct box *box = d && address_is_id(id) ? boxes_add(&host->boxes, id, &err) : NULL;
+	if (box) {
+		box->spec = json_incref(json_object_get(d, "spec"));
+		snprintf(box->token, sizeof box->token, "%s", text(d, "token"));
+		snprintf(box->secret, sizeof box->secret, "%s", text(d, "secret"));
+		box->uid_base = (uint32_t)number(d, "uid_base");
+		box->created_ms = (int64_t)number(d, "created_ms");
+		box->expires_ms = (int64_t)number(d, "expires_ms");
+		box->idle_ms = (int64_t)number(d, "idle_ms");
+		box->auto_resume = json_is_true(json_object_get(d, "auto_resume"));
+		proc_read(json_object_get(d, "proc"), &box->proc);
+		for (int i = 0; box_state_names[i]; i++)
+			if (!strcmp(box_state_names[i], text(d, "state")))
+				box->state = (enum box_state)i;
+		box->used_ms = clock_ms();
+		if (make_auth(host, box, &err) < 0)
+			log_error("box %s: %s", id, err.msg);
+		boxes_end(&host->boxes, box);
+	}
+	json_decref(d);
+}
+
+static void load_event(void *arg, const char *id, int64_t seq, int64_t at_ms, const char *type,
+		       const char *data)
+{
+	struct host *host = arg;
+	struct box *box = boxes_get(&host->boxes, id);
+	if (!box)
+		return;
+	box->next_seq = seq;
+	boxes_event(&host->boxes, box, at_ms, type, data ? xstrdup(data) : NULL);
+	boxes_put(&host->boxes, box);
+}
+
+/* A box of the store: it still runs, or it is stopped now. */
+static void take_back(struct host *host, struct box *box)
+{
+	struct err err = { 0 };
+	if (box->state != BOX_RUNNING && box->state != BOX_PAUSED)
+		return;
+	int pidfd = box->proc.pid ? box_open(&box->proc, &err) : -1;
+	if (pidfd < 0) {
+		if (life_ended(host, box->id, &err) < 0)
+			log_error("box %s: %s", box->id, err.msg);
+		return;
+	}
+	box->pidfd = pidfd;
+	box->log_fd = log_for(host, box->id, false, NULL, &err);
+	/* A crash in the middle of a pause leaves it frozen and noted as running, or the reverse. */
+	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
+	log_info("box %s: taken back", box->id);
+}
+
+/* Files that no row speaks of: a box that was half made, or half removed. */
+static void remove_strays(struct host *host)
+{
+	auto_free char *path = host_path(host, "boxes", "", "");
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		struct box *known = boxes_get(&host->boxes, entry->d_name);
+		boxes_put(&host->boxes, known);
+		if (known || entry->d_name[0] == '.' || !address_is_id(entry->d_name))
+			continue;
+		struct err err;
+		struct box *stray = boxes_add(&host->boxes, entry->d_name, &err);
+		log_info("box %s: half made, removed", entry->d_name);
+		if (stop_processes(host, stray, &err) < 0 || remove_files(host, stray->id, &err) < 0)
+			log_error("box %s: %s", entry->d_name, err.msg);
+		boxes_drop(&host->boxes, stray);
+		boxes_end(&host->boxes, stray);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+int life_recover(struct host *host, struct err *err)
+{
+	struct store_reader reader = { load_box, load_event, host };
+	if (store_load(host->store, &reader, err) < 0)
+		return -1;
+	remove_strays(host);
+	size_t count;
+	struct box **list = boxes_list(&host->boxes, &count);
+	for (size_t i = 0; i < count; i++) {
+		take_back(host, list[i]);
+		boxes_put(&host->boxes, list[i]);
+	}
+	free(list);
+	return 0;
+}

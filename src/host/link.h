@@ -1,0 +1,79 @@
+/* link.h - one client's connection to the host, and its stream to the box it is talking to. Owned by
+ * one loop. */
+#pragma once
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/flow.h"
+#include "host/gateway.h"
+#include "net/http.h"
+
+struct loop {
+	const struct gateway_config *config;
+	struct gateway *gateway;
+	pthread_t thread;
+	int epoll_fd, wake_fd;
+	struct link *links, *dead;
+	size_t count;
+	bool stopping;
+	int64_t now_ms;
+	struct http http; /* for one head at a time */
+	struct http_limits limits;
+	char piece[FLOW_PIECE];
+};
+
+enum phase {
+	AT_HEAD,   /* waits for a request */
+	PARKED,    /* its box is being brought back; the request is held */
+	RELAYING,
+	LINGERING, /* answered; what the client still sends is dropped for a moment */
+	DEAD,
+};
+
+struct link {
+	struct loop *loop;
+	struct link *previous, *next, *next_dead;
+	bool buried;
+	enum phase phase;
+	struct end client, box;
+	struct box *target; /* whose stream `box` is; NULL: the host's own server, or none */
+	struct flow up, down;
+
+	/* The request. */
+	size_t head_size; /* of its head, while that is still held: it can be sent again */
+	bool keep_alive, http10, head_only, upgrade;
+	bool plain, trusted; /* see head_response */
+	bool answered, tunnel;
+	bool fresh; /* its stream is not one that was used before */
+	bool to_host; /* its stream is to the host's own server */
+	bool keep_authorization;
+	bool counted; /* among the box's active requests */
+	bool last;    /* the stream to the box ends with this answer */
+	bool hung, told_box, told_client; /* the client sends no more; the ends were told of the other's */
+	bool woken; /* its box was asked to come back */
+	int interim;      /* answers 1xx */
+	char *prefix, *cookie;
+	int64_t since_ms, moved_ms; /* of the phase; of the last byte */
+	char peer[48];
+};
+
+struct link *link_new(struct loop *loop, int fd, const char *peer);
+void link_free(struct link *link);
+
+/* Goes on as far as it can; `fired` are the events of the client's end and of the box's. */
+void link_run(struct link *link, uint32_t client_fired, uint32_t box_fired);
+
+/* Ends what took too long. */
+void link_expire(struct link *link);
+
+/* ---- front.c ---- */
+
+/* Decides about the request whose head is in loop->http: fills link and the head for the box in
+ * link->box.out, its stream open. -1 with err: to be refused. 1: its box is not ready, wait. */
+int front_decide(struct link *link, struct err *err);
+
+/* Ends the request's accounts with its box. */
+void front_done(struct link *link);
+/* Gives the stream to the box back. */
+void front_leave(struct link *link);

@@ -1,0 +1,274 @@
+/* Templates: directories of the host's state that are never changed once they are there.
+ *
+ *   templates/NAME/root        a root file system, from an image or an archive
+ *   templates/NAME/files       what a box had written, from a snapshot
+ *   templates/NAME/about.json  */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "box/files.h"
+#include "host/host.h"
+#include "host/import.h"
+#include "net/call.h"
+#include "net/route.h"
+#include "proc/child.h"
+
+static char *place(const struct host *host, const char *name, const char *below)
+{
+	auto_free char *dir = host_path(host, "templates", name, "");
+	return xasprintf("%s%s", dir, below);
+}
+
+static json_t *about(const struct host *host, const char *name)
+{
+	auto_free char *path = place(host, name, "/about.json");
+	return json_load_file(path, 0, NULL);
+}
+
+/* "machine" and none: what the machine itself has. */
+static bool is_machine(const char *name)
+{
+	return !name || !*name || !strcmp(name, "machine");
+}
+
+int templates_find(const struct host *host, const char *name, char **ret_root, char **ret_files,
+		   struct err *err)
+{
+	*ret_root = *ret_files = NULL;
+	if (is_machine(name))
+		return 0;
+	auto_free char *dir = place(host, name, ""), *files = place(host, name, "/files");
+	json_t *known = address_is_id(name) ? about(host, name) : NULL;
+	if (!known)
+		return err_set(err, ERR_NOT_FOUND, "there is no template '%.60s'", name);
+	const char *base = json_string_value(json_object_get(known, "base"));
+	int result = 0;
+	if (access(files, F_OK) == 0) {
+		char *ignored = NULL;
+		result = templates_find(host, base, ret_root, &ignored, err);
+		free(ignored);
+		*ret_files = TAKE(files);
+	} else {
+		*ret_root = TAKE(dir);
+	}
+	json_decref(known);
+	return result;
+}
+
+/* A template is made in a place that no name has, and gets its name when it is whole. */
+static int draft(const struct host *host, const char *name, char **ret, struct err *err)
+{
+	char random[13];
+	auto_free char *path = place(host, name, "");
+	if (!address_is_id(name) || is_machine(name))
+		return err_set(err, ERR_INVALID, "a template's name is a letter, then letters, digits and "
+						 "single '-', at most %d",
+			       BOX_ID_MAX);
+	if (access(path, F_OK) == 0)
+		return err_set(err, ERR_CONFLICT, "there is a template '%s' already", name);
+	host_secret(random, sizeof random);
+	*ret = host_path(host, "templates/.draft", "", random);
+	return mkdir(*ret, 0700) < 0 ? err_set(err, errno, "mkdir '%s'", *ret) : 0;
+}
+
+static int publish(struct host *host, const char *path, const char *name, json_t *text, struct err *err)
+{
+	auto_free char *to = place(host, name, ""), *note = xasprintf("%s/about.json", path);
+	json_object_set_new(text, "created_ms", json_integer(host_now_ms()));
+	int result = json_dump_file(text, note, JSON_COMPACT);
+	json_decref(text);
+	if (result < 0 || rename(path, to) < 0)
+		return err_set(err, result < 0 ? EIO : errno, "cannot write template '%s'", name);
+	return 0;
+}
+
+int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err)
+{
+	auto_free char *path = NULL;
+	struct box *box = boxes_get(&host->boxes, id);
+	if (!box)
+		return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%.60s'", id);
+	struct err ignored;
+	int result = draft(host, name, &path, err);
+	auto_free char *files = path ? xasprintf("%s/files", path) : NULL;
+	if (result == 0 && mkdir(files, 0700) < 0)
+		result = err_set(err, errno, "mkdir '%s'", files);
+	if (result == 0)
+		result = life_copy(host, id, files, err);
+	if (result == 0) {
+		const char *base = json_string_value(json_object_get(box->spec, "template"));
+		result = publish(host, path, name,
+				 json_pack("{ssss*ss}", "source", "snapshot", "base", base, "box", id), err);
+	}
+	if (result == 0)
+		host_event(host, box, "snapshot", "{\"template\":\"%s\"}", name);
+	else if (path)
+		(void)files_remove(path, &ignored);
+	boxes_put(&host->boxes, box);
+	return result;
+}
+
+/* ---- the API ---- */
+
+struct template_info {
+	const char *name, *source, *base;
+	int64_t created_ms;
+};
+static const struct field info_fields[] = {
+	STR(template_info, name, REQUIRED, "For POST /v1/sandboxes."),
+	STR(template_info, source, REQUIRED, "machine, snapshot, or what it was imported from."),
+	STR(template_info, base, NULLABLE, "The template that a snapshot's box was made from."),
+	INT(template_info, created_ms, REQUIRED, "When, in milliseconds since 1970."),
+};
+static const struct schema info_schema = SCHEMA(template_info, "Template", info_fields);
+static const struct field info_data = { .type = T_OBJ, .of = &info_schema };
+static const struct field list_data = { .type = T_LIST, .item = T_OBJ, .of = &info_schema };
+
+static void decref(void *value)
+{
+	json_decref(value);
+}
+
+static bool describe(struct call *call, const char *name, struct template_info *to)
+{
+	json_t *known = about(host_of(call->server), name);
+	if (!known)
+		return false;
+	arena_defer(call->arena, decref, known);
+	*to = (struct template_info){
+		arena_strdup(call->arena, name),
+		json_string_value(json_object_get(known, "source")),
+		json_string_value(json_object_get(known, "base")),
+		json_integer_value(json_object_get(known, "created_ms")),
+	};
+	return to->source != NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct template_info *)a)->name, ((const struct template_info *)b)->name);
+}
+
+static int list(struct call *call, const void *in, struct err *err)
+{
+	enum { MOST = 1000 };
+	(void)in;
+	auto_free char *path = host_path(host_of(call->server), "templates", "", "");
+	struct template_info *all = arena_alloc(call->arena, (MOST + 1) * sizeof *all);
+	size_t count = 0;
+	all[count++] = (struct template_info){ "machine", "machine", NULL, 0 };
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && count < MOST && (entry = readdir(dir));)
+		if (address_is_id(entry->d_name) && describe(call, entry->d_name, &all[count]))
+			count++;
+	if (dir)
+		closedir(dir);
+	qsort(all + 1, count - 1, sizeof *all, by_name);
+	return call_reply(call, &(struct list){ count, all }, err);
+}
+
+struct import {
+	const char *name, *source;
+};
+static const struct field import_fields[] = {
+	STR(import, name, REQUIRED, "Name of the template.", .max_len = BOX_ID_MAX),
+	STR(import, source, REQUIRED | ABSPATH, "On the host's machine: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.", .max_len = 4095),
+};
+static const struct schema import_schema = SCHEMA(import, "TemplateImportRequest", import_fields);
+
+/* In a program of its own, run anew: threads and chroot() do not go together. */
+static int unpack(struct call *call, const char *from, const char *to, struct err *err)
+{
+	enum { UNPACK_MS = 3600000 };
+	auto_buf struct buf said = BUF(1024);
+	struct child_end end;
+	char *argv[] = { (char *)"/proc/self/exe", (char *)IMPORT_COMMAND, (char *)from, (char *)to, NULL };
+	struct child_spec spec = { .argv = argv, .until_ms = clock_ms() + UNPACK_MS,
+				   .stop_fd = server_stop_fd(call->server) };
+	if (child_run(&spec, &said, &end, err) < 0)
+		return -1;
+	return end.code ? err_set(err, ERR_INVALID, "%s", said.len ? said.data : "unpacking failed") : 0;
+}
+
+static int import(struct call *call, const void *in, struct err *err)
+{
+	const struct import *request = in;
+	struct host *host = host_of(call->server);
+	auto_free char *path = NULL;
+	struct err ignored;
+	int result = draft(host, request->name, &path, err);
+	if (result == 0) {
+		result = unpack(call, request->source, path, err);
+		if (result == 0)
+			result = publish(host, path, request->name,
+					 json_pack("{ss}", "source", request->source), err);
+	}
+	if (result < 0 && path)
+		(void)files_remove(path, &ignored);
+	struct template_info info;
+	return result == 0 && describe(call, request->name, &info) ? call_reply(call, &info, err) : result;
+}
+
+struct one {
+	const char *name;
+};
+static const struct field one_fields[] = {
+	STR(one, name, PATH | REQUIRED, "Name of the template.", .max_len = 64),
+};
+static const struct schema one_schema = SCHEMA(one, "TemplateName", one_fields);
+
+static bool in_use(struct host *host, const char *name)
+{
+	size_t count;
+	bool used = false;
+	struct box **boxes = boxes_list(&host->boxes, &count);
+	for (size_t i = 0; i < count; i++) {
+		const char *theirs = json_string_value(json_object_get(boxes[i]->spec, "template"));
+		used |= theirs && !strcmp(theirs, name);
+		boxes_put(&host->boxes, boxes[i]);
+	}
+	free(boxes);
+	auto_free char *path = host_path(host, "templates", "", "");
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && !used && (entry = readdir(dir));) {
+		json_t *other = address_is_id(entry->d_name) ? about(host, entry->d_name) : NULL;
+		const char *base = json_string_value(json_object_get(other, "base"));
+		used = base && !strcmp(base, name);
+		json_decref(other);
+	}
+	if (dir)
+		closedir(dir);
+	return used;
+}
+
+static int remove_template(struct call *call, const void *in, struct err *err)
+{
+	const struct one *request = in;
+	struct host *host = host_of(call->server);
+	auto_free char *path = place(host, request->name, "");
+	char random[13];
+	if (!address_is_id(request->name) || access(path, F_OK) < 0)
+		return err_set(err, ERR_NOT_FOUND, "there is no template '%.60s'", request->name);
+	if (in_use(host, request->name))
+		return err_set(err, ERR_CONFLICT, "template '%s' is in use", request->name);
+	host_secret(random, sizeof random);
+	auto_free char *away = host_path(host, "templates/.draft", "", random);
+	if (rename(path, away) < 0)
+		return err_set(err, errno, "cannot remove template '%s'", request->name);
+	return files_remove(away, err);
+}
+
+static const struct route routes[] = {
+	{ "GET", "/v1/templates", list, NULL, &list_data, "List templates" },
+	{ "POST", "/v1/templates", import, &import_schema, &info_data, "Import a template" },
+	{ "DELETE", "/v1/templates/{name}", remove_template, &one_schema, NULL, "Remove a template that no sandbox uses" },
+};
+const struct route_group templates_group = { "templates", "What sandboxes start from.", routes, COUNT(routes) };

@@ -1,0 +1,99 @@
+/* Credentials of a box that its own server cannot make or check, because it never sees any: the host
+ * answers these in its place. The gateway has checked the caller, and says whose it is. */
+#include <string.h>
+
+#include "api/routes.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "host/host.h"
+#include "net/auth.h"
+#include "net/call.h"
+#include "net/static.h"
+
+struct ask {
+	const char *box, *original_uri, *authorization, *api_key;
+};
+#define FROM_HEADER(header, member) \
+	{ .name = (header), .type = T_STR, .at = FIELD_AT(ask, member, const char *), .flags = HEADER }
+static const struct field ask_fields[] = {
+	FROM_HEADER("x-aio-box", box),
+	FROM_HEADER("x-original-uri", original_uri),
+	FROM_HEADER("authorization", authorization),
+	FROM_HEADER("x-aio-api-key", api_key),
+};
+static const struct schema ask_schema = SCHEMA(ask, "HostTicket", ask_fields);
+
+struct ticket {
+	const char *ticket;
+	int64_t expires_in;
+};
+static const struct field ticket_fields[] = {
+	STR(ticket, ticket, REQUIRED, "To be sent as ?ticket= until it expires."),
+	INT(ticket, expires_in, REQUIRED, "Seconds."),
+};
+static const struct schema ticket_schema = SCHEMA(ticket, "Ticket", ticket_fields);
+static const struct field ticket_data = { .type = T_OBJ, .of = &ticket_schema };
+
+static struct box *box_of(struct call *call, const struct ask *ask, struct err *err)
+{
+	struct box *box = ask->box ? boxes_get(&host_of(call->server)->boxes, ask->box) : NULL;
+	if (!box)
+		err_set(err, ERR_NOT_FOUND, "there is no such sandbox");
+	return box;
+}
+
+static int create(struct call *call, const void *in, struct err *err)
+{
+	char text[AUTH_TICKET_ROOM];
+	int expires_in;
+	struct box *box = box_of(call, in, err);
+	if (!box)
+		return -1;
+	int result = auth_ticket(box->auth, text, sizeof text, &expires_in);
+	boxes_put(&host_of(call->server)->boxes, box);
+	if (result < 0)
+		return err_set(err, ERR_INTERNAL, "no randomness for a ticket");
+	struct ticket ticket = { text, expires_in };
+	return call_reply(call, &ticket, err);
+}
+
+static const struct field check_data = { .type = T_MAP };
+
+static int check(struct call *call, const void *in, struct err *err)
+{
+	const struct ask *ask = in;
+	const char *mark = ask->original_uri ? strchr(ask->original_uri, '?') : NULL;
+	struct auth_request by = { .authorization = ask->authorization,
+				   .api_key_header = ask->api_key,
+				   .query = mark ? mark + 1 : NULL };
+	struct box *box = box_of(call, ask, err);
+	if (!box)
+		return -1;
+	int result = auth_check(box->auth, &by, err);
+	boxes_put(&host_of(call->server)->boxes, box);
+	if (result < 0)
+		return -1;
+	struct pair status = { "status", "ok" };
+	return call_reply(call, &(struct list){ 1, &status }, err);
+}
+
+static const struct route routes[] = {
+	{ "POST", "/tickets", create, &ask_schema, &ticket_data, "Create a ticket", .flags = BARE | INTERNAL },
+	{ "GET", "/auth", check, &ask_schema, &check_data, "Check credentials",
+	  .flags = BARE | INTERNAL | PUBLIC },
+};
+const struct route_group host_tickets_group = { "auth", "Credentials.", routes, COUNT(routes) };
+
+/* The terminal's page: the same file that a box's server has, but nobody in a box can change it. */
+static int terminal(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	return static_file(call, "web/terminal/index.html", err);
+}
+
+static const struct route pages[] = { { "GET", "/terminal", terminal, .flags = INTERNAL } };
+static const struct route_group host_page_group = { "page", "Pages for people.", pages, COUNT(pages) };
+
+const struct route_group *const host_groups[] = { &sandboxes_group, &templates_group,
+						  &host_tickets_group, &page_group,
+						  &host_page_group, NULL };

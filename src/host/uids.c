@@ -1,0 +1,62 @@
+#include "host/uids.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+enum { FILE_MAX = 1 << 20 };
+
+/* Lines of "name:first:count". */
+bool uids_overlap(uint32_t base, const char *subids)
+{
+	for (const char *at = subids; at && *at;) {
+		const char *end = at + strcspn(at, "\n");
+		const char *first = memchr(at, ':', (size_t)(end - at));
+		const char *count = first ? memchr(first + 1, ':', (size_t)(end - first - 1)) : NULL;
+		if (count) {
+			unsigned long long from = strtoull(first + 1, NULL, 10);
+			unsigned long long n = strtoull(count + 1, NULL, 10);
+			if (n && from < (unsigned long long)base + UIDS_COUNT && from + n > base)
+				return true;
+		}
+		at = *end ? end + 1 : end;
+	}
+	return false;
+}
+
+static char *read_text(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return xstrdup("");
+	char *data = xcalloc(1, FILE_MAX + 1);
+	size_t n = fread(data, 1, FILE_MAX, file);
+	data[n] = 0;
+	fclose(file);
+	return data;
+}
+
+static bool is_taken(uint32_t base, const uint32_t *taken, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (taken[i] == base)
+			return true;
+	return false;
+}
+
+uint32_t uids_pick(uint32_t seed, const uint32_t *taken, size_t count, struct err *err)
+{
+	enum { RANGES = (UIDS_LAST - UIDS_FIRST) / UIDS_COUNT + 1 };
+	auto_free char *users = read_text("/etc/subuid"), *groups = read_text("/etc/subgid");
+	for (uint32_t i = 0; i < RANGES; i++) {
+		uint32_t base = UIDS_FIRST + (seed + i) % RANGES * UIDS_COUNT;
+		if (!is_taken(base, taken, count) && !uids_overlap(base, users) &&
+		    !uids_overlap(base, groups))
+			return base;
+	}
+	err_set(err, ERR_LIMIT, "no range of user ids is left for another sandbox");
+	return 0;
+}

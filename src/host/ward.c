@@ -1,0 +1,205 @@
+#include "host/ward.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* since Linux 6.16; older headers do not know it */
+#endif
+
+enum { PIECE = 65536, ID_MAX = 64 };
+
+bool ward_refuse_rights(int fd)
+{
+	static _Atomic int known; /* 1: the kernel can, 2: it cannot, or must not for a test */
+	if (!known)
+		known = getenv("AIO_NO_PASSRIGHTS") ||
+					setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 },
+						   sizeof(int)) < 0
+				? 2
+				: 1;
+	return known == 1 &&
+	       setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 }, sizeof(int)) == 0;
+}
+
+/* One stream: a is the box's socket, b our end of the pair. */
+struct stream_pair {
+	struct half {
+		int fd;
+		struct half *other;
+		char *held; /* read from here, not yet written to the other */
+		size_t at, len;
+		bool done; /* it sends no more, and the other was told */
+	} a, b;
+	struct stream_pair *next;
+};
+
+struct ward {
+	char id[ID_MAX];
+	int epoll_fd, wake_fd;
+	pthread_mutex_t lock; /* of fresh and users */
+	struct stream_pair *fresh;
+	struct ward *next;
+};
+
+static pthread_mutex_t wards_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ward *wards;
+
+static void set_interest(struct ward *ward, struct half *half)
+{
+	uint32_t want = (!half->len && !half->done ? EPOLLIN : 0) | (half->other->len ? EPOLLOUT : 0);
+	struct epoll_event event = { want, .data.ptr = half };
+	epoll_ctl(ward->epoll_fd, EPOLL_CTL_MOD, half->fd, &event);
+}
+
+static int flush_half(struct half *from)
+{
+	while (from->len) {
+		ssize_t n = send(from->other->fd, from->held + from->at, from->len,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0)
+			return errno == EAGAIN ? 0 : -1;
+		from->at += (size_t)n;
+		from->len -= (size_t)n;
+	}
+	from->at = 0;
+	return 0;
+}
+
+/* Moves what there is one way; -1 when the stream is over. This is where a box can keep its own
+ * thread waiting: recv() closes the descriptors that came along. */
+static int move(struct half *from)
+{
+	if (!from->len && !from->done) {
+		ssize_t n = recv(from->fd, from->held, PIECE, MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -1;
+		if (n > 0)
+			from->len = (size_t)n;
+		if (n == 0) {
+			from->done = true;
+			shutdown(from->other->fd, SHUT_WR);
+		}
+	}
+	if (flush_half(from) < 0)
+		return -1;
+	return from->done && from->other->done ? -1 : 0;
+}
+
+static void pipe_free(struct stream_pair *pipe)
+{
+	close(pipe->a.fd);
+	close(pipe->b.fd);
+	free(pipe->a.held);
+	free(pipe->b.held);
+	free(pipe);
+}
+
+static void take_fresh(struct ward *ward)
+{
+	eventfd_t ignored;
+	(void)eventfd_read(ward->wake_fd, &ignored);
+	pthread_mutex_lock(&ward->lock);
+	struct stream_pair *fresh = ward->fresh;
+	ward->fresh = NULL;
+	pthread_mutex_unlock(&ward->lock);
+	for (struct stream_pair *pipe = fresh, *next; pipe; pipe = next) {
+		next = pipe->next;
+		struct epoll_event a = { EPOLLIN, .data.ptr = &pipe->a };
+		struct epoll_event b = { EPOLLIN, .data.ptr = &pipe->b };
+		epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, pipe->a.fd, &a);
+		epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, pipe->b.fd, &b);
+	}
+}
+
+static void *watch_box(void *arg)
+{
+	struct ward *ward = arg;
+	for (;;) {
+		struct epoll_event event; /* one at a time: a stream that ends names both its halves */
+		if (epoll_wait(ward->epoll_fd, &event, 1, -1) < 1)
+			continue;
+		struct half *half = event.data.ptr;
+		if (!half) {
+			take_fresh(ward);
+			continue;
+		}
+		bool over = move(half) < 0 || move(half->other) < 0;
+		if (over || (event.events & (EPOLLHUP | EPOLLERR) && !half->other->len && half->done)) {
+			struct stream_pair *pipe = half->other > half
+						    ? (struct stream_pair *)((char *)half - offsetof(struct stream_pair, a))
+						    : (struct stream_pair *)((char *)half - offsetof(struct stream_pair, b));
+			pipe_free(pipe);
+			continue;
+		}
+		set_interest(ward, half);
+		set_interest(ward, half->other);
+	}
+	return NULL;
+}
+
+/* Threads stay for as long as the host runs: a box that comes again finds its own. */
+static struct ward *ward_of(const char *id, struct err *err)
+{
+	pthread_mutex_lock(&wards_lock);
+	struct ward *ward = wards;
+	while (ward && strcmp(ward->id, id) != 0)
+		ward = ward->next;
+	if (!ward) {
+		pthread_t thread;
+		pthread_attr_t attr;
+		struct epoll_event wake = { EPOLLIN, .data.ptr = NULL };
+		ward = xcalloc(1, sizeof *ward);
+		snprintf(ward->id, sizeof ward->id, "%s", id);
+		pthread_mutex_init(&ward->lock, NULL);
+		ward->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		ward->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, ward->wake_fd, &wake);
+		pthread_attr_init(&attr);
+		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		pthread_attr_setstacksize(&attr, 128 * 1024);
+		int code = pthread_create(&thread, &attr, watch_box, ward);
+		pthread_attr_destroy(&attr);
+		if (code) {
+			err_set(err, ERR_UNAVAILABLE, "no thread for the streams of '%s'", id);
+			close(ward->epoll_fd);
+			close(ward->wake_fd);
+			free(ward);
+			ward = NULL;
+		} else {
+			ward->next = wards;
+			wards = ward;
+		}
+	}
+	pthread_mutex_unlock(&wards_lock);
+	return ward;
+}
+
+int ward_open(const char *id, int fd, struct err *err)
+{
+	auto_close int box = fd;
+	int pair[2];
+	struct ward *ward = ward_of(id, err);
+	if (!ward)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");
+	struct stream_pair *pipe = xcalloc(1, sizeof *pipe);
+	pipe->a = (struct half){ .fd = TAKE_FD(box), .other = &pipe->b, .held = xmalloc(PIECE) };
+	pipe->b = (struct half){ .fd = pair[0], .other = &pipe->a, .held = xmalloc(PIECE) };
+	pthread_mutex_lock(&ward->lock);
+	pipe->next = ward->fresh;
+	ward->fresh = pipe;
+	pthread_mutex_unlock(&ward->lock);
+	(void)eventfd_write(ward->wake_fd, 1);
+	return pair[1];
+}

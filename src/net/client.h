@@ -1,0 +1,37 @@
+/* client.h - a small blocking HTTP client: one connection, one request after the other. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "net/http.h"
+
+struct err;
+
+struct client {
+	int fd;
+	struct http http; /* http.head is the answer's */
+	struct http_limits limits;
+	char authority[300];
+};
+
+/* Connects to "http://host:port" or "unix:PATH". -1 with ERR_UNAVAILABLE, ERR_INVALID. */
+int client_open(struct client *client, const char *url, struct err *err);
+void client_close(struct client *client);
+
+struct client_request {
+	const char *method, *target;
+	const char *const *headers; /* "Name: value", up to a NULL; may be NULL */
+	const char *type;           /* of the body; NULL: JSON */
+	const void *body;           /* NULL: none */
+	size_t len;
+};
+
+/* Sends a request and reads the head of its answer: the status, or -1. */
+int client_ask(struct client *client, const struct client_request *request, struct err *err);
+
+/* Some of the answer's body: how much, 0 at its end, -1. */
+ssize_t client_read(struct client *client, void *to, size_t room, struct err *err);
+
+/* All of it, with a NUL behind; free() it. NULL with err, beyond max too. */
+char *client_body(struct client *client, size_t max, size_t *ret_len, struct err *err);

@@ -1,0 +1,46 @@
+/* head.h - the heads that the host passes on: written anew, with what is not the other side's left
+ * out. Pure. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct http_head;
+
+/* How the body of a message is framed on its way on. */
+enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_TO_END };
+
+struct head_request {
+	const char *secret;   /* proves to the box that this came through the host */
+	const char *peer;     /* the client's address */
+	size_t prefix;        /* bytes of the target that are not the box's */
+	int port;             /* of a preview; 0: none */
+	const char *box;      /* for the host's own server: which box it is about; NULL: none */
+	bool keep_credentials; /* for the host's own server, which looks at them itself */
+	bool keep_authorization;
+	bool strip_query; /* of credentials */
+	bool upgrade;
+};
+void head_request(struct buf *out, const struct http_head *head, const struct head_request *how);
+
+struct head_response {
+	bool plain;         /* the address is shared by several boxes' pages */
+	bool trusted;       /* the host's own server answers */
+	const char *prefix; /* "/s/ID" for a Location of the box; NULL: none */
+	size_t prefix_len;
+	const char *cookie; /* a Set-Cookie of the host; NULL: none */
+	enum body_kind kind;
+	bool close, upgrade;
+	bool length_known; /* Content-Length stays, for a HEAD or 304 too */
+};
+void head_response(struct buf *out, const struct http_head *head, const char *reason,
+		   const struct head_response *how);
+
+/* An answer of the host itself: {"detail": …}. */
+void head_error(struct buf *out, int status, const char *detail, bool close, bool head_only);
+
+/* The value of one of the request's cookies, in `to`; false where there is none. */
+bool head_cookie(const struct http_head *head, const char *name, char *to, size_t room);
+
+#define HEAD_COOKIE "aio_box"

@@ -1,0 +1,365 @@
+/* driver.c - makes and unmakes boxes from the command line, where a test has no host:
+ *   driver STATE start ID [memory=N] [cpus=N] [pids=N] [disk=N] [template=DIR] [mount=FROM:TO[:rw]]…
+ *   driver STATE stop ID       driver STATE remove ID      driver STATE probe
+ *   driver STATE freeze ID     driver STATE thaw ID        driver STATE usage ID
+ *   driver STATE copy ID ID    driver STATE bench COUNT
+ * A box listens on STATE/ID.sock and keeps its files in STATE/ID. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "box/box.h"
+#include "box/maker.h"
+#include "cli/commands.h"
+
+enum { FIRST_UID = 700000000, MOUNTS = 16 };
+
+static const char *state;
+
+static int fail(const struct err *err)
+{
+	fprintf(stderr, "driver: %s\n", err->msg);
+	return 1;
+}
+
+static void in_state(char *to, size_t room, const char *id, const char *end)
+{
+	snprintf(to, room, "%s/%s%s", state, id, end);
+}
+
+static void name_group(char *to, size_t room, const char *id)
+{
+	snprintf(to, room, "test-%s", id);
+}
+
+/* Ids of boxes end with their number, which also tells their uids apart. */
+static uint32_t uid_of(const char *id)
+{
+	const char *at = id + strlen(id);
+	while (at > id && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	return FIRST_UID + (uint32_t)strtoul(at, NULL, 10) % 10000 * 65536;
+}
+
+static int listen_on(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof address.sun_path)
+		exit(2);
+	memcpy(address.sun_path, path, strlen(path));
+	unlink(path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 512) < 0) {
+		perror(path);
+		exit(1);
+	}
+	return fd;
+}
+
+static void save(const char *id, const struct box_proc *proc)
+{
+	char path[4200];
+	in_state(path, sizeof path, id, ".proc");
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, proc, sizeof *proc) != sizeof *proc)
+		perror(path);
+	close(fd);
+}
+
+static void load(const char *id, struct box_proc *ret)
+{
+	char path[4200];
+	in_state(path, sizeof path, id, ".proc");
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	memset(ret, 0, sizeof *ret);
+	if (fd >= 0) {
+		if (read(fd, ret, sizeof *ret) != sizeof *ret)
+			memset(ret, 0, sizeof *ret);
+		close(fd);
+	}
+}
+
+/* Reads "name=value"; NULL when it is not that name. */
+static const char *value(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+	return !strncmp(text, name, len) && text[len] == '=' ? text + len + 1 : NULL;
+}
+
+/* What a box needs, from its id and "name=value" arguments. */
+struct wanted {
+	struct box_spec spec;
+	char dir[4200], socket[4200], group[128];
+	struct box_mount mounts[MOUNTS];
+	const char *env[64];
+	size_t envs;
+};
+
+static void want_mount(struct wanted *w, const char *text)
+{
+	char *rest = xstrdup(text);
+	struct box_mount *m = &w->mounts[w->spec.mount_count++];
+	m->source = strsep(&rest, ":");
+	m->target = strsep(&rest, ":");
+	m->writable = rest && !strcmp(rest, "rw");
+}
+
+static void want_one(struct wanted *w, const char *arg)
+{
+	const char *text;
+	if ((text = value(arg, "memory")))
+		w->spec.limits.memory = strtoll(text, NULL, 10);
+	else if ((text = value(arg, "disk")))
+		w->spec.limits.disk = strtoll(text, NULL, 10);
+	else if ((text = value(arg, "pids")))
+		w->spec.limits.pids = strtoll(text, NULL, 10);
+	else if ((text = value(arg, "cpus")))
+		w->spec.limits.cpus = strtod(text, NULL);
+	else if ((text = value(arg, "template")))
+		w->spec.template = text;
+	else if ((text = value(arg, "env")) && w->envs < COUNT(w->env) - 1)
+		w->env[w->envs++] = text;
+	else if ((text = value(arg, "mount")) && w->spec.mount_count < MOUNTS)
+		want_mount(w, text);
+}
+
+static void want(struct wanted *w, const char *id, int argc, char **argv)
+{
+	char path[4200];
+	*w = (struct wanted){ .spec = { .id = id, .uid_base = uid_of(id) } };
+	in_state(w->dir, sizeof w->dir, id, "");
+	mkdir(w->dir, 0700);
+	in_state(w->socket, sizeof w->socket, id, ".sock");
+	name_group(w->group, sizeof w->group, id);
+	in_state(path, sizeof path, id, ".log");
+	w->spec.dir = w->dir;
+	w->spec.cgroup = w->group;
+	w->spec.mounts = w->mounts;
+	w->spec.env = w->env;
+	w->spec.listen_fd = listen_on(w->socket);
+	w->spec.log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	for (int i = 0; i < argc; i++)
+		want_one(w, argv[i]);
+}
+
+static int start(int argc, char **argv)
+{
+	static struct wanted w;
+	struct box_proc proc;
+	struct err err;
+	want(&w, argv[0], argc - 1, argv + 1);
+	if (box_makers(state, &err) < 0 || box_start(&w.spec, &proc, &err) < 0)
+		return fail(&err);
+	save(argv[0], &proc);
+	printf("%d\n", proc.pid);
+	return 0;
+}
+
+/* --- measuring ------------------------------------------------------------------------------- */
+
+static double now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Sends `true` to a box, which need not listen yet. */
+static int send_true(const char *path)
+{
+	static const char request[] = "POST /v1/bash/exec HTTP/1.1\r\nHost: localhost\r\n"
+				      "Content-Type: application/json\r\nConnection: close\r\n"
+				      "Content-Length: 18\r\n\r\n{\"command\":\"true\"}";
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	memcpy(address.sun_path, path, strlen(path));
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    write(fd, request, sizeof request - 1) != sizeof request - 1) {
+		perror(path);
+		exit(1);
+	}
+	return fd;
+}
+
+static bool is_done(int fd)
+{
+	char text[65536];
+	size_t len = 0;
+	for (ssize_t n; (n = read(fd, text + len, sizeof text - 1 - len)) > 0;)
+		len += (size_t)n;
+	text[len] = 0;
+	close(fd);
+	if (strstr(text, "\"exit_code\":0"))
+		return true;
+	fprintf(stderr, "driver: %s\n", text);
+	return false;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* COUNT boxes one after the other, each answered; then COUNT at once; then all of them are stopped. */
+static int bench(int argc, char **argv)
+{
+	int count = atoi(argv[0]);
+	struct wanted *w = xcalloc((size_t)count * 2, sizeof *w);
+	double *took = xcalloc((size_t)count, sizeof *took);
+	int *replies = xcalloc((size_t)count * 2, sizeof *replies), *streams = xcalloc((size_t)count, sizeof *streams);
+	char (*ids)[32] = xcalloc((size_t)count * 2, sizeof *ids);
+	struct box_proc proc;
+	struct err err;
+	if (box_makers(state, &err) < 0)
+		return fail(&err);
+	for (int i = -1; i < count; i++) { /* the first one makes the template */
+		double begin = now_ms();
+		snprintf(ids[i + 1], sizeof ids[0], "bench%d", i + 1);
+		want(&w[i + 1], ids[i + 1], argc - 1, argv + 1);
+		int reply = box_ask(&w[i + 1].spec, &err);
+		bool done = reply >= 0 && is_done(send_true(w[i + 1].socket));
+		if (!done || box_answer(reply, &proc, &err) < 0)
+			return fail(&err);
+		if (i >= 0)
+			took[i] = now_ms() - begin;
+	}
+	qsort(took, (size_t)count, sizeof *took, by_value);
+	printf("{\"one_min_ms\": %.2f, \"one_p50_ms\": %.2f, \"one_p99_ms\": %.2f", took[0], took[count / 2],
+	       took[(count * 99) / 100]);
+	double begin = now_ms();
+	for (int i = 0; i < count; i++) {
+		int n = count + 1 + i;
+		snprintf(ids[n % (count * 2)], sizeof ids[0], "bench%d", n);
+		want(&w[n % (count * 2)], ids[n % (count * 2)], argc - 1, argv + 1);
+		replies[i] = box_ask(&w[n % (count * 2)].spec, &err);
+		if (replies[i] < 0)
+			return fail(&err);
+		streams[i] = send_true(w[n % (count * 2)].socket);
+	}
+	bool good = true;
+	for (int i = 0; i < count; i++)
+		good = is_done(streams[i]) && box_answer(replies[i], &proc, &err) == 0 && good;
+	printf(", \"all_ms\": %.1f, \"count\": %d}\n", now_ms() - begin, count);
+	return good ? 0 : 1;
+}
+
+static int stop(int argc, char **argv)
+{
+	char dir[4200], group[128];
+	struct box_proc proc;
+	struct err err;
+	(void)argc;
+	in_state(dir, sizeof dir, argv[0], "");
+	name_group(group, sizeof group, argv[0]);
+	load(argv[0], &proc);
+	return box_stop(argv[0], dir, group, &proc, &err) < 0 ? fail(&err) : 0;
+}
+
+static int remove_box(int argc, char **argv)
+{
+	static const char *const ends[] = { ".sock", ".log", ".proc" };
+	char path[4200];
+	struct err err;
+	(void)argc;
+	in_state(path, sizeof path, argv[0], "");
+	if (box_remove(path, &err) < 0)
+		return fail(&err);
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		in_state(path, sizeof path, argv[0], ends[i]);
+		unlink(path);
+	}
+	return 0;
+}
+
+static int freeze(const char *id, bool frozen)
+{
+	char group[128];
+	struct err err;
+	name_group(group, sizeof group, id);
+	return box_freeze(group, frozen, &err) < 0 ? fail(&err) : 0;
+}
+
+static int freeze_box(int argc, char **argv)
+{
+	(void)argc;
+	return freeze(argv[0], true);
+}
+
+static int thaw_box(int argc, char **argv)
+{
+	(void)argc;
+	return freeze(argv[0], false);
+}
+
+static int usage(int argc, char **argv)
+{
+	char dir[4200], group[128];
+	struct box_proc proc;
+	struct box_usage u;
+	struct err err;
+	(void)argc;
+	in_state(dir, sizeof dir, argv[0], "");
+	name_group(group, sizeof group, argv[0]);
+	load(argv[0], &proc);
+	if (box_usage(dir, group, &proc, &u, &err) < 0)
+		return fail(&err);
+	printf("{\"cpu_us\": %" PRId64 ", \"memory\": %" PRId64 ", \"memory_peak\": %" PRId64
+	       ", \"pids\": %" PRId64 ", \"disk\": %" PRId64 ", \"oom_kills\": %" PRId64
+	       ", \"rx_bytes\": %" PRId64 ", \"tx_bytes\": %" PRId64 ", \"exit_status\": %d}\n",
+	       u.cpu_us, u.memory, u.memory_peak, u.pids, u.disk, u.oom_kills, u.rx_bytes, u.tx_bytes,
+	       box_exit_status(dir));
+	return 0;
+}
+
+static int copy(int argc, char **argv)
+{
+	char from[4200], to[4200];
+	struct err err;
+	if (argc < 2)
+		return 2;
+	in_state(from, sizeof from, argv[0], "");
+	in_state(to, sizeof to, argv[1], "");
+	mkdir(to, 0700);
+	return box_copy(from, to, &err) < 0 ? fail(&err) : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "start", start },	  { "stop", stop },	{ "remove", remove_box }, { "freeze", freeze_box },
+	{ "thaw", thaw_box }, { "usage", usage }, { "copy", copy }, { "bench", bench },
+};
+
+int main(int argc, char **argv)
+{
+	struct box_means means;
+	struct err err;
+	if (argc < 3)
+		return 2;
+	if (!strcmp(argv[1], MAKER_COMMAND))
+		return maker_main(argc - 1, argv + 1, cmd_serve);
+	state = argv[1];
+	mkdir(state, 0711);
+	if (box_probe(state, &means, &err) < 0)
+		return fail(&err);
+	if (!strcmp(argv[2], "probe")) {
+		fputs(means.text, stdout);
+		return means.usable ? 0 : 1;
+	}
+	for (size_t i = 0; i < COUNT(commands); i++)
+		if (argc > 3 && !strcmp(argv[2], commands[i].name))
+			return commands[i].run(argc - 3, argv + 3);
+	return 2;
+}

@@ -1,0 +1,72 @@
+"""Fixtures of the host's tests:
+
+    host           one `aio up` for the whole run, with a box `default`
+    box            a box of its own for a module
+    start_host()   one more host, for this test alone
+
+Each test must leave the host alive, and no box that it made."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hosts import Host, why_not
+
+
+def pytest_collection_modifyitems(items):
+    reason = why_not()
+    for item in items:
+        if reason and "/tests/host/" in str(item.path):
+            item.add_marker(pytest.mark.skip(reason=f"no host here: {reason}"))
+
+
+def folder():
+    """Not pytest's: a box's first process must be able to walk there."""
+    path = Path(tempfile.mkdtemp(prefix="aio-host."))
+    path.chmod(0o711)
+    return path
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory):
+    roots = tmp_path_factory.mktemp("roots")
+    host = Host(folder(), ["--mount-roots", roots])
+    host.roots = roots
+    yield host
+    host.end()
+
+
+@pytest.fixture
+def start_host():
+    started = []
+
+    def start(*args, **more):
+        started.append(Host(folder(), *args, **more))
+        return started[-1]
+
+    yield start
+    for host in started:
+        host.end()
+
+
+@pytest.fixture(scope="module")
+def box(host):
+    box = host.create()
+    yield box
+    box.delete()
+
+
+@pytest.fixture(autouse=True)
+def boxes_are_gone(request):
+    if "host" not in request.fixturenames:
+        yield
+        return
+    host = request.getfixturevalue("host")
+    if "box" in request.fixturenames:
+        request.getfixturevalue("box")
+    before = set(host.ids())
+    yield
+    host.check()
+    for extra in set(host.ids()) - before:
+        host.api("DELETE", f"/v1/sandboxes/{extra}")

@@ -1,0 +1,260 @@
+"""A host under test: `aio up` with a state directory of its own, and its boxes."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import httpx
+
+from harness import SANITIZER_REPORT, Peer, clean_environment, eventually, program, request, sanitizer
+
+START_SECONDS = 60
+UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
+                if (p / "cgroup.procs").exists()), None)
+
+
+def why_not():
+    """Why there can be no host here, or None."""
+    if os.geteuid() != 0:
+        return "boxes need root"
+    if UNIFIED is None:
+        return "no cgroup v2"
+    return None
+
+
+class Box:
+    """One box, reached by the header that names it."""
+
+    def __init__(self, host, data):
+        self.host, self.data, self.id, self.token = host, data, data["id"], data["token"]
+        self.headers = {"x-aio-sandbox": self.id}
+        if self.token:
+            self.headers["Authorization"] = f"Bearer {self.token}"
+
+    def request(self, method, path, headers=None, **more):
+        return self.host.client.request(method, path, headers={**self.headers, **(headers or {})}, **more)
+
+    def run(self, command, **more):
+        """stdout of a command, which must succeed."""
+        answer = self.request("POST", "/v1/bash/exec", json={"command": command, **more})
+        assert answer.status_code == 200, answer.text
+        data = answer.json()["data"]
+        assert data["exit_code"] == 0, data
+        return data["stdout"]
+
+    def call(self, method, what="", **more):
+        return self.host.api(method, f"/v1/sandboxes/{self.id}{what}", **more)
+
+    @property
+    def state(self):
+        return self.call("GET")["state"]
+
+    def events(self):
+        return [event["type"] for event in self.call("GET", "/events")]
+
+    @property
+    def socket_path(self):
+        return self.host.state / "run" / self.id
+
+    def delete(self):
+        self.host.api("DELETE", f"/v1/sandboxes/{self.id}")
+
+
+class Host:
+    def __init__(self, folder, args=(), env=None):
+        self.folder, self.state = folder, folder / "state"
+        self.args, self.env = list(map(str, args)), env or {}
+        self.home = folder / "home"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.log_path, self.out_path = folder / "stderr", folder / "stdout"
+        self.start()
+
+    def start(self):
+        with open(self.log_path, "ab") as err, open(self.out_path, "wb") as out:
+            self.proc = subprocess.Popen(
+                [program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(self.state), *self.args],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                env=clean_environment(self.home, self.env))
+        said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
+                          START_SECONDS)
+        assert said and self.proc.poll() is None, f"no start: {self.proc.poll()}\n{self.log}"
+        self.url = re.search(r"ready: (\S+)", self.out_path.read_text()).group(1)
+        self.port = httpx.URL(self.url).port
+        self.token = (self.state / "token").read_text().strip()
+        self.auth = {"Authorization": f"Bearer {self.token}"}
+        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+
+    @property
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def api(self, method, path, **more):
+        """`data` of a lifecycle call, which must succeed."""
+        answer = self.client.request(method, path, headers=self.auth, **more)
+        assert answer.status_code == 200, (answer.status_code, answer.text)
+        return answer.json()["data"]
+
+    def create(self, **spec):
+        return Box(self, self.api("POST", "/v1/sandboxes", json=spec))
+
+    def default(self):
+        return Box(self, {"id": "default", "token": None})
+
+    def ids(self):
+        return [box["id"] for box in self.api("GET", "/v1/sandboxes?limit=1000")["sandboxes"]]
+
+    def connect(self, timeout=15):
+        sock = socket.create_connection(("127.0.0.1", self.port), timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Peer(sock)
+
+    def cli(self, *args, input=None, check=True, timeout=60):
+        done = subprocess.run([program("aio"), *map(str, args)], capture_output=True, text=True,
+                              input=input, timeout=timeout,
+                              env=clean_environment(self.home, {"AIO_STATE": str(self.state)}))
+        assert not check or done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    # --- ending and judging it
+
+    def kill(self):
+        """As a crash would."""
+        self.client.close()
+        self.proc.kill()
+        self.proc.wait()
+
+    def stop(self, number=signal.SIGINT):
+        self.client.close()
+        if self.proc.poll() is None:
+            self.proc.send_signal(number)
+        code = self.proc.wait(60)
+        self.check_reports()
+        assert code == 0, f"the host ended with {code}:\n{self.log[-4000:]}"
+
+    def check_reports(self):
+        report = SANITIZER_REPORT.search(self.log)
+        assert not report, f"a sanitizer reports:\n{self.log[max(0, report.start() - 500):][:8000]}"
+
+    def check(self):
+        assert self.proc.poll() is None, f"the host has ended:\n{self.log[-4000:]}"
+        assert self.client.get("/health").text == "OK"
+        self.check_reports()
+
+    def end(self):
+        try:
+            self.stop()
+        finally:
+            if self.proc.poll() is None:
+                self.kill()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- what it holds of the machine
+
+    def cgroups(self):
+        base = UNIFIED / "aiobox"
+        return sorted(p.name for p in base.iterdir() if p.is_dir()) if base.exists() else []
+
+    def holdings(self):
+        """All that a box leaves traces in, of this host alone."""
+        boxes = sorted(os.listdir(self.state / "boxes"))
+        seed = next((name.split("-")[0] for name in self.cgroups() if name.endswith("-default")
+                     and self._owns(name)), None)
+        return {
+            "directories": boxes,
+            "sockets": sorted(os.listdir(self.state / "run")),
+            "cgroups": [name for name in self.cgroups() if name.startswith(self.seed() + "-")],
+            "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines()
+                       if str(self.state) in line],
+        }
+
+    def _owns(self, name):
+        return name.startswith(self.seed())
+
+    def seed(self):
+        value = 2166136261
+        for byte in os.path.realpath(self.state).encode():
+            value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+        return f"{value:08x}"
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.proc.pid}/fd"))
+
+
+class FakeServer:
+    """Plays a box's server on its socket: calls `serve(conn)` in a thread for each stream."""
+
+    def __init__(self, box, serve):
+        self.path = box.socket_path
+        self.real = self.path.with_name(self.path.name + ".real")
+        os.rename(self.path, self.real)
+        self.listener = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        # The path may be longer than a socket's name can be.
+        folder = os.open(self.path.parent, os.O_PATH)
+        self.listener.bind(f"/proc/self/fd/{folder}/{self.path.name}")
+        os.close(folder)
+        self.listener.listen(64)
+        self.serve, self.heads, self.streams, self.errors = serve, [], [], []
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
+
+    def _accept(self):
+        while True:
+            try:
+                conn, _ = self.listener.accept()
+            except OSError:
+                return
+            conn.settimeout(20)
+            self.streams.append(conn)
+            threading.Thread(target=self._run, args=(conn,), daemon=True).start()
+
+    def _run(self, conn):
+        try:
+            self.serve(self, conn)
+        except OSError:
+            pass
+        except Exception as error:  # shown by close()
+            self.errors.append(error)
+
+    def read_head(self, conn):
+        """One request's head, as text; b"" at the end."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            piece = conn.recv(1)
+            if not piece:
+                return ""
+            data += piece
+        self.heads.append(data.decode("latin-1"))
+        return self.heads[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for conn in self.streams:
+            conn.close()
+        os.rename(self.real, self.path)
+        assert not self.errors, self.errors
+
+
+def answer(body=b"ok", status="200 OK", headers=(), length=True):
+    lines = [f"HTTP/1.1 {status}", *headers]
+    if length:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def to(box, target="/x", method="GET", headers=(), **more):
+    """The bytes of a request to a box."""
+    return request(target, method, {**box.headers, **dict(headers)}, **more)
