@@ -338,7 +338,8 @@ class Server:
 
     def document_worker(self):
         """The process that reads documents, or None: it stays for a while after the last one."""
-        for pid in children_of(self.pid):
+        # Twice: while the thread that started it ends, it changes hands and can be missed.
+        for pid in children_of(self.pid) + children_of(self.pid):
             try:
                 if b"share/documents/worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     return pid

@@ -84,6 +84,8 @@ def unpack(job, document):
                 extract(archive, members, job, top)
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as problem:
             raise Refused("invalid", f"the file is no readable zip archive: {problem}") from None
+        except OSError as problem:
+            raise Refused("invalid", f"the archive cannot be unpacked: {problem.strerror}") from None
     return "", {"top": top}
 
 

@@ -248,6 +248,7 @@ function main() {
 	function run({ id, code, typescript, cwd, timeout }) {
 		current = id;
 		count++;
+		say({ id, begun: true });
 		watchdog.postMessage({ id, timeout });
 		try {
 			if (cwd) process.chdir(cwd);

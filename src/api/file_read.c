@@ -141,7 +141,7 @@ static const struct route routes[] = {
 const struct route_group file_read_group = {
 	"file",
 	"Files: read, write, edit, search, watch, upload, download. What the file system refuses is "
-	"answered with success false and, in data, an error_type. Paths are those of the sandbox "
+	"answered with success false and, in data, an error_type. Rights are those of the sandbox "
 	"user, with sudo those of root.",
 	routes,
 	COUNT(routes),

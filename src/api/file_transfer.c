@@ -141,11 +141,19 @@ static bool has_changed(const struct watched *w)
 	       now.st_mtim.tv_nsec != w->was.st_mtim.tv_nsec;
 }
 
+/* Whether the caller wants to go on with a file that this one is not any more. */
+static bool is_other(const struct call *call, const struct answer *answer)
+{
+	for (size_t i = 0; call->range && call->if_range && i < answer->header_count; i++)
+		if (!strcmp(answer->headers[i].name, "ETag"))
+			return strcmp(answer->headers[i].value, call->if_range) != 0;
+	return false;
+}
+
 static int watched_begin(struct sink *sink, const struct answer *answer, struct err *err)
 {
 	struct watched *w = (struct watched *)sink;
-	bool stale = w->call->range && w->call->if_range && answer->status == 200;
-	if (stale || has_changed(w))
+	if (is_other(w->call, answer) || has_changed(w))
 		return err_set(err, ERR_CONFLICT, "the file has changed");
 	int result = w->to->begin(w->to, answer, err);
 	sink->begun = w->to->begun;

@@ -156,11 +156,13 @@ static int view_text(struct edit *edit, int fd, int64_t size, struct err *err)
 	enum text_encoding encoding;
 	if (regular_read(fd, &text, err) < 0 || text_decode(&text, &encoding, err) < 0)
 		return -1;
-	if (encoding == TEXT_BYTES)
+	if (encoding == TEXT_BYTES && memchr(text.data, 0, text.len))
 		return file_editor_fail(edit, err, EILSEQ,
-					"%s is not a text file in UTF-8 or UTF-16. Read it with "
-					"/v1/file/download.",
+					"%s is not a text file. Read it with /v1/file/download.",
 					edit->path);
+	if (encoding == TEXT_BYTES)
+		edit->call->hint = "The file is not UTF-8: what is unknown is shown as U+FFFD, and "
+				   "only ASCII text can be replaced or inserted.";
 	int64_t count = text_lines(text.data, text.len);
 	if (check_end(edit, first, count, err) < 0)
 		return -1;
@@ -206,8 +208,12 @@ static int documents_view(struct edit *edit, int fd, const char *name, struct er
 	user_leave(&edit->rights);
 	edit->rights.changed = false;
 	json_t *metadata = NULL;
-	if (document_view(&request, &text, r->enable_metadata ? &metadata : NULL, err) < 0)
-		return -1;
+	if (document_view(&request, &text, r->enable_metadata ? &metadata : NULL, err) < 0) {
+		struct err why = *err;
+		return why.code == ERR_INVALID ? file_editor_fail(edit, err, ERR_RANGE, "%s: %s",
+								  edit->path, why.msg)
+					       : -1;
+	}
 	if (metadata)
 		arena_defer(edit->call->arena, forget_json, metadata);
 	edit->result.metadata = metadata;

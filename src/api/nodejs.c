@@ -17,13 +17,14 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/node_files.h"
 #include "proc/waiter.h"
 
-enum { PING_MS = 15000, IDLE_MIN = 60, IDLE_MAX = 86400 };
+enum { EVENT_MAX = 256 << 20, PING_MS = 15000, IDLE_MIN = 60, IDLE_MAX = 86400 };
 
 /* ---- sessions ---- */
 
@@ -108,7 +109,7 @@ static double now_ms(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	return (double)now.tv_sec * 1e3 + (double)(now.tv_nsec / 1000000);
+	return floor((double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6);
 }
 
 /* With the lock. */
@@ -287,19 +288,24 @@ static int session_execute(struct session *session, const struct node_where *whe
 			   const struct nodejs_job *job, const struct node_caller *caller,
 			   struct arena *arena, struct node_result *ret, struct err *err)
 {
-	struct node *node = session_node(session, where, err);
-	if (!node)
-		return -1;
-	struct node_request request = job->request;
-	pthread_mutex_lock(&session->lock);
-	bool anew = session->lost;
-	if (!request.cwd && session->moved)
-		request.cwd = arena_strdup(arena, session->cwd);
-	const char *dir = request.cwd ? request.cwd : arena_strdup(arena, session->cwd);
-	pthread_mutex_unlock(&session->lock);
-	if (node_files_write(where->user, dir, &request.files, err) < 0 ||
-	    node_execute(node, &request, caller, arena, ret, err) < 0)
-		return -1;
+	bool anew = false;
+	*ret = (struct node_result){ .unborn = true };
+	for (int tries = 0; ret->unborn && tries < 2; tries++) { /* it may be dying already */
+		struct node *node = session_node(session, where, err);
+		if (!node)
+			return -1;
+		struct node_request request = job->request;
+		pthread_mutex_lock(&session->lock);
+		anew = session->lost;
+		const char *dir = arena_strdup(arena, session->cwd);
+		if (!request.cwd && session->moved)
+			request.cwd = dir;
+		pthread_mutex_unlock(&session->lock);
+		if (node_files_write(where->user, request.cwd ? request.cwd : dir, &request.files,
+				     err) < 0 ||
+		    node_execute(node, &request, caller, arena, ret, err) < 0)
+			return -1;
+	}
 	session_note(session, ret, arena, anew);
 	return 0;
 }
@@ -475,6 +481,27 @@ static struct list convert(struct call *call, const struct list *from)
 	return (struct list){ from->count, to };
 }
 
+static int send_event(struct call *call, const char *event, const struct schema *schema,
+		      const void *value, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, EVENT_MAX);
+	desc_encode(schema, value, &jw);
+	int result = jw_failed(&jw) ? err_set(err, ERR_TOO_LARGE, "the event is too large")
+				    : call_event(call, event, NULL, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+static int send_output(void *arg, enum node_stream stream, const char *data, size_t len,
+		       struct err *err)
+{
+	struct output output = { .output_type = "stream",
+				 .name = stream == NODE_STDERR ? "stderr" : "stdout",
+				 .text = { data, len } };
+	return send_event(arg, output.name, &output_schema, &output, err);
+}
+
 static int execute(struct call *call, const void *in, struct err *err)
 {
 	const struct execute *request = in;
@@ -488,8 +515,10 @@ static int execute(struct call *call, const void *in, struct err *err)
 		.version = request->version,
 		.stateful = request->stateful,
 		.session_id = request->session_id,
+		.write = call->wants_events ? send_output : NULL,
+		.arg = call,
 	};
-	struct node_result result;
+	struct node_result result = { 0 };
 	const char *session;
 	if (nodejs_execute(call, &job, &result, &session, err) < 0)
 		return -1;
@@ -506,7 +535,8 @@ static int execute(struct call *call, const void *in, struct err *err)
 	};
 	call->message = "Code executed";
 	call->hint = result.notice;
-	return call_reply(call, &executed, err);
+	return call->wants_events ? send_event(call, "end", &executed_schema, &executed, err)
+				  : call_reply(call, &executed, err);
 }
 
 /* ---- sessions ---- */
@@ -795,7 +825,9 @@ static const struct route routes[] = {
 	  "`await` stands at the top level, and the value of the last expression is an "
 	  "`execute_result`. Past `timeout` a program is ended with all it has started; in a session "
 	  "only the code is interrupted, and `hint` says whether the state could be kept. A program "
-	  "that is one expression prints its value." },
+	  "that is one expression prints its value. With `Accept: text/event-stream` the events `stdout` and "
+	  "`stderr` come as they happen, then `end` with the whole answer.",
+	  .flags = EVENTS },
 	{ "GET", "/v1/nodejs/info", nodejs_programs_info, NULL, &nodejs_programs_data,
 	  "Node.js and its packages" },
 	{ "POST", "/v1/nodejs/sessions", create_session, &create_schema, &created_data,

@@ -192,7 +192,7 @@ static int register_skills(struct call *call, const void *in, struct err *err)
 {
 	const struct registration *request = in;
 	const char *path = given(request->path), *name = given(request->name);
-	struct list skills;
+	struct list skills = { 0 };
 	int result;
 	if (request->file && request->file->size) /* SDKs send an empty file with a path alone */
 		result = skills_add_archive(call, request->file, path, name, &skills, err);

@@ -23,7 +23,7 @@ enum { NOBODY = 65534 };
 struct options {
 	const char *netns, *allow, *nets, *events, *counters;
 	int64_t pid;
-	bool forward;
+	bool forward, background;
 };
 
 static const struct opt opts[] = {
@@ -37,6 +37,8 @@ static const struct opt opts[] = {
 	  "Networks that may be reached though they are not public: 10.1.0.0/16." },
 	{ "forward", NULL, OPT_BOOL, offsetof(struct options, forward), "false", NULL,
 	  "Only answer DNS, by the machine's own servers." },
+	{ "background", NULL, OPT_BOOL, offsetof(struct options, background), "false", NULL,
+	  "Go on in the background, and tell the number of that process." },
 	{ "events", NULL, OPT_STR, offsetof(struct options, events), NULL, "FILE",
 	  "Where to tell what was denied." },
 	{ "counters", NULL, OPT_STR, offsetof(struct options, counters), NULL, "FILE",
@@ -91,6 +93,20 @@ static int start(const struct options *options, struct egress *egress, struct er
 	return egress_open(egress, options->netns, err) < 0 ? -1 : become_nobody(err);
 }
 
+static void go_on_in_background(void)
+{
+	pid_t pid = fork();
+	if (pid > 0) {
+		printf("ready %d\n", pid);
+		fflush(stdout);
+		_exit(0);
+	}
+	setsid();
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; null >= 0 && fd < 3; fd++)
+		dup2(null, fd);
+}
+
 int cmd_egress(int argc, char **argv)
 {
 	struct options options = { 0 };
@@ -113,6 +129,8 @@ int cmd_egress(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	if (options.background)
+		go_on_in_background();
 	puts("ready");
 	fflush(stdout);
 	egress_run(&egress, box);

@@ -16,7 +16,7 @@ static int find(const char *name, char *path, size_t room)
 {
 	static const char *const dirs[] = { "/usr/sbin", "/sbin", "/usr/bin", "/bin" };
 	for (size_t i = 0; i < COUNT(dirs); i++) {
-		snprintf(path, room, "%s/%s", dirs[i], name);
+		snprintf(path, room, "%s/%s", *name == '/' ? "" : dirs[i], name);
 		if (access(path, X_OK) == 0)
 			return 0;
 	}
@@ -76,7 +76,7 @@ int program_read(const char *name, char *const *argv, struct buf *ret, struct er
 	auto_close int out = -1;
 	int status = run(name, name, argv, NULL, &out, err);
 	off_t at = 0;
-	for (ssize_t n; status == 0 && (n = pread(out, data, sizeof data, at)) > 0; at += n)
+	for (ssize_t n; out >= 0 && (n = pread(out, data, sizeof data, at)) > 0; at += n)
 		buf_add(ret, data, (size_t)n);
-	return status > 0 ? err_set(err, ERR_UNAVAILABLE, "%s failed", name) : status;
+	return status > 0 ? err_set(err, ERR_UNAVAILABLE, "%s failed", argv[0]) : status;
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -90,6 +91,19 @@ size_t command_take(struct command *command, int stream, int64_t *at, char *to, 
 	return n;
 }
 
+bool command_pending(struct command *command)
+{
+	bool pending = false;
+	pthread_mutex_lock(&command->lock);
+	for (int i = 0; i < 2 && !pending; i++) {
+		int waiting = 0;
+		pending = command->view.open[i] &&
+			  ioctl(command->pipes[i].source.fd, FIONREAD, &waiting) == 0 && waiting;
+	}
+	pthread_mutex_unlock(&command->lock);
+	return pending;
+}
+
 pid_t command_pid(const struct command *command)
 {
 	return command->process.pid;
@@ -118,16 +132,17 @@ static void link_done(struct source *source)
 /* Takes what a pipe has, once. False at its end. */
 static bool take(struct command *command, int stream, size_t *ret_taken)
 {
-	static char data[READ_SIZE]; /* of the pump's thread alone */
+	static char data[READ_SIZE];        /* of the pump's thread alone */
+	pthread_mutex_lock(&command->lock); /* before, for command_pending() */
 	ssize_t n = read(command->pipes[stream].source.fd, data, sizeof data);
+	bool more = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 	*ret_taken = n > 0 ? (size_t)n : 0;
-	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
-	pthread_mutex_lock(&command->lock);
-	output_add(&command->view.out[stream], data, (size_t)n);
-	waiter_wake(command->waiters);
+	if (n > 0) {
+		output_add(&command->view.out[stream], data, (size_t)n);
+		waiter_wake(command->waiters);
+	}
 	pthread_mutex_unlock(&command->lock);
-	return true;
+	return more;
 }
 
 static bool pipe_ready(struct source *source)

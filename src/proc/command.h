@@ -43,6 +43,9 @@ void command_leave(struct command *command, const struct waiter *waiter);
  * kept, so the streams of who takes it all never grow large. */
 size_t command_take(struct command *command, int stream, int64_t *at, char *to, size_t room);
 
+/* Whether something was printed that the pump has not read yet. */
+bool command_pending(struct command *command);
+
 pid_t command_pid(const struct command *command);
 
 /* Says that its end, when it comes by a signal, is our doing: "killed". */

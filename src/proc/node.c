@@ -266,6 +266,7 @@ struct run {
 	int64_t id;     /* of a session's; 0 */
 	json_t *answer; /* of a session; or the error that a program told of */
 	bool failed;    /* an error was told of */
+	bool begun;     /* a session has taken the code */
 	bool left;      /* by the caller */
 };
 
@@ -308,6 +309,8 @@ static void take_message(struct run *run, char *data, size_t len)
 	} else if (json_object_get(message, "stray") && json_is_object(error)) {
 		outcome_error(run->outcome, error, false);
 		run->failed = run->failed || id == run->id;
+	} else if (id == run->id && json_object_get(message, "begun")) {
+		run->begun = true;
 	} else if (id == run->id && !run->answer) {
 		run->answer = json_incref(message);
 	}
@@ -384,8 +387,11 @@ static void wait_for(struct run *run, int64_t until_ms, struct err *err)
 			return;
 		}
 	}
-	if (!run->left)
-		(void)take_all(run, err); /* what came before the end, but was seen after it */
+	/* What was printed past the channel may still be on its way. */
+	int64_t rest = clock_ms() + REST_MS;
+	while (!run->left && take_all(run, err) == 0 && command_pending(node->command) &&
+	       clock_ms() < rest)
+		run->left = !run->caller->wait(run->caller->arg, run->fd, rest);
 }
 
 /* Ends the process and waits for its end, which is certain. */
@@ -596,6 +602,7 @@ static void bury(struct run *run, struct arena *arena, struct node_result *ret, 
 		(void)take_all(run, err);
 	} else {
 		tree_end_orphans(node->marker);
+		ret->unborn = !run->begun;
 	}
 	ret->status = late && !broken          ? NODE_TIMEOUT
 		      : late || ret->exit_code ? NODE_FAILED

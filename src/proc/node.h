@@ -51,6 +51,7 @@ struct node_result {
 	struct text out, err;
 	struct list outputs; /* of struct node_output */
 	int64_t count;       /* which execution of its session this was, from 1; 0: of none */
+	bool unborn;         /* the session's process had ended before it took the code */
 	const char *cwd;     /* where the session is now; or NULL */
 	const char *notice;  /* what else the caller should know: that the state is lost; or NULL */
 };

@@ -376,7 +376,7 @@ static int run(struct call *call, const char *job, size_t len, int document, str
 	       json_t **ret_metadata, struct err *err)
 {
 	auto_close int stream = -1;
-	uint64_t generation;
+	uint64_t generation = 0;
 	int begun = 1;
 	if (turn_take(call, err) < 0)
 		return -1;

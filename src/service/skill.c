@@ -53,8 +53,8 @@ static int find_front(const char *text, size_t len, size_t *ret_start, size_t *r
 int skill_parse(const char *text, size_t len, json_t **ret_metadata, size_t *ret_content,
 		struct err *err)
 {
-	size_t start, end, content;
-	struct err why;
+	size_t start = 0, end = 0, content = 0;
+	struct err why = { 0 };
 	int found = find_front(text, len, &start, &end, &content, err);
 	if (found < 0)
 		return -1;

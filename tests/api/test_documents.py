@@ -178,7 +178,7 @@ def test_a_hostile_document_hurts_nobody(strict, hostile, folder, name):
     """It is refused with a reason, or shown as far as it makes sense; the next one is read as ever."""
     started = time.monotonic()
     answer = ask(strict, hostile / name)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 40
     if answer.status_code == 200:
         assert len(answer.json()["data"]["text"]) < 33 << 20
     else:

@@ -152,6 +152,8 @@ def test_any_name(server, write, name):
         assert good(server, "read", file=lossy) == {"content": "content of it", "file": lossy, "line_count": 1}
     else:
         assert refused(server, "read", file=lossy)[0] == "not_found"
+        missing = base64.b64encode(path + b"x").decode()
+        assert bad(server, "read", file="-", path_b64=missing)["path"] == lossy + "x"
 
 
 def test_spellings_of_the_path(server):

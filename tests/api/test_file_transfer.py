@@ -257,6 +257,8 @@ def test_ranges(server, file, policy):
     assert download(server, file, {"If-None-Match": tag}, change_policy=policy).status_code == 304
     answer = download(server, file, {"Range": "bytes=0-3", "If-Range": tag}, change_policy=policy)
     assert answer.status_code == 206 and answer.content == BYTES[:4]
+    answer = download(server, file, {"Range": "bytes=0-3,5-6", "If-Range": tag}, change_policy=policy)
+    assert answer.status_code == 200 and answer.content == BYTES  # several parts are not offered
 
 
 def test_a_part_of_another_file(server, file):

@@ -93,7 +93,7 @@ def test_append(server, tmp_path):
 
 
 def test_a_large_one(server, tmp_path):
-    content = random.Random(1).randbytes(20 * MIB)
+    content = random.Random(1).randbytes(5 * MIB)
     path = tmp_path / "large"
     for _ in range(2):
         assert put(server, path, base64.b64encode(content).decode(), encoding="base64")["bytes_written"] == len(content)

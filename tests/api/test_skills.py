@@ -410,7 +410,7 @@ def test_a_full_disk_leaves_nothing(server, tmp_path):
     if os.geteuid() != 0 or os.system(f"mount -t tmpfs -o size=1m none {tmp_path} 2>/dev/null") != 0:
         pytest.skip("NOT TESTED: cannot mount")
     try:
-        refused(server, 400, "No space left", data=zipped(noise=os.urandom(3 << 20)), path=tmp_path)
+        refused(server, 400, "cannot be unpacked: No space left", data=zipped(noise=os.urandom(3 << 20)), path=tmp_path)
         assert os.listdir(tmp_path) == []
     finally:
         assert eventually(lambda: os.system(f"umount {tmp_path} 2>/dev/null") == 0)  # a fork may still end
