@@ -23,7 +23,6 @@ extern const struct route_group bash_group, shell_group, terminal_group, mcp_gro
 extern const struct route_group sandbox_group, auth_group, document_group, metrics_group,
 	page_group;
 
-
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];
 

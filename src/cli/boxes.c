@@ -68,8 +68,15 @@ static const char *ago(const char *when, char *to, size_t room)
 	double s = difftime(time(NULL), timegm(&t));
 	if (s < 0)
 		s = -s;
-	snprintf(to, room, s < 120 ? "%.0fs" : s < 7200 ? "%.0fm" : s < 172800 ? "%.0fh" : "%.0fd",
-		 s < 120 ? s : s < 7200 ? s / 60 : s < 172800 ? s / 3600 : s / 86400);
+	snprintf(to, room,
+		 s < 120      ? "%.0fs"
+		 : s < 7200   ? "%.0fm"
+		 : s < 172800 ? "%.0fh"
+			      : "%.0fd",
+		 s < 120      ? s
+		 : s < 7200   ? s / 60
+		 : s < 172800 ? s / 3600
+			      : s / 86400);
 	return to;
 }
 
@@ -77,7 +84,8 @@ static const char *ago(const char *when, char *to, size_t room)
 
 static json_t *list_boxes(struct ask *ask)
 {
-	json_t *page = remote_call(&ask->remote, "GET", "/v1/sandboxes?limit=1000", NULL, &ask->err);
+	json_t *page =
+		remote_call(&ask->remote, "GET", "/v1/sandboxes?limit=1000", NULL, &ask->err);
 	json_t *list = json_incref(json_object_get(page, "sandboxes"));
 	json_decref(page);
 	return list;
@@ -85,7 +93,9 @@ static json_t *list_boxes(struct ask *ask)
 
 static int ls(struct ask *ask)
 {
-	static const char *const titles[] = { "ID", "STATE", "TEMPLATE", "AGE", "EXPIRES IN", "URL" };
+	static const char *const titles[] = {
+		"ID", "STATE", "TEMPLATE", "AGE", "EXPIRES IN", "URL"
+	};
 	json_t *list = list_boxes(ask), *box;
 	size_t i;
 	if (!list)
@@ -94,10 +104,11 @@ static int ls(struct ask *ask)
 		print_json(list);
 	} else {
 		struct table *table = table_new(titles, COUNT(titles));
-		json_array_foreach (list, i, box) {
+		json_array_foreach(list, i, box) {
 			char age[16], left[16];
 			const char *template = text(box, "template");
-			const char *cells[] = { text(box, "id"), text(box, "state"),
+			const char *cells[] = { text(box, "id"),
+						text(box, "state"),
 						template ? template : "machine",
 						ago(text(box, "created_at"), age, sizeof age),
 						ago(text(box, "expires_at"), left, sizeof left),
@@ -125,7 +136,8 @@ static void show_box(const struct ask *ask, const json_t *box)
 
 static int create(struct ask *ask)
 {
-	json_t *box = remote_call(&ask->remote, "POST", "/v1/sandboxes", json_incref(ask->fields), &ask->err);
+	json_t *box = remote_call(&ask->remote, "POST", "/v1/sandboxes", json_incref(ask->fields),
+				  &ask->err);
 	if (!box)
 		return -1;
 	show_box(ask, box);
@@ -202,14 +214,14 @@ static int logs(struct ask *ask)
 
 static int top(struct ask *ask)
 {
-	static const char *const titles[] = { "ID", "STATE", "CPU", "MEMORY", "PEAK", "PIDS", "DISK",
-					      "RECEIVED", "SENT", "REQUESTS" };
+	static const char *const titles[] = { "ID",   "STATE", "CPU",      "MEMORY", "PEAK",
+					      "PIDS", "DISK",  "RECEIVED", "SENT",   "REQUESTS" };
 	json_t *list = list_boxes(ask), *box, *all = json_array();
 	size_t i;
 	if (!list)
 		return -1;
 	struct table *table = table_new(titles, COUNT(titles));
-	json_array_foreach (list, i, box) {
+	json_array_foreach(list, i, box) {
 		char *argv[] = { (char *)text(box, "id") };
 		char cpu[32], pids[32], requests[32], sizes[5][16];
 		struct ask one = *ask;
@@ -217,15 +229,16 @@ static int top(struct ask *ask)
 		json_t *m = call_box(&one, "GET", "/metrics", NULL);
 		if (!m)
 			continue; /* deleted meanwhile */
-		static const char *const keys[] = { "memory", "memory_peak", "disk", "network_received",
-						    "network_sent" };
+		static const char *const keys[] = { "memory", "memory_peak", "disk",
+						    "network_received", "network_sent" };
 		for (size_t n = 0; n < COUNT(keys); n++)
 			size_text((double)whole(m, keys[n]), sizes[n], sizeof sizes[n]);
-		snprintf(cpu, sizeof cpu, "%.2fs", json_number_value(json_object_get(m, "cpu_seconds")));
+		snprintf(cpu, sizeof cpu, "%.2fs",
+			 json_number_value(json_object_get(m, "cpu_seconds")));
 		snprintf(pids, sizeof pids, "%lld", (long long)whole(m, "pids"));
 		snprintf(requests, sizeof requests, "%lld", (long long)whole(m, "requests"));
-		const char *cells[] = { argv[0], text(m, "state"), cpu, sizes[0], sizes[1], pids, sizes[2],
-					sizes[3], sizes[4], requests };
+		const char *cells[] = { argv[0], text(m, "state"), cpu,      sizes[0], sizes[1],
+					pids,    sizes[2],         sizes[3], sizes[4], requests };
 		table_row(table, cells);
 		json_object_set(m, "id", json_object_get(box, "id"));
 		json_array_append_new(all, m);
@@ -257,8 +270,9 @@ static int template_ls(struct ask *ask)
 		print_json(list);
 	} else {
 		struct table *table = table_new(titles, COUNT(titles));
-		json_array_foreach (list, i, one) {
-			const char *cells[] = { text(one, "name"), text(one, "source"), text(one, "base") };
+		json_array_foreach(list, i, one) {
+			const char *cells[] = { text(one, "name"), text(one, "source"),
+						text(one, "base") };
 			table_row(table, cells);
 		}
 		table_print(table);
@@ -336,8 +350,10 @@ static const struct verb {
 	  exec, 1, 1000, NULL },
 	{ "logs", "BOX", "Prints what a box's server wrote.", logs, 1, 1, NULL },
 	{ "top", "", "Shows what each box uses.", top, 0, 0, NULL },
-	{ "pause", "BOX…", "Pauses boxes: their processes stand still.", pause_boxes, 1, 1000, NULL },
-	{ "resume", "BOX…", "Resumes boxes; stopped ones start again on their files.", resume, 1, 1000, NULL },
+	{ "pause", "BOX…", "Pauses boxes: their processes stand still.", pause_boxes, 1, 1000,
+	  NULL },
+	{ "resume", "BOX…", "Resumes boxes; stopped ones start again on their files.", resume, 1,
+	  1000, NULL },
 	{ "snapshot", "BOX NAME", "Makes a template of a box's files.", snapshot, 2, 2, NULL },
 	{ "fork", "BOX [flags]", "Makes a new box from a box's files.", fork_box, 1, 1,
 	  &sandboxes_fork_schema },
@@ -349,7 +365,8 @@ static const struct verb {
 	{ "template build", "NAME DIR",
 	  "Makes a template from the Dockerfile in a directory, with buildah, podman or docker.",
 	  template_build, 2, 2, NULL },
-	{ "template rm", "NAME…", "Removes templates that no box uses.", template_rm, 1, 1000, NULL },
+	{ "template rm", "NAME…", "Removes templates that no box uses.", template_rm, 1, 1000,
+	  NULL },
 };
 
 static void help(const struct verb *verb)
@@ -435,7 +452,8 @@ int cmd_box(int argc, char **argv)
 {
 	char name[64];
 	bool two = !strcmp(argv[0], "template");
-	snprintf(name, sizeof name, "%s%s%s", argv[0], two ? " " : "", two && argc > 1 ? argv[1] : "");
+	snprintf(name, sizeof name, "%s%s%s", argv[0], two ? " " : "",
+		 two && argc > 1 ? argv[1] : "");
 	for (size_t i = 0; i < COUNT(verbs); i++)
 		if (!strcmp(verbs[i].name, name))
 			return run(&verbs[i], argc - 1 - two, argv + 1 + two);

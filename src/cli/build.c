@@ -16,11 +16,14 @@ static const struct builder {
 	const char *program;
 	const char *build[8], *save[8];
 } builders[] = {
-	{ "buildah", { "buildah", "build", "-t", "%TAG", "%DIR", NULL },
+	{ "buildah",
+	  { "buildah", "build", "-t", "%TAG", "%DIR", NULL },
 	  { "buildah", "push", "%TAG", "oci-archive:%FILE", NULL } },
-	{ "podman", { "podman", "build", "-t", "%TAG", "%DIR", NULL },
+	{ "podman",
+	  { "podman", "build", "-t", "%TAG", "%DIR", NULL },
 	  { "podman", "save", "--format", "oci-archive", "-o", "%FILE", "%TAG", NULL } },
-	{ "docker", { "docker", "build", "-t", "%TAG", "%DIR", NULL },
+	{ "docker",
+	  { "docker", "build", "-t", "%TAG", "%DIR", NULL },
 	  { "docker", "save", "-o", "%FILE", "%TAG", NULL } },
 };
 
@@ -33,7 +36,8 @@ static char *fill(const char *word, const char *dir, const char *tag, const char
 	return xasprintf("%.*s%s", (int)(mark - word), word, value);
 }
 
-static int run(const char *const *words, const char *dir, const char *tag, const char *file, struct err *err)
+static int run(const char *const *words, const char *dir, const char *tag, const char *file,
+	       struct err *err)
 {
 	char *argv[8] = { NULL };
 	for (size_t i = 0; words[i]; i++)
@@ -73,7 +77,8 @@ int build_image(const char *dir, char **ret_archive, struct err *err)
 	for (size_t i = 0; i < COUNT(builders); i++) {
 		if (!is_there(builders[i].program))
 			continue;
-		auto_free char *place = xasprintf("%s/aio.XXXXXX", folder && *folder ? folder : "/tmp");
+		auto_free char *place =
+			xasprintf("%s/aio.XXXXXX", folder && *folder ? folder : "/tmp");
 		if (!mkdtemp(place))
 			return err_set(err, errno, "no temporary directory for the image");
 		char *file = *ret_archive = xasprintf("%s/image", place);

@@ -58,7 +58,8 @@ static void take_data(struct stream *s, const char *data)
 	json_t *event = json_loads(data, 0, NULL);
 	json_t *output = json_object_get(event, "data");
 	FILE *to = !strcmp(s->event, "stderr") ? stderr : stdout;
-	if ((!strcmp(s->event, "stdout") || !strcmp(s->event, "stderr")) && json_is_string(output)) {
+	if ((!strcmp(s->event, "stdout") || !strcmp(s->event, "stderr")) &&
+	    json_is_string(output)) {
 		fwrite(json_string_value(output), 1, json_string_length(output), to);
 		fflush(to);
 	} else if (!strcmp(s->event, "exit")) {
@@ -81,7 +82,8 @@ static void take_line(struct stream *s)
 		s->line.data[0] = 0;
 }
 
-static int run_plain(const struct remote *remote, char *headers[3], const char *command, struct err *err)
+static int run_plain(const struct remote *remote, char *headers[3], const char *command,
+		     struct err *err)
 {
 	struct client client;
 	struct stream s = { .line = BUF(LINE_MAX_BYTES), .status = 1 };
@@ -107,7 +109,8 @@ static int run_plain(const struct remote *remote, char *headers[3], const char *
 	client_close(&client);
 	buf_done(&s.line);
 	if (status > 200)
-		return err_set(err, ERR_BAD_REQUEST, "the box answers %d: %s", status, answer ? answer : "");
+		return err_set(err, ERR_BAD_REQUEST, "the box answers %d: %s", status,
+			       answer ? answer : "");
 	if (status < 0 || n < 0 || !s.ended)
 		return status < 0 || n < 0 ? -1 : err_set(err, ERR_GONE, "the box went away");
 	return s.status;
@@ -127,8 +130,9 @@ static int send_size(struct ws *ws, struct err *err)
 	struct winsize size = { 0 };
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_col)
 		return 0;
-	return send_json(ws, json_pack("{sss{sisi}}", "type", "resize", "data", "cols", size.ws_col, "rows",
-				       size.ws_row),
+	return send_json(ws,
+			 json_pack("{sss{sisi}}", "type", "resize", "data", "cols", size.ws_col,
+				   "rows", size.ws_row),
 			 err);
 }
 
@@ -148,7 +152,8 @@ static int take_message(struct session *s, const struct ws_message *message, str
 	int result = 0;
 	if (!type) {
 		/* nothing we know */
-	} else if ((!strcmp(type, "output") || !strcmp(type, "restore_output")) && json_is_string(data)) {
+	} else if ((!strcmp(type, "output") || !strcmp(type, "restore_output")) &&
+		   json_is_string(data)) {
 		fwrite(json_string_value(data), 1, json_string_length(data), stdout);
 		fflush(stdout);
 	} else if (!strcmp(type, "session_id") && json_is_string(data)) {
@@ -175,14 +180,17 @@ static int attend(struct session *s, int signals, struct err *err)
 		if (!ws_pending(s->ws) && poll(pfds, COUNT(pfds), -1) < 0 && errno != EINTR)
 			return err_set(err, errno, "poll");
 		struct signalfd_siginfo info;
-		if (pfds[2].revents && read(signals, &info, sizeof info) > 0 && send_size(s->ws, err) < 0)
+		if (pfds[2].revents && read(signals, &info, sizeof info) > 0 &&
+		    send_size(s->ws, err) < 0)
 			return -1;
 		char typed[4096];
 		ssize_t n = pfds[0].revents ? read(STDIN_FILENO, typed, sizeof typed) : -1;
 		if (n == 0)
 			pfds[0].fd = -1;
-		if (n > 0 && send_json(s->ws, json_pack("{ssss%}", "type", "input", "data", typed, (size_t)n),
-				       err) < 0)
+		if (n > 0 &&
+		    send_json(s->ws,
+			      json_pack("{ssss%}", "type", "input", "data", typed, (size_t)n),
+			      err) < 0)
 			return -1;
 		int got = ws_recv(s->ws, &message, 0, err);
 		if (got == 0 || (got < 0 && err->code != ERR_SLOW))
@@ -221,7 +229,8 @@ static int run_terminal(const struct remote *remote, char *headers[3], const cha
 	struct err ignored;
 	if (*s.id && client_open(&client, remote->url, &ignored) == 0) {
 		auto_free char *target = xasprintf("/v1/shell/sessions/%s", s.id);
-		struct client_request request = { "DELETE", target, (const char *const *)headers, NULL, NULL, 0 };
+		struct client_request request = { "DELETE", target, (const char *const *)headers,
+						  NULL,     NULL,   0 };
 		(void)client_ask(&client, &request, &ignored);
 		client_close(&client);
 	}
@@ -232,7 +241,8 @@ int exec_in_box(const struct remote *remote, const char *id, int argc, char **ar
 {
 	char *headers[3] = { NULL };
 	auto_buf struct buf line = BUF(1 << 20), quoted = BUF(1 << 21);
-	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !strncmp(remote->url, "http", 4);
+	bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+			!strncmp(remote->url, "http", 4);
 	if (argc && !strcmp(argv[0], "--")) {
 		argc--;
 		argv++;

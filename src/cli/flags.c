@@ -52,7 +52,8 @@ static json_t *number(const char *text)
 	if (end == text || errno || (unit > 1 ? end[1] : *end))
 		return NULL;
 	value *= unit;
-	return value == (double)(json_int_t)value ? json_integer((json_int_t)value) : json_real(value);
+	return value == (double)(json_int_t)value ? json_integer((json_int_t)value)
+						  : json_real(value);
 }
 
 /* SOURCE:TARGET[:rw] */
@@ -89,7 +90,8 @@ static int set(const struct field *f, const char *text, json_t *to)
 		break;
 	case T_LIST:
 		value = old ? json_incref(old) : json_array();
-		if (json_array_append_new(value, f->item == T_OBJ ? mount(text) : json_string(text)) < 0) {
+		if (json_array_append_new(value,
+					  f->item == T_OBJ ? mount(text) : json_string(text)) < 0) {
 			json_decref(value);
 			return -1;
 		}
@@ -128,11 +130,11 @@ int flags_parse(const struct schema *schema, int argc, char **argv, int *at, jso
 
 static const char *argument(const struct field *f)
 {
-	return f->type == T_INT || f->type == T_NUM		    ? " N"
-	       : f->type == T_BOOL || f->type == T_TRI	    ? ""
-	       : f->type == T_MAP			    ? " NAME=VALUE"
-	       : f->type == T_LIST && f->item == T_OBJ	    ? " SOURCE:TARGET[:rw]"
-							    : " TEXT";
+	return f->type == T_INT || f->type == T_NUM    ? " N"
+	       : f->type == T_BOOL || f->type == T_TRI ? ""
+	       : f->type == T_MAP                      ? " NAME=VALUE"
+	       : f->type == T_LIST && f->item == T_OBJ ? " SOURCE:TARGET[:rw]"
+						       : " TEXT";
 }
 
 void flags_help(const struct schema *schema)
@@ -150,7 +152,7 @@ void flags_help(const struct schema *schema)
 		for (const char *c = f->name; *c && n + 1 < sizeof flag; c++)
 			flag[n++] = *c == '_' ? '-' : *c;
 		flag[n] = 0;
-		printf("  --%s%s\n      %s%s%s%s\n", flag, argument(f), f->help, f->def ? " Default " : "",
-		       f->def ? f->def : "", f->def ? "." : "");
+		printf("  --%s%s\n      %s%s%s%s\n", flag, argument(f), f->help,
+		       f->def ? " Default " : "", f->def ? f->def : "", f->def ? "." : "");
 	}
 }

@@ -19,9 +19,10 @@ static int read_line(const struct remote *remote, const char *name, char *to, si
 	if (!file)
 		return errno == EACCES
 			       ? err_set(err, ERR_FORBIDDEN,
-					 "'%s' is root's: use sudo, or set AIO_URL and AIO_HOST_TOKEN", path)
-			       : err_set(err, ERR_UNAVAILABLE, "no host has run on '%s' (see 'aio up')",
-					 remote->state);
+					 "'%s' is root's: use sudo, or set AIO_URL and AIO_HOST_TOKEN",
+					 path)
+			       : err_set(err, ERR_UNAVAILABLE,
+					 "no host has run on '%s' (see 'aio up')", remote->state);
 	if (!fgets(to, (int)room, file))
 		*to = 0;
 	to[strcspn(to, "\n")] = 0;
@@ -71,7 +72,9 @@ json_t *remote_call(const struct remote *remote, const char *method, const char 
 	if (client_open(&client, remote->url, err) < 0)
 		return NULL;
 	const char *headers[] = { bearer, NULL };
-	struct client_request request = { method, path, headers, NULL, text, text ? strlen(text) : 0 };
+	struct client_request request = {
+		method, path, headers, NULL, text, text ? strlen(text) : 0
+	};
 	int status = client_ask(&client, &request, err);
 	size_t len = 0;
 	auto_free char *answer = status < 0 ? NULL : client_body(&client, ANSWER_MAX, &len, err);
@@ -82,7 +85,8 @@ json_t *remote_call(const struct remote *remote, const char *method, const char 
 	if (status >= 300)
 		answer_error(status, parsed, err);
 	else
-		data = parsed ? json_incref(json_object_get(parsed, "data")) : json_stringn(answer, len);
+		data = parsed ? json_incref(json_object_get(parsed, "data"))
+			      : json_stringn(answer, len);
 	if (status < 300 && !data)
 		data = json_null();
 	json_decref(parsed);

@@ -1,7 +1,7 @@
 #include "cli/table.h"
 
-#include <stdio.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/own.h"
@@ -34,7 +34,8 @@ void table_row(struct table *table, const char *const *cells)
 {
 	if (table->rows == table->room) {
 		table->room = table->room * 2 + 16;
-		table->cells = xrealloc(table->cells, table->room * table->columns * sizeof(char *));
+		table->cells =
+			xrealloc(table->cells, table->room * table->columns * sizeof(char *));
 	}
 	for (size_t i = 0; i < table->columns; i++) {
 		const char *cell = cells[i] ? cells[i] : "-";

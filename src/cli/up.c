@@ -64,7 +64,8 @@ int cmd_up(int argc, char **argv)
 		return 2;
 	}
 	if (geteuid() != 0) {
-		err_set(&err, EPERM, "boxes need root, for namespaces, mounts and cgroups; use sudo");
+		err_set(&err, EPERM,
+			"boxes need root, for namespaces, mounts and cgroups; use sudo");
 		return failed(&err, true);
 	}
 	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);

@@ -30,7 +30,7 @@ struct run {
 	bool replied, idle, failed, left, timed_out, stopping;
 	int interrupts;
 	int64_t quiet_ms; /* until then outputs wake nobody: each time would disturb the kernel */
-	int64_t next_ms; /* when to interrupt next, or to give up waiting for outputs */
+	int64_t next_ms;  /* when to interrupt next, or to give up waiting for outputs */
 };
 
 static void give(struct run *run, const char *type, const json_t *content)

@@ -115,7 +115,8 @@ int client_ask(struct client *client, const struct client_request *request, stru
 	for (;;) {
 		int got = http_read_head(&client->http, err);
 		if (got <= 0)
-			return got < 0 ? -1 : err_set(err, ERR_GONE, "the server closed the connection");
+			return got < 0 ? -1
+				       : err_set(err, ERR_GONE, "the server closed the connection");
 		if (client->http.head.status >= 200)
 			return client->http.head.status;
 		http_next(&client->http);

@@ -151,7 +151,8 @@ static ssize_t receive(struct end *from, const struct flow *flow, char *piece)
 {
 	size_t room = FLOW_PIECE;
 	if (flow->kind == BODY_LENGTH && (int64_t)room > flow->left)
-		room = (size_t)flow->left; /* what follows is not this body's: it stays where it is */
+		room = (size_t)flow
+			       ->left; /* what follows is not this body's: it stays where it is */
 	ssize_t n = recv(from->fd, piece, room, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		from->readable = false;

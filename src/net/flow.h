@@ -18,7 +18,7 @@ enum { FLOW_PIECE = 128 * 1024, FLOW_OUT_MAX = 1 << 20 };
 struct end {
 	int fd; /* -1: none. Not blocking. */
 	uint32_t watched;
-	bool readable; /* there may be input */
+	bool readable;    /* there may be input */
 	bool eof, broken; /* it sends no more; it takes no more */
 	struct buf in, out;
 	size_t looked;        /* how much of the input was parsed in vain */

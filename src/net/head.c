@@ -13,9 +13,9 @@
 /* Of one hop, or written by us. */
 static bool is_framing(const char *name)
 {
-	static const char *const names[] = { "connection",       "keep-alive", "proxy-connection",
-					     "proxy-authenticate", "te",       "trailer",
-					     "transfer-encoding",  "upgrade",  "content-length" };
+	static const char *const names[] = { "connection",         "keep-alive", "proxy-connection",
+					     "proxy-authenticate", "te",         "trailer",
+					     "transfer-encoding",  "upgrade",    "content-length" };
 	for (size_t i = 0; i < COUNT(names); i++)
 		if (!strcasecmp(name, names[i]))
 			return true;
@@ -82,7 +82,8 @@ static void put_cookies(struct buf *out, const char *value)
 	for (const char *at = value; *at;) {
 		at += strspn(at, "; \t");
 		size_t len = strcspn(at, ";");
-		if (len && !(starts(at, HEAD_COOKIE) && strcspn(at, "=; ") == strlen(HEAD_COOKIE))) {
+		if (len &&
+		    !(starts(at, HEAD_COOKIE) && strcspn(at, "=; ") == strlen(HEAD_COOKIE))) {
 			buf_str(out, any ? "; " : "Cookie: ");
 			buf_add(out, at, len);
 			any = true;

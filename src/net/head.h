@@ -12,11 +12,11 @@ struct http_head;
 enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_TO_END };
 
 struct head_request {
-	const char *secret;   /* proves to the box that this came through the host */
-	const char *peer;     /* the client's address */
-	size_t prefix;        /* bytes of the target that are not the box's */
-	int port;             /* of a preview; 0: none */
-	const char *box;      /* for the host's own server: which box it is about; NULL: none */
+	const char *secret;    /* proves to the box that this came through the host */
+	const char *peer;      /* the client's address */
+	size_t prefix;         /* bytes of the target that are not the box's */
+	int port;              /* of a preview; 0: none */
+	const char *box;       /* for the host's own server: which box it is about; NULL: none */
 	bool keep_credentials; /* for the host's own server, which looks at them itself */
 	bool keep_authorization;
 	bool strip_query; /* of credentials */

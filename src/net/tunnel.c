@@ -91,13 +91,16 @@ struct relay {
 
 static int connect_port(int port)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port),
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons((uint16_t)port),
 				    .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	for (int i = 0; i < 2; i++) {
 		auto_close int fd = socket(i ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		const struct sockaddr *address = i ? (struct sockaddr *)&in6 : (struct sockaddr *)&in;
+		const struct sockaddr *address = i ? (struct sockaddr *)&in6
+						   : (struct sockaddr *)&in;
 		if (fd >= 0 && connect(fd, address, i ? sizeof in6 : sizeof in) == 0) {
 			setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 			return TAKE_FD(fd);
@@ -115,7 +118,8 @@ static void put_answer(struct relay *r, const struct http_head *head, enum body_
 		.kind = no_body ? BODY_NONE : kind,
 		.close = !r->keep_alive,
 		.upgrade = head->status == 101,
-		.length_known = http_header(head, "content-length") && (kind == BODY_LENGTH || no_body),
+		.length_known = http_header(head, "content-length") &&
+				(kind == BODY_LENGTH || no_body),
 	};
 	head_response(&out, head, "", &how);
 	end_put(&r->client, out.data, out.len);
@@ -127,8 +131,8 @@ static void begin_answer(struct relay *r)
 {
 	const struct http_head *head = &r->http.head;
 	bool empty = r->conn->head_only || head->length == 0;
-	enum body_kind kind = empty		 ? BODY_NONE
-			      : head->chunked	 ? BODY_CHUNKED
+	enum body_kind kind = empty              ? BODY_NONE
+			      : head->chunked    ? BODY_CHUNKED
 			      : head->length > 0 ? BODY_LENGTH
 						 : BODY_TO_END;
 	enum body_kind shown = kind;
@@ -186,7 +190,8 @@ static bool read_answer(struct relay *r)
 		r->why = "closes the connection without an answer";
 		return true;
 	}
-	ssize_t n = r->app.readable ? recv(r->app.fd, r->piece, sizeof r->piece / 4, MSG_DONTWAIT) : -1;
+	ssize_t n = r->app.readable ? recv(r->app.fd, r->piece, sizeof r->piece / 4, MSG_DONTWAIT)
+				    : -1;
 	if (n < 0 && (!r->app.readable || errno == EAGAIN || errno == EINTR)) {
 		r->app.readable = false;
 		return false;
@@ -197,7 +202,8 @@ static bool read_answer(struct relay *r)
 	return true;
 }
 
-static void pass_end(const struct end *from, const struct flow *flow, const struct end *to, bool *told)
+static void pass_end(const struct end *from, const struct flow *flow, const struct end *to,
+		     bool *told)
 {
 	if (flow->done && from->eof && !*told && !end_pending(to)) {
 		shutdown(to->fd, SHUT_WR);
@@ -234,7 +240,8 @@ static bool wait_for(struct relay *r)
 	bool give = (!r->answered || !r->down.done) && !end_pending(&r->client) && !r->app.eof;
 	struct pollfd pfds[] = {
 		{ .fd = r->client.fd,
-		  .events = (short)((take ? POLLIN : 0) | (end_pending(&r->client) ? POLLOUT : 0)) },
+		  .events =
+			  (short)((take ? POLLIN : 0) | (end_pending(&r->client) ? POLLOUT : 0)) },
 		{ .fd = give || end_pending(&r->app) ? r->app.fd : -1,
 		  .events = (short)((give ? POLLIN : 0) | (end_pending(&r->app) ? POLLOUT : 0)) },
 		{ .fd = server_stop_fd(r->conn->server), .events = POLLIN },
@@ -268,7 +275,8 @@ void tunnel_serve(struct conn *conn, const struct tunnel *tunnel)
 	char text[160];
 	int fd = connect_port(tunnel->to.port);
 	if (fd < 0) {
-		snprintf(text, sizeof text, "nothing listens on port %d in the sandbox", tunnel->to.port);
+		snprintf(text, sizeof text, "nothing listens on port %d in the sandbox",
+			 tunnel->to.port);
 		conn_fail(conn, 502, text, false);
 		return;
 	}
@@ -280,11 +288,16 @@ void tunnel_serve(struct conn *conn, const struct tunnel *tunnel)
 	r->asked = head->upgrade && head->length == 0;
 	/* Only what has no body leaves the connection's own reader in step. */
 	r->keep_alive = http->body_done && !conn->close_after && !r->asked;
-	struct head_request how = { .peer = conn->peer, .prefix = tunnel->to.prefix,
+	struct head_request how = { .peer = conn->peer,
+				    .prefix = tunnel->to.prefix,
 				    .keep_authorization = tunnel->keep_authorization,
-				    .strip_query = tunnel->strip_query, .upgrade = r->asked };
+				    .strip_query = tunnel->strip_query,
+				    .upgrade = r->asked };
 	head_request(&r->app.out, head, &how);
-	flow_begin(&r->up, head->chunked ? BODY_CHUNKED : head->length > 0 ? BODY_LENGTH : BODY_NONE,
+	flow_begin(&r->up,
+		   head->chunked      ? BODY_CHUNKED
+		   : head->length > 0 ? BODY_LENGTH
+				      : BODY_NONE,
 		   head->length, &http->parser);
 	if (!r->keep_alive) {
 		buf_add(&r->client.in, http->data + http->used, http->len - http->used);

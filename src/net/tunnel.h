@@ -18,9 +18,9 @@ struct preview {
 bool tunnel_wanted(const struct http_head *head, const char *domain, struct preview *ret);
 
 struct tunnel {
-	struct preview to;          /* on 127.0.0.1, else ::1 */
-	bool keep_authorization;    /* it is not one of ours */
-	bool strip_query;           /* of credentials */
+	struct preview to;       /* on 127.0.0.1, else ::1 */
+	bool keep_authorization; /* it is not one of ours */
+	bool strip_query;        /* of credentials */
 };
 
 /* Relays the request whose head conn->http holds, and its answer, whole: after an upgrade, bytes both

@@ -12,27 +12,15 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "proc/child.h"
+#include "proc/stage.h"
 #include "proc/user.h"
 
 enum { REMOVE_MS = 30000 };
 
 int node_files_dir(const struct user *user, char *to, size_t room, struct err *err)
 {
-	const char *tmp = getenv("TMPDIR");
-	struct user_view view;
-	if ((size_t)snprintf(to, room, "%s/aio-node-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") >=
-	    room)
-		return err_set(err, ENAMETOOLONG, "TMPDIR");
-	if (user_enter(user, &view, err) < 0)
-		return -1;
-	const char *made = mkdtemp(to);
-	int code = errno;
-	user_leave(&view);
-	if (made)
-		return 0;
-	int result = err_set(err, code, "no directory '%s'", to);
 	*to = 0;
-	return result;
+	return stage_make_dir(user, "node", to, room, err);
 }
 
 static int check_path(const char *path, struct err *err)
@@ -106,22 +94,16 @@ void node_files_forget(const struct user *user, const char *dir, pid_t pid)
 /* Most are empty. For the others there is a program that is up to whatever was made in them. */
 void node_files_remove(const struct user *user, const char *dir)
 {
-	struct user_view view;
-	if (user_enter(user, &view, NULL) < 0)
-		return;
-	bool gone = rmdir(dir) == 0 || errno == ENOENT;
-	user_leave(&view);
-	if (gone)
+	if (rmdir(dir) == 0 || errno == ENOENT)
 		return;
 	char *argv[] = { (char *)"/bin/rm", (char *)"-rf", (char *)"--", (char *)dir, NULL };
 	auto_buf struct buf out = BUF(4096);
 	struct child_end end = { 0 };
 	struct err err;
-	if (child_run(&(struct child_spec){ .argv = argv,
-					    .dir = "/",
-					    .user = user,
-					    .until_ms = clock_ms() + REMOVE_MS },
-		      &out, &end, &err) < 0 ||
-	    end.code != 0)
+	struct child_spec spec = {
+		.argv = argv, .dir = "/", .user = user, .until_ms = clock_ms() + REMOVE_MS
+	};
+	/* The user may empty it; only the server may remove it from its parent. */
+	if (child_run(&spec, &out, &end, &err) < 0 || (rmdir(dir) < 0 && errno != ENOENT))
 		log_warn("'%s' could not be removed", dir);
 }

@@ -64,12 +64,8 @@ static int make_dir(struct shell *shell, struct err *err)
 {
 	char path[128];
 	auto_buf struct buf rc = BUF(4096);
-	const char *parent = stage_dir(err);
-	if (!parent)
+	if (stage_make_dir(NULL, "shell", shell->dir, sizeof shell->dir, err) < 0)
 		return -1;
-	snprintf(shell->dir, sizeof shell->dir, "%s/shell-XXXXXX", parent);
-	if (!mkdtemp(shell->dir))
-		return err_set(err, errno, "mkdir '%s'", shell->dir);
 	snprintf(path, sizeof path, "%s/up", shell->dir);
 	if (mkfifo(path, 0600) < 0)
 		return err_set(err, errno, "mkfifo '%s'", path);

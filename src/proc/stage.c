@@ -1,11 +1,9 @@
 #include "proc/stage.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -15,6 +13,7 @@
 #include "base/err.h"
 #include "proc/cradle.h"
 #include "proc/tree.h"
+#include "proc/user.h"
 
 static char dir[48]; /* named before the fork, so that both sides know it */
 
@@ -34,27 +33,40 @@ const char *stage_dir(struct err *err)
 	return dir;
 }
 
-/* Links are removed, never followed: sessions may have put them there. */
-static void remove_tree(int parent, const char *name)
+int stage_make_dir(const struct user *owner, const char *name, char *to, size_t room,
+		   struct err *err)
 {
-	if (unlinkat(parent, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+	if (!stage_dir(err))
+		return -1;
+	snprintf(to, room, "%s/%s-XXXXXX", dir, name);
+	if (!mkdtemp(to))
+		return err_set(err, errno, "mkdir '%s'", to);
+	if (owner && owner->other && chown(to, owner->uid, owner->gid) < 0) {
+		int code = errno;
+		rmdir(to);
+		return err_set(err, code, "chown '%s'", to);
+	}
+	return 0;
+}
+
+/* By a program that is up to whatever sessions have put there. */
+static void remove_dir(void)
+{
+	if (access(dir, F_OK) < 0)
 		return;
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
-	for (struct dirent *entry; entries && (entry = readdir(entries));)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			remove_tree(dirfd(entries), entry->d_name);
-	if (entries)
-		closedir(entries);
-	else if (fd >= 0)
-		close(fd);
-	unlinkat(parent, name, AT_REMOVEDIR);
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl("/bin/rm", "rm", "-rf", "--", dir, (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
 }
 
 static _Noreturn void leave(int status)
 {
 	tree_end_children();
-	remove_tree(AT_FDCWD, dir);
+	remove_dir();
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));

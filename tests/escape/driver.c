@@ -59,7 +59,8 @@ static int listen_on(const char *path)
 	memcpy(address.sun_path, path, strlen(path));
 	unlink(path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 512) < 0) {
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(fd, 512) < 0) {
 		perror(path);
 		exit(1);
 	}
@@ -217,8 +218,9 @@ static int bench(int argc, char **argv)
 	int count = atoi(argv[0]);
 	struct wanted *w = xcalloc((size_t)count * 2, sizeof *w);
 	double *took = xcalloc((size_t)count, sizeof *took);
-	int *replies = xcalloc((size_t)count * 2, sizeof *replies), *streams = xcalloc((size_t)count, sizeof *streams);
-	char (*ids)[32] = xcalloc((size_t)count * 2, sizeof *ids);
+	int *replies = xcalloc((size_t)count * 2, sizeof *replies),
+	    *streams = xcalloc((size_t)count, sizeof *streams);
+	char(*ids)[32] = xcalloc((size_t)count * 2, sizeof *ids);
 	struct box_proc proc;
 	struct err err;
 	if (box_makers(state, &err) < 0)
@@ -235,8 +237,8 @@ static int bench(int argc, char **argv)
 			took[i] = now_ms() - begin;
 	}
 	qsort(took, (size_t)count, sizeof *took, by_value);
-	printf("{\"one_min_ms\": %.2f, \"one_p50_ms\": %.2f, \"one_p99_ms\": %.2f", took[0], took[count / 2],
-	       took[(count * 99) / 100]);
+	printf("{\"one_min_ms\": %.2f, \"one_p50_ms\": %.2f, \"one_p99_ms\": %.2f", took[0],
+	       took[count / 2], took[(count * 99) / 100]);
 	double begin = now_ms();
 	for (int i = 0; i < count; i++) {
 		int n = count + 1 + i;
@@ -317,8 +319,8 @@ static int usage(int argc, char **argv)
 	printf("{\"cpu_us\": %" PRId64 ", \"memory\": %" PRId64 ", \"memory_peak\": %" PRId64
 	       ", \"pids\": %" PRId64 ", \"disk\": %" PRId64 ", \"oom_kills\": %" PRId64
 	       ", \"rx_bytes\": %" PRId64 ", \"tx_bytes\": %" PRId64 ", \"exit_status\": %d}\n",
-	       u.cpu_us, u.memory, u.memory_peak, u.pids, u.disk, u.oom_kills, u.rx_bytes, u.tx_bytes,
-	       box_exit_status(dir));
+	       u.cpu_us, u.memory, u.memory_peak, u.pids, u.disk, u.oom_kills, u.rx_bytes,
+	       u.tx_bytes, box_exit_status(dir));
 	return 0;
 }
 
@@ -338,8 +340,9 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "start", start },	  { "stop", stop },	{ "remove", remove_box }, { "freeze", freeze_box },
-	{ "thaw", thaw_box }, { "usage", usage }, { "copy", copy }, { "bench", bench },
+	{ "start", start },       { "stop", stop },     { "remove", remove_box },
+	{ "freeze", freeze_box }, { "thaw", thaw_box }, { "usage", usage },
+	{ "copy", copy },         { "bench", bench },
 };
 
 int main(int argc, char **argv)
