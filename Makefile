@@ -47,6 +47,10 @@ $(B)/driver: $(DRIVER) $(B)/libaio.a
 $(UNIT:%=$(B)/%): $(B)/%: $(B)/%.o $(B)/libaio.a
 $(FUZZ:%=$(B)/%): $(B)/%: $(B)/fuzz/%.o $(B)/libaio.a
 $(FUZZ:%=$(B)/%): LDFLAGS += -fsanitize=fuzzer
+# It runs inside boxes, as nobody in particular: without sanitizers.
+$(B)/probe: tests/escape/probe.c
+	@mkdir -p $(@D)
+	$(call say,cc,$<)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -o $@ $<
 $(B)/aio $(B)/fixture $(B)/driver $(UNIT:%=$(B)/%) $(FUZZ:%=$(B)/%):
 	$(call say,link,$@)$(LINK) -o $@ $^ $(LIBS)
 $(B)/libaio.a: $(OBJ) $(B)/objects
@@ -139,5 +143,5 @@ bench: test-deps ## measure, and compare
 	@build/venv/bin/python bench/run.py $(ARGS)
 
 .PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) format bench FORCE
-fixture: $(B)/fixture $(B)/driver
+fixture: $(B)/fixture $(B)/driver $(B)/probe
 .DELETE_ON_ERROR:

@@ -17,7 +17,7 @@ class Jupyter:
     def __init__(self, stack):
         self.process = stack.enter_context(subprocess.Popen(
             [peers.ROOT / ".venv/bin/python", peers.ROOT / "bench/jupyter_peer.py"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
         stack.callback(self.process.stdin.close)
 
     def ask(self, command):

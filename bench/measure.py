@@ -22,10 +22,26 @@ end
 """
 
 
-def wrk(url, connections, seconds, setup=""):
-    """Requests a second, latencies in microseconds, errors. setup is Lua, for other requests than GET."""
+UNIQUE = """\
+local body, n = [==[%s]==], 0
+local threads = 0
+function setup(thread) thread:set("offset", threads * 1e8); threads = threads + 1 end
+function request()
+	n = n + 1
+	return wrk.format("POST", nil, nil, (body:gsub("UNIQUE", string.format("%%d", offset + n))))
+end
+"""
+
+
+def wrk(url, connections, seconds, setup="", body=None, headers=None):
+    """Requests a second, latencies in microseconds, errors. setup is Lua, for other requests than GET. With a
+    body they are POSTs, and UNIQUE in it is another number in each."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(setup + REPORT)
+        script.write(setup)
+        if body:
+            script.writelines(f"wrk.headers['{name}'] = '{value}'\n" for name, value in headers.items())
+            script.write(UNIQUE % body)
+        script.write(REPORT)
         script.flush()
         threads = min(connections, os.cpu_count() or 1)
         argv = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "-s", script.name, url]
@@ -74,12 +90,13 @@ def ask(sock, path):
 class Caller:
     """Posts the same JSON again and again on one connection, with as little of its own as can be."""
 
-    def __init__(self, port, path, body):
+    def __init__(self, port, path, body, headers=None):
         data = json.dumps(body).encode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
         self.sock = socket.create_connection(("127.0.0.1", port), 30)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.request = (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                        f"Content-Length: {len(data)}\r\n\r\n").encode() + data
+        self.request = (f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+                        f"{more}Content-Length: {len(data)}\r\n\r\n").encode() + data
 
     def __call__(self):
         """Milliseconds from the request to the end of its answer."""
@@ -95,6 +112,37 @@ class Caller:
         if not got.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(got[:80].decode(errors="replace"))
         return (time.perf_counter() - begin) * 1e3
+
+
+class Beginner(Caller):
+    """What an MCP client does first: initialize, then tools/list in the new session."""
+
+    def __init__(self, port, hello, then, headers):
+        super().__init__(port, "/mcp", hello, headers)
+        self.port, self.then, self.headers = port, json.dumps(then).encode(), headers
+
+    def ask(self, request):
+        self.sock.sendall(request)
+        got = b""
+        while True:
+            got += self.sock.recv(1 << 20)
+            head, end, rest = got.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head) if end else None
+            if length and len(rest) >= int(length[1]):
+                return head, rest
+
+    def __call__(self):
+        begin = time.perf_counter()
+        head, _ = self.ask(self.request)
+        session = re.search(rb"(?i)mcp-session-id: (\S+)", head)[1].decode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        _, tools = self.ask((f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nMcp-Session-Id: {session}\r\n"
+                             f"Content-Type: application/json\r\n{more}Content-Length: {len(self.then)}\r\n\r\n")
+                            .encode() + self.then)
+        took = (time.perf_counter() - begin) * 1e3
+        if b"test_simple_text" not in tools:
+            raise RuntimeError(tools[:80].decode(errors="replace"))
+        return took
 
 
 def spawn(argv, log, keep=()):

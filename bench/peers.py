@@ -185,3 +185,23 @@ def fastapi(body):
                 "--app-dir", ROOT / "bench"]
         with server(folder, port, argv, env={**os.environ, "BENCH_ANSWER": str(answer)}) as it:
             yield it
+
+
+# --- MCP ---------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def mcp_ours():
+    """The fixture program, which has the tool that the peer has, beside the sandbox's own."""
+    port = free_port()
+    argv = [ROOT / "build/fixture", "--listen", f"127.0.0.1:{port}"]
+    with tempfile.TemporaryDirectory(prefix="aio-bench.") as folder, \
+            server(folder, port, argv, {**os.environ, "HOME": folder, "FIXTURE_MCP": "1"}) as it:
+        yield it
+
+
+@contextlib.contextmanager
+def mcp_peer():
+    """The official Python SDK; it answers with JSON, the fastest of its ways."""
+    port = free_port()
+    argv = [sys.executable, ROOT / "bench/mcp_peer.py", port]
+    with tempfile.TemporaryDirectory(prefix="aio-bench.") as folder, server(folder, port, argv) as it:
+        yield it

@@ -204,6 +204,83 @@ def javascript():
     yield Line("JavaScript, stateless, p50", f"{median(a):.1f} ms", f"node -e {median(n):.1f} ms", r,
                "≤ 1.1 ×", r <= 1.1)
     yield Line("JavaScript, in a session, p50", f"{median(s):.1f} ms", f"node -e {median(n):.1f} ms", ratio(s, n), "")
+def grep():
+    """A tree of 50,000 files in 500 directories, of which 500 have a match."""
+    words = [f"{word}{i}" for i in range(40) for word in ("alpha", "beta", "gamma", "delta")]
+    text = "\n".join(" ".join(words[i:] + words[:i]) for i in range(5)) + "\n"
+    flags = ["--no-config", "--no-ignore", "--hidden", "--max-filesize=1M"]  # as the API has it
+
+    def ours_once(call):
+        begin = time.perf_counter()
+        answer = call()
+        taken = (time.perf_counter() - begin) * 1e3
+        if answer["data"]["match_count"] != 500:
+            raise RuntimeError(f"found {answer['data']['match_count']} matches, not 500")
+        return taken
+
+    def rg_once(tree):
+        begin = time.perf_counter()
+        found = subprocess.run(["rg", *flags, "needle\\d+", "./"], cwd=tree, capture_output=True, check=True).stdout
+        taken = (time.perf_counter() - begin) * 1e3
+        if found.count(b"\n") != 500:
+            raise RuntimeError("rg found something else")
+        return taken
+
+    with tempfile.TemporaryDirectory(prefix="aio-bench.") as tree:
+        os.chmod(tree, 0o755)
+        for i in range(50000):
+            if i % 100 == 0:
+                os.mkdir(f"{tree}/{i // 100}")
+            with open(f"{tree}/{i // 100}/{i}.txt", "w") as file:
+                file.write(text + (f"a needle{i} in it\n" if i % 100 == 50 else ""))
+        with peers.aio() as ours, httpx.Client(base_url=ours.url(""), timeout=60) as client:
+            body = {"path": tree, "pattern": "needle\\d+"}
+            a, b = in_turns(9, lambda: ours_once(lambda: client.post("/v1/file/grep", json=body).json()),
+                            lambda: rg_once(tree))
+    r = ratio(a, b)
+    yield Line("grep 50,000 files", f"{median(a):.0f} ms", f"rg --max-filesize=1M {median(b):.0f} ms", r, "≤ 1.2 ×", r <= 1.2)
+def mcp():
+    """Sessions of 2025-11-25, the same trivial tool, answered with JSON."""
+    accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize",
+             "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "b", "version": "1"}}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_simple_text", "arguments": {}}}
+
+    def session(client):
+        answer = client.post("/mcp", json=hello, headers=accept)
+        head = {"Accept": accept["Accept"], "Mcp-Session-Id": answer.headers["mcp-session-id"],
+                "MCP-Protocol-Version": "2025-11-25"}
+        client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=head)
+        text = client.post("/mcp", json=call, headers=head).json()["result"]["content"][0]["text"]
+        if text != "This is a simple text response for testing.":
+            raise RuntimeError(text)
+        return head
+
+    def p50(one):
+        return lambda: median([one() for _ in range(60)])
+
+    def rate(server, head):
+        got = wrk(server.url("/mcp"), 32, 1, body=json.dumps({**call, "id": "UNIQUE"}), headers={**accept, **head})
+        if got["errors"]:
+            raise RuntimeError(f"{got['errors']} errors on port {server.port}")
+        return got["rate"]
+
+    with peers.mcp_ours() as ours, peers.mcp_peer() as peer, httpx.Client(base_url=ours.url("")) as a, \
+            httpx.Client(base_url=peer.url("")) as b:
+        heads = session(a), session(b)
+        x, y = in_turns(7, p50(measure.Caller(ours.port, "/mcp", call, heads[0])),
+                        p50(measure.Caller(peer.port, "/mcp", call, heads[1])))
+        v, w = in_turns(5, lambda: rate(ours, heads[0]), lambda: rate(peer, heads[1]))
+        tools, plain = {**call, "method": "tools/list", "params": {}}, {"Accept": accept["Accept"]}
+        m, n = in_turns(5, p50(measure.Beginner(ours.port, hello, tools, plain)),
+                        p50(measure.Beginner(peer.port, hello, tools, plain)))
+    r = ratio(y, x)
+    yield Line("MCP tools/call, p50", f"{median(x):.3f} ms", f"Python SDK {median(y):.2f} ms", r, "≥ 5 × faster", r >= 5)
+    r = ratio(v, w)
+    yield Line("MCP tools/call, 32 clients", f"{median(v):,.0f}/s", f"Python SDK {median(w):,.0f}/s", r, "≥ 5 ×", r >= 5)
+    r = ratio(n, m)
+    yield Line("MCP initialize and tools/list, p50", f"{median(m):.2f} ms", f"Python SDK {median(n):.2f} ms", r,
+               "≤ 2 ms or ≥ 5 × faster", median(m) <= 2 or r >= 5)
 
 
 # Name, what it needs beside aio, function.
@@ -215,18 +292,21 @@ ROWS = [
     ("memory", [], memory),
     ("commands", [], commands),
     ("output", [], output),
+    ("grep", ["rg"], grep),
     ("file-download", ["nginx"], file_row(files.file_download)),
     ("file-upload", [], file_row(files.file_upload)),
     ("file-read", ["wrk"], file_row(files.file_read)),
     ("file-list", [], file_row(files.file_list)),
     ("kernels", [], lambda: (Line(*row) for row in kernels.rows())),
     ("javascript", [], javascript),
+    ("mcp", ["wrk"], mcp),
 ]
 
 NOTES = """\
 Rounds take turns (ours, peer, ours, peer …); figures are medians, ratios the medians of the rounds'.
 nginx: worker_processes auto, same body and headers by `return`. FastAPI: uvicorn as pip installs it,
-one worker, typed answer. Each writes its usual line per request to a file."""
+one worker, typed answer. Each writes its usual line per request to a file. jupyter_client: of .venv;
+its new kernels are those of start_new_kernel; it takes all outputs, as a front end does."""
 
 
 # --- the table ---------------------------------------------------------------------------------

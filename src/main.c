@@ -26,6 +26,7 @@ static const struct command {
 	{ "snapshot", "make a template of a box", cmd_box },
 	{ "fork", "make a box from another's files", cmd_box },
 	{ "template", "ls, import, build and rm: what boxes start from", cmd_box },
+	{ "mcp", "be an MCP server on standard input and output", cmd_mcp },
 	{ "openapi", "print the OpenAPI document of the API", cmd_openapi },
 	{ "egress", "let one box reach some names of the network (the host starts it)",
 	  cmd_egress },

@@ -1,13 +1,14 @@
 """A host under test: `aio up` with a state directory of its own, and its boxes."""
 
 import contextlib
+import glob
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -28,6 +29,13 @@ def why_not():
     if UNIFIED is None:
         return "no cgroup v2"
     return None
+
+
+def folder():
+    """Not pytest's: a box's first process must be able to walk there."""
+    path = Path(tempfile.mkdtemp(prefix="aio-host."))
+    path.chmod(0o711)
+    return path
 
 
 class Box:
@@ -154,29 +162,22 @@ class Host:
         finally:
             if self.proc.poll() is None:
                 self.kill()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            # A template is many small files: their end is not waited for.
+            subprocess.Popen(["rm", "-rf", str(self.folder)], start_new_session=True)
 
     # --- what it holds of the machine
 
-    def cgroups(self):
-        base = UNIFIED / "aiobox"
-        return sorted(p.name for p in base.iterdir() if p.is_dir()) if base.exists() else []
-
     def holdings(self):
         """All that a box leaves traces in, of this host alone."""
-        boxes = sorted(os.listdir(self.state / "boxes"))
-        seed = next((name.split("-")[0] for name in self.cgroups() if name.endswith("-default")
-                     and self._owns(name)), None)
         return {
-            "directories": boxes,
+            "directories": sorted(os.listdir(self.state / "boxes")),
             "sockets": sorted(os.listdir(self.state / "run")),
-            "cgroups": [name for name in self.cgroups() if name.startswith(self.seed() + "-")],
+            "logs": sorted(os.listdir(self.state / "log")),
+            "cgroups": sorted(path for base in ("", "*/") for path in
+                              glob.glob(f"/sys/fs/cgroup/{base}aiobox/{self.seed()}-*")),
             "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines()
                        if str(self.state) in line],
         }
-
-    def _owns(self, name):
-        return name.startswith(self.seed())
 
     def seed(self):
         value = 2166136261

@@ -22,8 +22,10 @@ import random
 import resource
 import select
 import signal
+import site
 import socket
 import sys
+import threading
 import time
 
 MESSAGE_MAX = 1 << 20
@@ -35,7 +37,7 @@ MODULES = (
     "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "IPython.core.completerlib",
     "IPython.core.debugger", "IPython.core.oinspect", "IPython.extensions.storemagic",
     "IPython.utils.wildcard", "comm", "faulthandler", "tornado.platform.asyncio", "unicodedata",
-    "psutil", "matplotlib_inline.config",
+    "psutil",
 )
 
 
@@ -49,11 +51,25 @@ def import_all(wanted):
     import ipykernel.kernelapp  # noqa: F401
 
     quicken_flush()
+    open_user_site()
     for name in (*MODULES, *wanted):
         try:
             importlib.import_module(name)
         except ImportError:
             pass
+
+
+def open_user_site():
+    """What pip installs for a user who may not write to this Python is found at once, in kernels that
+    run already, too: the directory has to be there when they start."""
+    try:
+        folder = site.getusersitepackages()
+        if site.ENABLE_USER_SITE and os.getuid() != os.stat(sys.prefix).st_uid:
+            os.makedirs(folder, exist_ok=True)
+            if folder not in sys.path:
+                site.addsitedir(folder)
+    except OSError:
+        pass  # such a user has nowhere to install to
 
 
 def quicken_flush():
@@ -93,16 +109,29 @@ class Kernel:
             sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
 
     def make(self):
+        from ipykernel.ipkernel import IPythonKernel
         from ipykernel.kernelapp import IPKernelApp
         from traitlets.config import Config
 
+        class NoThread:
+            """Stands where there may be a thread that reads requests for the main thread: it is for
+            subshells, and would cost each request two more changes of threads."""
+
+            parent_thread = threading.main_thread()
+
+            def __bool__(self):
+                return False
+
         class App(IPKernelApp):
-            """Its main thread reads requests itself: a thread between would cost each of them two
-            changes of threads, and is for subshells only."""
+            def parse_command_line(self, argv=None):
+                """There is none; to find that out is a quarter of the start."""
 
             def init_control(self, context):
                 super().init_control(context)
-                self.shell_channel_thread = None
+                self.shell_channel_thread = NoThread()
+
+        class Kernel(IPythonKernel):
+            _supports_kernel_subshells = False
 
         config = Config()
         config.Kernel._execute_sleep = 0  # for clients that do not wait for "idle"
@@ -111,9 +140,10 @@ class Kernel:
         config.IPKernelApp.log_level = "CRITICAL"
         sys.argv = ["ipykernel_launcher", "-f", self.request["connection_file"]]
         app = App.instance(
-            config=config, connection_file=self.request["connection_file"], transport="ipc",
-            ip=self.request["ip"], **{f"{name}_port": 1 + i for i, name in enumerate(CHANNELS)})
+            config=config, kernel_class=Kernel, connection_file=self.request["connection_file"],
+            transport="ipc", ip=self.request["ip"], **{f"{name}_port": 1 + i for i, name in enumerate(CHANNELS)})
         app.initialize([])
+        app.log.setLevel("CRITICAL")  # else each message is logged, and only then dropped
         return app
 
     def await_order(self):
@@ -133,9 +163,21 @@ class Kernel:
         self.server.send(b"{}")
         self.server.close()
 
+    def wake_by_signals(self):
+        """An interrupt cancels a cell that awaits something in a callback of the event loop, which would
+        not see that callback before its next event."""
+        from tornado.ioloop import IOLoop
+
+        self.woken, self.waker = socket.socketpair()
+        for sock in (self.woken, self.waker):
+            sock.setblocking(False)
+        IOLoop.current().asyncio_loop.add_reader(self.woken, self.woken.recv, 4096)
+        signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
+
     def run(self):
         self.fresh()
         app = self.make()
+        self.wake_by_signals()
         self.await_order()
         app.start()
 
@@ -202,6 +244,8 @@ def main():
     os.close(null)
     del sys.path[0]  # of this file
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # As the kernel would set it; but matplotlib, when it is preloaded, looks at it only once.
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     server = ForkServer(control)
     try:
         import_all(sys.argv[1:])

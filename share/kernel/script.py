@@ -13,6 +13,7 @@ def show(_, value, trace):
 
 
 code = sys.stdin.buffer.read().decode("utf-8", "replace")
+sys.stdout.reconfigure(line_buffering=True)  # somebody may watch
 sys.path[0] = ""
 sys.argv = ["main.py"]
 sys.excepthook = show

@@ -491,6 +491,12 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 			excerpt_shorten(&r.stderr_text, exec->max_output_length);
 		}
 		call->message = exec->async_mode ? "Command started" : "Command executed";
+		if (command_lock(command)->starved) {
+			call->message =
+				"Out of memory: a process was killed at the sandbox's limit";
+			call->hint = "Use less memory, or a sandbox with a higher limits.memory.";
+		}
+		command_unlock(command);
 		if (result == 0)
 			result = call_reply(call, &r, err);
 	}

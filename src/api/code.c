@@ -1,5 +1,6 @@
 /* One way to run code of any language that is installed. */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/events.h"
@@ -17,7 +18,7 @@
 #include "net/server.h"
 #include "proc/child.h"
 
-enum { TIMEOUT = 30, TIMEOUT_MAX = 300, VERSION_MS = 5000 };
+enum { TIMEOUT = 30, TIMEOUT_MAX = 300, VERSION_MS = 5000, NODE_TYPESCRIPT = 22 };
 
 struct execute {
 	const char *language, *cwd, *session_id;
@@ -148,6 +149,20 @@ static int by_kernel(struct call *call, const struct execute *request, struct er
 	return reply(call, request, &done, err);
 }
 
+/* There is no kernel for bash here as a rule, and no need for one. */
+static int by_bash_kernel(struct call *call, const struct execute *request, struct err *err)
+{
+	struct tools_where where;
+	if (kernels_where(call->server, &where, err) < 0)
+		return -1;
+	if (kernelspec_for(&where, "bash", call->arena))
+		return by_kernel(call, request, err);
+	return err_set(
+		err, ERR_BAD_REQUEST,
+		"bash is not stateful here, where no bash kernel is installed: the sessions of "
+		"/v1/shell/exec keep their directory and variables");
+}
+
 static int by_script(struct call *call, const struct execute *request, struct err *err)
 {
 	const struct script_job job = { request->language, request->code, request->cwd,
@@ -225,7 +240,7 @@ static int take_outputs(struct call *call, const struct node_result *result, boo
 	int failed = 0;
 	for (size_t i = 0; i < result->outputs.count && !failed; i++) {
 		const struct node_output *output = &outputs[i];
-		const char *type;
+		const char *type = "";
 		if (output->type == NODE_STREAM) {
 			outputs_stream(to, output->stream == NODE_STDERR ? "stderr" : "stdout",
 				       output->text.data, output->text.len);
@@ -285,7 +300,8 @@ static const struct language {
 	{ "python", "py,python3", "Python; stateful in a Jupyter kernel", by_script, by_kernel },
 	{ "javascript", "js,node,nodejs", "JavaScript, by Node.js", by_node, by_node },
 	{ "typescript", "ts", "TypeScript, by Node.js", by_node, by_node },
-	{ "bash", "sh,shell", "Commands, by bash; for state see /v1/shell", by_script, by_kernel },
+	{ "bash", "sh,shell", "Commands, by bash; for state see /v1/shell", by_script,
+	  by_bash_kernel },
 };
 
 static bool named(const char *list, const char *name)
@@ -395,7 +411,8 @@ static size_t add_own(struct call *call, const struct list *specs, struct langua
 		const char *version = node      ? nodejs_version(call)
 				      : program ? version_of(call, program)
 						: NULL;
-		if (!version)
+		if (!version || (!strcmp(languages[i].name, "typescript") &&
+				 strtol(version, NULL, 10) < NODE_TYPESCRIPT))
 			continue; /* it is not installed */
 		to[count++] = (struct language_info){
 			.language = languages[i].name,

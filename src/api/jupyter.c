@@ -263,8 +263,8 @@ static int list_sessions(struct call *call, const void *in, struct err *err)
 			.status = infos[i].busy ? "busy" : "idle",
 			.cwd = infos[i].cwd,
 			.connection_file = infos[i].connection_file,
-			.last_used = (double)infos[i].used.tv_sec +
-				     (double)(infos[i].used.tv_nsec / 1000) / 1e6,
+			.last_used =
+				(double)infos[i].used.tv_sec + (double)infos[i].used.tv_nsec / 1e9,
 			.age_seconds = now.tv_sec - infos[i].created.tv_sec,
 			.pid = infos[i].pid,
 			.executions = infos[i].executions,

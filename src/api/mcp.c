@@ -1,5 +1,6 @@
 /* The Model Context Protocol over HTTP: one address that takes messages and gives streams of events,
  * for clients of every revision, and a plain view of the same servers and tools. */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -14,6 +15,7 @@
 #include "base/own.h"
 #include "mcp/exchange.h"
 #include "mcp/hub.h"
+#include "mcp/message.h"
 #include "mcp/method.h"
 #include "mcp/session.h"
 #include "mcp/stream.h"
@@ -120,6 +122,8 @@ static int send_waiting(struct sending *s, struct err *err)
 		s->sent = message->number;
 		free(message);
 	}
+	if (!s->session) /* nobody can ask for them again */
+		stream_forget(s->stream, s->sent);
 	return result;
 }
 
@@ -127,7 +131,15 @@ static int send_break(struct sending *s, struct err *err)
 {
 	char text[40];
 	int len = snprintf(text, sizeof text, "retry: %d\n\n", RETRY_MS);
+	stream_mend(s->stream);
 	return s->call->sink->write(s->call->sink, text, (size_t)len, err);
+}
+
+/* Whether the client has ended its side. It may still listen: only writing to it tells. */
+static bool may_have_left(const struct call *call)
+{
+	struct pollfd pfd = { .fd = call->sink->client_fd, .events = POLLRDHUP };
+	return poll(&pfd, 1, 0) > 0;
 }
 
 /* Sends events until the stream is over, somebody else reads it, or the client is gone. */
@@ -153,7 +165,7 @@ static int send_events(struct sending *s, struct err *err)
 			return err_set(err, ERR_GONE, "the client left its stream");
 		if (wake == CALL_TIMEOUT)
 			exchange_tick(s->stream);
-		if (wake == CALL_TIMEOUT && clock_ms() >= ping) {
+		if (wake == CALL_TIMEOUT && (clock_ms() >= ping || may_have_left(s->call))) {
 			ping = clock_ms() + PING_MS;
 			if (call_event_ping(s->call, err) < 0)
 				return -1;
@@ -271,65 +283,29 @@ static const char *header_problem(const struct request *in, const json_t *messag
 /* Whether a message says all that the revision without sessions asks for; else it is answered. */
 static bool check_modern(struct post *post, const json_t *message, int *ret_result, struct err *err)
 {
-	struct call *call = post->sending.call;
-	const json_t *id = json_object_get(message, "id");
-	const json_t *meta = json_object_get(json_object_get(message, "params"), "_meta");
-	const char *version =
-		json_string_value(json_object_get(meta, "io.modelcontextprotocol/protocolVersion"));
-	const char *wrong = NULL;
-	if (!version)
-		wrong = "params._meta must have io.modelcontextprotocol/protocolVersion";
-	else if (!json_is_object(
-			 json_object_get(meta, "io.modelcontextprotocol/clientCapabilities")))
-		wrong = "params._meta must have io.modelcontextprotocol/clientCapabilities";
-	if (wrong) {
-		*ret_result = answer_error(call, 400, id, RPC_PARAMS, wrong, NULL, err);
-		return false;
+	struct message_problem problem;
+	const char *wrong;
+	bool right = message_check_fields(message, &problem) == 0;
+	if (right && (wrong = header_problem(post->request, message))) {
+		problem = (struct message_problem){ RPC_HEADER_MISMATCH, wrong, NULL };
+		right = false;
+	} else if (right) {
+		right = message_check_version(message, &problem) == 0;
 	}
-	wrong = header_problem(post->request, message);
-	if (wrong) {
-		*ret_result = answer_error(call, 400, id, RPC_HEADER_MISMATCH, wrong, NULL, err);
-		return false;
-	}
-	if (!strcmp(version, mcp_revision_names[MCP_2026_07_28]))
+	if (right)
 		return true;
-	json_t *data = json_pack("{s:[s],s:s}", "supported", mcp_revision_names[MCP_2026_07_28],
-				 "requested", version);
-	*ret_result = answer_error(call, 400, id, RPC_REVISION, "Unsupported protocol version",
-				   data, err);
-	json_decref(data);
+	*ret_result = answer_error(post->sending.call, 400,
+				   message_id(json_object_get(message, "id")), problem.code,
+				   problem.text, problem.data, err);
+	json_decref(problem.data);
 	return false;
 }
 
-/* A message of the revision without sessions says so itself, wherever it can. */
+/* A message of the revision without sessions says so itself, or a header does. */
 static bool is_modern(const struct request *in, const json_t *message)
 {
-	const json_t *meta = json_object_get(json_object_get(message, "params"), "_meta");
-	const char *method = json_string_value(json_object_get(message, "method"));
-	return json_object_get(meta, "io.modelcontextprotocol/protocolVersion") ||
-	       (in->protocol && !strcmp(in->protocol, mcp_revision_names[MCP_2026_07_28])) ||
-	       (method && !strcmp(method, "server/discover"));
-}
-
-/* Why something is no message; NULL: it is one. */
-static const char *message_problem(const json_t *message)
-{
-	const json_t *version = json_object_get(message, "jsonrpc");
-	const json_t *id = json_object_get(message, "id");
-	const json_t *params = json_object_get(message, "params");
-	if (!json_is_object(message))
-		return "a message must be an object";
-	if (version && (!json_is_string(version) || strcmp(json_string_value(version), "2.0") != 0))
-		return "jsonrpc must be \"2.0\"";
-	if (id && !json_is_string(id) && !json_is_number(id) && !json_is_null(id))
-		return "id must be a string or a number";
-	if (json_object_get(message, "result") || json_object_get(message, "error"))
-		return NULL;
-	if (!json_is_string(json_object_get(message, "method")))
-		return "method is missing";
-	if (params && !json_is_object(params) && !json_is_null(params))
-		return "params must be an object";
-	return NULL;
+	return message_is_modern(message) ||
+	       (in->protocol && !strcmp(in->protocol, mcp_revision_names[MCP_2026_07_28]));
 }
 
 static void take_message(struct post *post, json_t *message)
@@ -354,9 +330,8 @@ static void take_message(struct post *post, json_t *message)
 
 static int refuse_message(struct post *post, const char *why, struct err *err)
 {
-	const json_t *id = json_object_get(post->value, "id");
-	bool echo = json_is_string(id) || json_is_number(id);
-	return answer_error(post->sending.call, 400, echo ? id : NULL, RPC_INVALID, why, NULL, err);
+	return answer_error(post->sending.call, 400, message_id(json_object_get(post->value, "id")),
+			    RPC_INVALID, why, NULL, err);
 }
 
 /* ---- POST: who sends ---- */

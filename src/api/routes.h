@@ -11,6 +11,7 @@ extern const struct route_group file_read_group, file_write_group, file_transfer
 	file_list_group, file_editor_group;
 extern const struct route_group bash_group, shell_group, terminal_group;
 extern const struct route_group file_search_group, file_grep_group, watch_group;
+extern const struct route_group bash_group, shell_group, terminal_group, nodejs_group;
 extern const struct route_group jupyter_group, code_group, contexts_group;
 extern const struct route_group sandbox_group, auth_group, document_group, metrics_group,
 	page_group;

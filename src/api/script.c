@@ -75,8 +75,7 @@ static int start(struct script *script, const char *marker, struct err *err)
 	const char *program = user ? script_interpreter(call, script->job->language, err) : NULL;
 	if (!program)
 		return -1;
-	const struct pair extra[] = { { TREE_MARKER, marker + sizeof TREE_MARKER },
-				      { "PYTHONUNBUFFERED", "1" } };
+	const struct pair extra[] = { { TREE_MARKER, marker + sizeof TREE_MARKER } };
 	const char *cwd = script->job->cwd;
 	struct spawn spawn = {
 		.path = program,

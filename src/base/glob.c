@@ -162,6 +162,18 @@ unsigned glob_match(const struct glob *glob, const char *path, bool hidden)
 
 /* ---- compiling ---- */
 
+/* How many dots a part consists of, however they are written; 0: of something else. */
+static size_t dots(const char *part)
+{
+	size_t count = 0;
+	for (; *part; part++, count++) {
+		part += *part == '\\' && part[1];
+		if (*part != '.')
+			return 0;
+	}
+	return count;
+}
+
 static int add_alternative(struct glob *glob, const char *text, struct err *err)
 {
 	if (glob->count == ALTERNATIVES_MAX)
@@ -175,9 +187,9 @@ static int add_alternative(struct glob *glob, const char *text, struct err *err)
 	while (next) {
 		char *part = strsep(&next, "/");
 		bool any = !strcmp(part, "**");
-		if (!*part || !strcmp(part, "."))
+		if (!*part || dots(part) == 1)
 			continue;
-		if (!strcmp(part, ".."))
+		if (dots(part) == 2)
 			return err_set(err, ERR_PATTERN, "'..' in the pattern '%.100s'", text);
 		if (any && a->count && !a->parts[a->count - 1])
 			continue; /* twice is once */

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "box/box.h"
+#include "box/disk.h"
 #include "box/ground.h"
 #include "box/group.h"
 #include "box/identity.h"
@@ -27,17 +28,22 @@
 enum { IDS = 65536 };
 
 /* A tree that shows the ids of a user namespace. */
-static int map_tree(const char *path, int user_ns, uint64_t flags, struct err *err)
+static int map_ids(int tree, int user_ns, uint64_t flags, const char *path, struct err *err)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | flags,
 				   .userns_fd = (uint64_t)user_ns };
+	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+		return err_set(err, errno, "'%s' cannot be id-mapped", path);
+	return 0;
+}
+
+static int map_tree(const char *path, int user_ns, uint64_t flags, struct err *err)
+{
 	auto_close int tree =
 		(int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return err_set(err, errno, "'%s'", path);
-	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
-		return err_set(err, errno, "'%s' cannot be id-mapped", path);
-	return TAKE_FD(tree);
+	return map_ids(tree, user_ns, flags, path, err) < 0 ? -1 : TAKE_FD(tree);
 }
 
 static int copy_tree(int tree, struct err *err)
@@ -58,55 +64,56 @@ static int write_map(pid_t pid, const char *name, uint32_t base, struct err *err
 	return 0;
 }
 
-/* The directories that a box writes to, and the files that name it. */
-static int make_writable(const struct box_spec *spec, size_t places, struct err *err)
+static int write_new(int dir, const char *path, const char *text, struct err *err)
 {
-	char path[4400];
-	static const char *const subs[] = { "", "/upper", "/work" };
-	snprintf(path, sizeof path, "%s/rw", spec->dir);
-	if (mkdir(path, 0755) < 0)
-		return errno == EEXIST ? 0 : err_set(err, errno, "'%s'", path);
-	for (size_t i = 0; i < places; i++)
-		for (size_t n = 0; n < COUNT(subs); n++) {
-			snprintf(path, sizeof path, "%s/rw/%zu%s", spec->dir, i, subs[n]);
-			if (mkdir(path, 0755) < 0)
-				return err_set(err, errno, "'%s'", path);
-		}
-	snprintf(path, sizeof path, "%s/rw/0/upper/etc", spec->dir);
-	if (mkdir(path, 0755) < 0)
+	auto_close int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		return err_set(err, errno, "'%s'", path);
-	const char *const names[] = { "hostname", "hosts" };
-	for (size_t i = 0; i < COUNT(names); i++) {
-		char text[256];
-		snprintf(path, sizeof path, "%s/rw/0/upper/etc/%s", spec->dir, names[i]);
-		int len = snprintf(text, sizeof text,
-				   i ? "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n" : "%s\n",
-				   spec->id);
-		auto_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-		if (fd < 0 || write(fd, text, (size_t)len) != len)
-			return err_set(err, errno, "'%s'", path);
-	}
 	return 0;
 }
 
-/* Which template a box is of: said when it is first started, and kept. */
-static int find_template(const struct box_spec *spec, const char *state, struct template *ret,
-			 struct err *err)
+/* The directories that a box writes to, and the files that name it. */
+static int make_writable(int tree, const char *id, size_t places, struct err *err)
 {
-	auto_free char *path = NULL, *note = xasprintf("%s/template", spec->dir);
-	char text[4096] = "";
+	static const char *const subs[] = { "", "/upper", "/work" };
+	char path[64], text[256];
+	for (size_t i = 0; i < places; i++)
+		for (size_t n = 0; n < COUNT(subs); n++) {
+			snprintf(path, sizeof path, "%zu%s", i, subs[n]);
+			if (mkdirat(tree, path, 0755) == 0 || (errno == EEXIST && (i || n)))
+				continue;
+			/* The first is the sign that all was made before. */
+			return errno == EEXIST ? 0 : err_set(err, errno, "'%s'", path);
+		}
+	if (mkdirat(tree, "0/upper/etc", 0755) < 0)
+		return err_set(err, errno, "its /etc");
+	snprintf(text, sizeof text, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", id);
+	if (write_new(tree, "0/upper/etc/hosts", text, err) < 0)
+		return -1;
+	snprintf(text, sizeof text, "%s\n", id);
+	return write_new(tree, "0/upper/etc/hostname", text, err);
+}
+
+/* Which template a box is of: said when it is first started, and kept. Nothing is kept for one of the
+ * machine's own directories, which is of today's. */
+static char *find_template(const struct box_spec *spec, const struct ground *ground,
+			   const char *state, struct err *err)
+{
+	auto_free char *note = xasprintf("%s/template", spec->dir), *path = NULL;
+	char text[4096];
 	auto_close int known = open(note, O_RDONLY | O_CLOEXEC);
 	ssize_t n = known < 0 ? 0 : read(known, text, sizeof text - 1);
-	if (n > 0)
-		return template_read(text, ret, err);
-	if (spec->template)
-		path = xstrdup(spec->template);
-	else if (template_machine(state, &path, err) < 0)
-		return -1;
+	text[n < 0 ? 0 : n] = 0;
+	if (*text)
+		return xstrdup(text);
+	if (!spec->template)
+		return template_machine(state, ground->python, &path, err) < 0 ? NULL : TAKE(path);
 	auto_close int fd = open(note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0 || write(fd, path, strlen(path)) < 0)
-		return err_set(err, errno, "'%s'", note);
-	return template_read(path, ret, err);
+	if (fd < 0 || write(fd, spec->template, strlen(spec->template)) < 0) {
+		err_set(err, errno, "'%s'", note);
+		return NULL;
+	}
+	return xstrdup(spec->template);
 }
 
 static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside *inside,
@@ -129,7 +136,8 @@ static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside
 
 /* Opens all that the box is made of. What is opened is closed with this process. */
 static int gather(const struct box_spec *spec, const struct ground *ground,
-		  const struct template *template, pid_t pid, struct inside *inside, struct err *err)
+		  const struct template *template, pid_t pid, struct inside *inside,
+		  struct err *err)
 {
 	char path[4200];
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
@@ -141,14 +149,14 @@ static int gather(const struct box_spec *spec, const struct ground *ground,
 		memcpy(inside->places[i].at, place->at, sizeof place->at);
 		inside->places[i].count = (int)place->count;
 		for (size_t n = 0; n < place->count; n++)
-			if ((inside->places[i].layers[n] = map_tree(
-				     place->layers[n], user_ns, MOUNT_ATTR_RDONLY, err)) < 0)
+			if ((inside->places[i].layers[n] = map_tree(place->layers[n], user_ns,
+								    MOUNT_ATTR_RDONLY, err)) < 0)
 				return -1;
 	}
 	inside->place_count = (int)template->count;
-	snprintf(path, sizeof path, "%s/rw", spec->dir);
-	inside->writable = map_tree(path, user_ns, MOUNT_ATTR_NODEV, err);
-	inside->dev = inside->writable < 0 ? -1 : copy_tree(ground->dev, err);
+	if (map_ids(inside->writable, user_ns, MOUNT_ATTR_NODEV, spec->dir, err) < 0)
+		return -1;
+	inside->dev = copy_tree(ground->dev, err);
 	inside->product = inside->dev < 0 ? -1 : copy_tree(ground->product, err);
 	if (inside->product < 0)
 		return -1;
@@ -164,7 +172,6 @@ static void close_all(struct inside *inside, size_t mounts)
 	for (int i = 0; i < TEMPLATE_PLACES; i++)
 		for (int n = 0; n < inside->places[i].count; n++)
 			own_close(&inside->places[i].layers[n]);
-	own_close(&inside->writable);
 	own_close(&inside->dev);
 	own_close(&inside->product);
 	own_close(&inside->status);
@@ -174,14 +181,16 @@ static void close_all(struct inside *inside, size_t mounts)
 
 /* The first process of the box waits; this gives it what it needs, and hears how it went. */
 static int equip(const struct box_spec *spec, const struct ground *ground,
-		 const struct template *template, const struct cgroup *group, pid_t pid, int talk,
-		 int theirs, struct err *err)
+		 const struct template *template, const struct cgroup *group, int writable,
+		 int hold, pid_t pid, int talk, int theirs, struct err *err)
 {
 	struct inside inside;
 	struct err said;
 	memset(&inside, -1, sizeof inside);
 	inside.group = *group;
 	inside.place_count = 0;
+	inside.writable = writable;
+	inside.hold = hold;
 	int result = write_map(pid, "uid_map", spec->uid_base, err);
 	if (result == 0)
 		result = write_map(pid, "gid_map", spec->uid_base, err);
@@ -206,8 +215,8 @@ static int equip(const struct box_spec *spec, const struct ground *ground,
 }
 
 static int conceive(const struct box_spec *spec, const struct ground *ground,
-		 const struct template *template, const struct cgroup *group, inside_serve *serve,
-		    struct box_proc *ret, struct err *err)
+		    const struct template *template, const struct cgroup *group, int writable,
+		    int hold, inside_serve *serve, struct box_proc *ret, struct err *err)
 {
 	int talk[2];
 	struct clone_args args = {
@@ -220,12 +229,13 @@ static int conceive(const struct box_spec *spec, const struct ground *ground,
 		return err_set(err, errno, "socketpair");
 	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
 	if (pid == 0)
-		inside_run(spec, ground, serve, talk[1]);
+		inside_run(spec, serve, talk[1]);
 	int result = pid < 0 ? err_set(err, errno, "the namespaces of a box") : 0;
 	if (pid < 0)
 		close(talk[1]);
 	if (result == 0)
-		result = equip(spec, ground, template, group, pid, talk[0], talk[1], err);
+		result = equip(spec, ground, template, group, writable, hold, pid, talk[0], talk[1],
+			       err);
 	if (result == 0)
 		result = identity_read(pid, ret, err);
 	close(talk[0]);
@@ -238,13 +248,17 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	struct template template = { 0 };
 	struct cgroup group;
 	const struct ground *ground = ground_get(state, err);
-	if (!ground || find_template(spec, state, &template, err) < 0)
+	auto_free char *path = ground ? find_template(spec, ground, state, err) : NULL;
+	auto_close int hold = path ? template_hold(path, err) : -1;
+	if (!path || template_read(path, &template, err) < 0)
 		return -1;
-	int result = make_writable(spec, template.count, err);
+	auto_close int writable =
+		disk_open(spec->dir, state, spec->limits.disk, spec->uid_base, err);
+	int result = writable < 0 ? -1 : make_writable(writable, spec->id, template.count, err);
 	if (result == 0)
 		result = group_make(spec->cgroup, &spec->limits, spec->uid_base, &group, err);
 	if (result == 0) {
-		result = conceive(spec, ground, &template, &group, serve, ret, err);
+		result = conceive(spec, ground, &template, &group, writable, hold, serve, ret, err);
 		group_close(&group);
 		if (result < 0)
 			(void)group_end(spec->cgroup, NULL);

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "box/disk.h"
 #include "box/files.h"
 #include "box/group.h"
 #include "box/identity.h"
@@ -123,20 +124,47 @@ int box_freeze(const char *cgroup, bool frozen, struct err *err)
 	return group_freeze(cgroup, frozen, err);
 }
 
+/* Bytes that went through its interfaces, but lo: "  eth0: 123 … 456 …" */
+static void read_traffic(const struct box_proc *proc, struct box_usage *usage)
+{
+	char path[64], line[512];
+	snprintf(path, sizeof path, "/proc/%d/net/dev", proc->pid);
+	FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof line, file)) {
+		char name[32];
+		long long in, out;
+		if (sscanf(line, " %31[^:]: %lld %*d %*d %*d %*d %*d %*d %*d %lld", name, &in,
+			   &out) != 3 ||
+		    !strcmp(name, "lo"))
+			continue;
+		usage->rx_bytes += in;
+		usage->tx_bytes += out;
+	}
+	if (file)
+		(void)fclose(file);
+}
+
 int box_usage(const char *dir, const char *cgroup, const struct box_proc *proc,
 	      struct box_usage *ret, struct err *err)
 {
-	(void)dir;
-	(void)proc;
-	*ret = (struct box_usage){ 0 };
-	return group_usage(cgroup, ret, err);
+	struct box_usage usage = { 0 };
+	if (group_usage(cgroup, &usage, err) < 0)
+		return -1;
+	auto_close int fd = box_open(proc, NULL);
+	if (fd >= 0)
+		read_traffic(proc, &usage);
+	usage.disk = disk_used(dir);
+	*ret = usage;
+	return 0;
 }
 
 int box_copy(const char *from_dir, const char *to_dir, struct err *err)
 {
-	(void)from_dir;
-	(void)to_dir;
-	return err_set(err, ERR_NOT_IMPLEMENTED, "copying a box");
+	auto_free char *note = xasprintf("%s/template", from_dir),
+		       *copy = xasprintf("%s/template", to_dir);
+	if (disk_copy(from_dir, to_dir, err) < 0)
+		return -1;
+	return access(note, F_OK) < 0 ? 0 : files_copy_one(note, copy, err);
 }
 
 int box_exit_status(const char *dir)
@@ -151,17 +179,37 @@ int box_exit_status(const char *dir)
 	return end == text || *end != '\n' || status < 0 || status > 0xffff ? -1 : (int)status;
 }
 
+static void tell(struct box_means *means, const char *what, const char *how)
+{
+	size_t len = strlen(means->text);
+	snprintf(means->text + len, sizeof means->text - len, "%-12s %s\n", what, how);
+}
+
 int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 {
-	*ret = (struct box_means){ 0 };
+	static const char *const disks[] = { "none: a box with a disk limit is refused",
+					     "project quota", "ext4 images on loop devices" };
+	static const char *const limits[] = { "memory", "cpu", "pids" };
+	struct box_means means = { 0 };
 	if (access(state_dir, W_OK) < 0)
 		return err_set(err, errno, "'%s'", state_dir);
+	if (geteuid() != 0)
+		return err_set(err, EPERM, "making boxes takes root");
 	if (group_setup(err) < 0)
 		return -1;
-	ret->usable = true;
-	ret->can_freeze = true;
-	ret->can_limit_memory = group_can(GROUP_MEMORY);
-	ret->can_limit_cpu = group_can(GROUP_CPU);
-	ret->can_limit_pids = group_can(GROUP_PIDS);
+	means.usable = true;
+	means.can_freeze = true;
+	bool *const can[] = { &means.can_limit_memory, &means.can_limit_cpu,
+			      &means.can_limit_pids };
+	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
+		*can[i] = group_can(i);
+		tell(&means, limits[i], group_means(i));
+	}
+	enum disk_means disk = disk_probe(state_dir);
+	means.can_limit_disk = disk != DISK_NONE;
+	tell(&means, "disk", disks[disk]);
+	tell(&means, "freeze, kill", "cgroup v2");
+	means.can_veth = access("/proc/sys/net/ipv4/ip_forward", W_OK) == 0;
+	*ret = means;
 	return 0;
 }

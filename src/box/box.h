@@ -11,10 +11,10 @@
 enum box_network { BOX_NETWORK_NONE, BOX_NETWORK_ALLOW, BOX_NETWORK_FULL };
 
 struct box_limits {
-	int64_t memory;  /* bytes; 0: none */
-	int64_t disk;    /* bytes; 0: none */
-	double cpus;     /* 0: none */
-	int64_t pids;    /* 0: none */
+	int64_t memory; /* bytes; 0: none */
+	int64_t disk;   /* bytes; 0: none */
+	double cpus;    /* 0: none */
+	int64_t pids;   /* 0: none */
 };
 
 struct box_mount {
@@ -24,19 +24,21 @@ struct box_mount {
 
 /* What a box is to be. All strings stay the caller's. */
 struct box_spec {
-	const char *id;        /* also its host name: [a-z0-9-], at most 40 */
-	const char *dir;       /* of this box alone, 0700: its upper layer and all else it leaves on disk */
-	const char *template;  /* directory of the template, NULL: from the machine's own directories */
-	const char *const *env; /* "A=b", ended by NULL: for the box server and all it starts */
+	const char *id; /* also its host name: [a-z0-9-], at most 40 */
+	const char
+		*dir; /* of this box alone, 0700: its upper layer and all else it leaves on disk */
+	const char
+		*template; /* directory of the template, NULL: from the machine's own directories */
+	const char *const *env;   /* "A=b", ended by NULL: for the box server and all it starts */
 	const char *const *serve; /* further arguments of `aio serve`, ended by NULL */
-	const char *cgroup;    /* name of its group below ours */
-	uint32_t uid_base;     /* of its 65,536 uids */
+	const char *cgroup;       /* name of its group below ours */
+	uint32_t uid_base;        /* of its 65,536 uids */
 	struct box_limits limits;
 	enum box_network network;
 	const struct box_mount *mounts;
 	size_t mount_count;
-	int listen_fd;         /* listening Unix socket that its server inherits */
-	int log_fd;            /* its stdout and stderr */
+	int listen_fd; /* listening Unix socket that its server inherits */
+	int log_fd;    /* its stdout and stderr */
 };
 
 /* What must be remembered of a running box to find it again after a crash of the host. */

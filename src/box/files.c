@@ -104,8 +104,7 @@ static int copy_file(struct copy *copy, int from_dir, int to_dir, const char *na
 {
 	auto_close int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	auto_close int to =
-		from < 0 ? -1
-			 : openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		from < 0 ? -1 : openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (to < 0)
 		return fail(copy, "copying");
 	if (copy_content(copy, from, to, st->st_size) < 0 ||
@@ -132,8 +131,7 @@ static int copy_other(struct copy *copy, int from_dir, int to_dir, const char *n
 		return 0;
 	}
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
-	if (result < 0 ||
-	    fchownat(to_dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (result < 0 || fchownat(to_dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    utimensat(to_dir, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		return fail(copy, "copying");
 	return 0;
@@ -213,6 +211,49 @@ int files_copy(const char *from, const char *to,
 		free(copy->linked[i].path);
 	free(copy->linked);
 	return result;
+}
+
+int files_copy_one(const char *from, const char *to, struct err *err)
+{
+	struct stat st;
+	auto_free struct copy *copy = xcalloc(1, sizeof *copy);
+	copy->err = err;
+	snprintf(copy->path, sizeof copy->path, "%s", from);
+	auto_close int source = open(from, O_RDONLY | O_CLOEXEC);
+	auto_close int target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (source < 0 || target < 0 || fstat(source, &st) < 0)
+		return err_set(err, errno, "copying '%s'", from);
+	if (copy_content(copy, source, target, st.st_size) < 0)
+		return -1;
+	if (st.st_size && fallocate(target, 0, 0, st.st_size) < 0 && errno != EOPNOTSUPP)
+		return err_set(err, errno, "copying '%s'", from);
+	return 0;
+}
+
+/* --- measuring ------------------------------------------------------------------------------- */
+
+static int64_t size_of(int at, const char *name, int depth)
+{
+	struct stat st;
+	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	int64_t size = (int64_t)st.st_blocks * 512;
+	/* A file with several names is counted with its share in each. */
+	if (!S_ISDIR(st.st_mode) || depth > DEPTH_MAX)
+		return st.st_nlink > 1 ? size / (int64_t)st.st_nlink : size;
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			size += size_of(fd, entry->d_name, depth + 1);
+	if (dir)
+		closedir(dir);
+	return size;
+}
+
+int64_t files_size(const char *path)
+{
+	return size_of(AT_FDCWD, path, 0);
 }
 
 /* --- removing -------------------------------------------------------------------------------- */

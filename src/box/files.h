@@ -1,6 +1,7 @@
 /* files.h - whole trees of files, whose names and depth others chose. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 struct err;
@@ -10,6 +11,12 @@ struct err;
  * all. Sockets and devices are left out. */
 int files_copy(const char *from, const char *to,
 	       bool (*keep)(const char *path, const struct stat *st), struct err *err);
+
+/* Copies one file to a new one, with its holes, whose space is taken all the same. */
+int files_copy_one(const char *from, const char *to, struct err *err);
+
+/* The disk space that a tree takes, or a file. */
+int64_t files_size(const char *path);
 
 /* Removes a tree, however deep. Fine when it is not there. */
 int files_remove(const char *path, struct err *err);

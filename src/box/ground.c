@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ enum { ROOM = PATH_MAX * 2 };
 static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 
 static const char *const links[][2] = {
-	{ "fd", "/proc/self/fd" },	 { "stdin", "/proc/self/fd/0" },
+	{ "fd", "/proc/self/fd" },       { "stdin", "/proc/self/fd/0" },
 	{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
 	{ "ptmx", "pts/ptmx" },
 };
@@ -91,7 +92,7 @@ static int bind_programs(const char *at, char *exe, struct err *err)
 	return result;
 }
 
-static int make_product(const char *at, struct err *err)
+static int make_product(const char *at, char **ret_python, struct err *err)
 {
 	static const char *const places[] = { "/../share/aiobox", "/.." };
 	char exe[PATH_MAX / 2], home[PATH_MAX - 256] = "", from[ROOM], to[ROOM];
@@ -112,6 +113,8 @@ static int make_product(const char *at, struct err *err)
 		snprintf(to, sizeof to, "%s/%s", at, parts[i]);
 		if (access(from, F_OK) == 0 && bind_at(from, to, true, err) < 0)
 			return -1;
+		if (!strcmp(parts[i], ".venv"))
+			*ret_python = realpath(from, NULL);
 	}
 	return 0;
 }
@@ -131,17 +134,17 @@ static int take(const char *path, uint64_t flags, struct err *err)
 static int prepare(const char *state, struct ground *ground, struct err *err)
 {
 	static const char *const dirs[] = { "dev", "product", "layers", "root" };
-	char path[sizeof ground->stage + 16];
-	if (snprintf(ground->stage, sizeof ground->stage, "%s/stage", state) >= PATH_MAX - 64)
+	char path[PATH_MAX], stage[PATH_MAX - 64];
+	if (snprintf(stage, sizeof stage, "%s/stage", state) >= (int)sizeof stage)
 		return err_set(err, ENAMETOOLONG, "'%s'", state);
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return err_set(err, errno, "a mount namespace");
-	if (mkdir(ground->stage, 0700) < 0 && errno != EEXIST)
-		return err_set(err, errno, "'%s'", ground->stage);
-	if (mount("aiobox", ground->stage, "tmpfs", MS_NOSUID, "mode=755,size=1m") < 0)
-		return err_set(err, errno, "a tmpfs at '%s'", ground->stage);
+	if (mkdir(stage, 0700) < 0 && errno != EEXIST)
+		return err_set(err, errno, "'%s'", stage);
+	if (mount("aiobox", stage, "tmpfs", MS_NOSUID, "mode=755,size=1m") < 0)
+		return err_set(err, errno, "a tmpfs at '%s'", stage);
 	for (size_t i = 0; i < COUNT(dirs); i++) {
-		snprintf(path, sizeof path, "%s/%s", ground->stage, dirs[i]);
+		snprintf(path, sizeof path, "%s/%s", stage, dirs[i]);
 		if (mkdir(path, 0755) < 0)
 			return err_set(err, errno, "'%s'", path);
 		/* A mount point is what can be taken with what is below it. */
@@ -152,10 +155,12 @@ static int prepare(const char *state, struct ground *ground, struct err *err)
 		     (ground->dev = take(path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err)) < 0))
 			return -1;
 		if (!strcmp(dirs[i], "product") &&
-		    (make_product(path, err) < 0 ||
+		    (make_product(path, &ground->python, err) < 0 ||
 		     (ground->product = take(path, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, err)) < 0))
 			return -1;
 	}
+	if (chdir(stage) < 0)
+		return err_set(err, errno, "'%s'", stage);
 	return 0;
 }
 

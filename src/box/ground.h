@@ -8,9 +8,11 @@ struct err;
 #define GROUND_HOME "/usr/lib/aiobox"
 
 struct ground {
-	char stage[4096]; /* a tmpfs of ours: dev/, product/; layers/ and root/ to mount at */
-	int dev, product; /* the first two of these, with all that is mounted in them; read-only */
+	int dev, product; /* with all that is mounted in them; read-only */
+	char *python;     /* the product's Python environment on the machine; NULL: none */
 };
 
-/* Leaves the machine's mount namespace for good. NULL when that fails. `state` is a directory. */
+/* Leaves the machine's mount namespace for good, for a directory where there are two to mount at:
+ * layers and root. It has to be the working directory, because a box's own root could not reach it
+ * below `state`. NULL when that fails. */
 const struct ground *ground_get(const char *state, struct err *err);

@@ -19,6 +19,7 @@
 
 enum {
 	END_MS = 10000,
+	LOOK_MS = 20,
 	PERIOD_US = 100000,
 	/* What init and the server may use beside the limits of the commands: they are the box's too. */
 	SERVER_MEMORY = 256 << 20,
@@ -136,8 +137,9 @@ static int mount_v2(void)
 	auto_close int fs = (int)syscall(SYS_fsopen, "cgroup2", FSOPEN_CLOEXEC);
 	if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return -1;
-	auto_close int root = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
-					   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	auto_close int root =
+		(int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
+			     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 	if (root >= 0)
 		setup_v2(root);
 	return all.v2 < 0 ? -1 : 0;
@@ -169,6 +171,13 @@ bool group_can(int controller)
 	return all.in_v2[controller] || all.v1[controller] >= 0;
 }
 
+const char *group_means(int controller)
+{
+	return all.in_v2[controller]   ? "cgroup v2"
+	       : group_can(controller) ? "cgroup v1"
+				       : "none: a box with this limit is refused";
+}
+
 /* --- one box --------------------------------------------------------------------------------- */
 
 /* Opens HIERARCHY/aiobox/NAME/SUB, made first. */
@@ -191,7 +200,8 @@ static int set_limit(int dir, int controller, const struct box_limits *limits, b
 				     : write_number(dir, "pids.max",
 						    limits->pids + (whole ? SERVER_PIDS : 0));
 	if (controller == GROUP_CPU) {
-		if (limits->cpus <= 0 || whole) /* the server answers while the commands are throttled */
+		if (limits->cpus <= 0 ||
+		    whole) /* the server answers while the commands are throttled */
 			return 0;
 		snprintf(text, sizeof text, "%" PRId64 " %d", quota, PERIOD_US);
 		return v2 ? write_at(dir, "cpu.max", text)
@@ -318,7 +328,8 @@ static int await(int dir, const char *path, const char *line, struct err *err)
 		struct pollfd event = { .fd = fd, .events = POLLPRI };
 		if (left <= 0)
 			return err_set(err, ETIMEDOUT, "the cgroup is not yet '%s'", line);
-		poll(&event, 1, (int)left);
+		/* The kernel may keep an event back when there were many, so this looks by itself too. */
+		poll(&event, 1, left < LOOK_MS ? (int)left : LOOK_MS);
 	}
 	return err_set(err, errno, "%s of the cgroup", path);
 }

@@ -18,11 +18,12 @@ int group_setup(struct err *err);
 
 /* Which limits there can be. */
 bool group_can(int controller);
+const char *group_means(int controller);
 
 /* Descriptors of one box's groups; -1: none. */
 struct cgroup {
-	int birth;                  /* v2 directory that the first process is born in */
-	int run;                    /* v2: a mount of the directory of commands, for CLONE_INTO_CGROUP */
+	int birth; /* v2 directory that the first process is born in */
+	int run;   /* v2: a mount of the directory of commands, for CLONE_INTO_CGROUP */
 	int own[GROUP_CONTROLLERS]; /* v1 cgroup.procs, to be joined before the first process is made */
 	int into[GROUP_CONTROLLERS]; /* v1 cgroup.procs of the commands */
 	int oom;                     /* where the kernel counts the commands that it killed */

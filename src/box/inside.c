@@ -29,14 +29,15 @@
 #include "box/seccomp.h"
 #include "box/title.h"
 #include "proc/cradle.h"
+#include "proc/oom.h"
 
 enum { ARGUMENTS_MAX = 256 };
 
 /* What root in a box keeps: what a container gets. */
 static const int kept[] = {
-	CAP_CHOWN,  CAP_DAC_OVERRIDE,	  CAP_FOWNER,	  CAP_FSETID,	   CAP_KILL,	CAP_SETGID,
-	CAP_SETUID, CAP_SETPCAP,	  CAP_SETFCAP,	  CAP_NET_BIND_SERVICE, CAP_NET_RAW, CAP_SYS_CHROOT,
-	CAP_MKNOD,  CAP_AUDIT_WRITE,
+	CAP_CHOWN,   CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,      CAP_KILL,
+	CAP_SETGID,  CAP_SETUID,       CAP_SETPCAP, CAP_SETFCAP,     CAP_NET_BIND_SERVICE,
+	CAP_NET_RAW, CAP_SYS_CHROOT,   CAP_MKNOD,   CAP_AUDIT_WRITE,
 };
 
 static const struct {
@@ -94,8 +95,10 @@ static int become_root(struct err *err)
 		struct rlimit limit;
 		if (getrlimit((__rlimit_resource_t)resources[i].resource, &limit) < 0)
 			return err_set(err, errno, "limit %d", resources[i].resource);
-		limit.rlim_max = resources[i].hard < limit.rlim_max ? resources[i].hard : limit.rlim_max;
-		limit.rlim_cur = resources[i].soft < limit.rlim_max ? resources[i].soft : limit.rlim_max;
+		limit.rlim_max = resources[i].hard < limit.rlim_max ? resources[i].hard
+								    : limit.rlim_max;
+		limit.rlim_cur = resources[i].soft < limit.rlim_max ? resources[i].soft
+								    : limit.rlim_max;
 		if (setrlimit((__rlimit_resource_t)resources[i].resource, &limit) < 0)
 			return err_set(err, errno, "limit %d", resources[i].resource);
 	}
@@ -164,8 +167,8 @@ static inline __attribute__((always_inline)) void refresh_canary(void)
 }
 
 __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spec,
-						       const struct inside *inside,
-						       inside_serve *run, int talk)
+						      const struct inside *inside,
+						      inside_serve *run, int talk)
 {
 	enum { LISTEN = 3, CRADLE, OOM, TALK };
 	struct err err;
@@ -174,10 +177,12 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 	int argc = 5;
 	if (make_cradle(inside, &cradle, &err) < 0)
 		give_up(talk, &err);
-	int fds[] = { -1, spec->log_fd, spec->log_fd, spec->listen_fd, cradle, inside->group.oom, talk };
+	int fds[] = { -1,     spec->log_fd,      spec->log_fd, spec->listen_fd,
+		      cradle, inside->group.oom, talk };
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(&err) < 0)
 		give_up(talk, &err);
 	cradle_use(CRADLE);
+	oom_use(OOM); /* /dev/null, which counts nothing, where there is no such file */
 	clearenv();
 	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	setenv("AIO_HOME", GROUND_HOME, 1);
@@ -208,23 +213,21 @@ static _Noreturn void attend(pid_t server, int status_fd)
 	}
 }
 
-static int build(const struct box_spec *spec, const struct ground *ground,
-		 const struct inside *inside, struct err *err)
+static int build(const struct box_spec *spec, const struct inside *inside, struct err *err)
 {
 	/* Not made with the others: its root is where this process is, not its maker. */
 	if (group_join(inside->group.own, err) < 0)
 		return -1;
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_set(err, errno, "a cgroup namespace");
-	if (become_root(err) < 0 || root_enter(spec, ground, inside, err) < 0 ||
-	    raise_loopback(err) < 0)
+	if (become_root(err) < 0 || root_enter(spec, inside, err) < 0 || raise_loopback(err) < 0)
 		return -1;
 	if (sethostname(spec->id, strlen(spec->id)) < 0)
 		return err_set(err, errno, "the host name");
 	return 0;
 }
 
-void inside_run(const struct box_spec *spec, const struct ground *ground, inside_serve *run, int talk)
+void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 {
 	struct inside inside;
 	struct err err;
@@ -237,14 +240,14 @@ void inside_run(const struct box_spec *spec, const struct ground *ground, inside
 		signal(i, SIG_DFL);
 	setsid();
 	umask(022);
-	if (build(spec, ground, &inside, &err) < 0)
+	if (build(spec, &inside, &err) < 0)
 		give_up(talk, &err);
 	pid_t server = fork();
 	if (server == 0)
 		serve(spec, &inside, run, talk);
 	if (server < 0)
 		err_set(&err, errno, "fork");
-	int fds[] = { -1, -1, -1, inside.status };
+	int fds[] = { -1, -1, -1, inside.status, inside.hold };
 	if (server < 0 || confine(&err) < 0)
 		give_up(talk, &err);
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0)

@@ -6,7 +6,6 @@
 #include "box/template.h"
 
 struct box_spec;
-struct ground;
 
 /* What its maker hands to it once its ids are mapped: descriptors, which the two share. */
 struct inside {
@@ -15,10 +14,11 @@ struct inside {
 		int layers[TEMPLATE_LAYERS], count;
 	} places[TEMPLATE_PLACES];
 	int place_count;
-	int writable;     /* the box's own directory: an upper and a work directory for each place */
+	int writable; /* the box's own directory: an upper and a work directory for each place */
 	int dev, product; /* trees */
 	int mounts[16];   /* trees of the spec's mounts */
 	int status;       /* file that the exit status is written to */
+	int hold;         /* on the template, or -1 */
 	struct cgroup group;
 };
 
@@ -27,5 +27,4 @@ typedef int inside_serve(int argc, char **argv);
 
 /* Waits for the struct on `talk`, does everything, and says there what failed, as a struct err; says
  * nothing and closes it when the box's server runs. */
-_Noreturn void inside_run(const struct box_spec *spec, const struct ground *ground,
-			  inside_serve *serve, int talk);
+_Noreturn void inside_run(const struct box_spec *spec, inside_serve *serve, int talk);

@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "box/birth.h"
 #include "box/box.h"
+#include "box/disk.h"
 #include "box/ground.h"
 #include "box/group.h"
 #include "box/title.h"
@@ -171,6 +172,7 @@ static _Noreturn void work(int fd, const char *state, inside_serve *serve)
 		close(reply);
 		close(job->spec.listen_fd);
 		close(job->spec.log_fd);
+		disk_restock(state, job->spec.limits.disk);
 	}
 	_exit(0);
 }

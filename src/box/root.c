@@ -17,16 +17,30 @@
 #include "box/ground.h"
 #include "box/inside.h"
 
-enum { PTYS = 256 };
-
 /* Parts of /proc and /sys that tell about the machine or reach into it: hidden behind nothing. */
 static const char *const masked[] = {
-	"/proc/acpi",	      "/proc/asound",	   "/proc/kcore",	 "/proc/keys",
-	"/proc/key-users",    "/proc/kallsyms",	   "/proc/kmsg",	 "/proc/latency_stats",
-	"/proc/sched_debug",  "/proc/scsi",	   "/proc/slabinfo",	 "/proc/sysrq-trigger",
-	"/proc/timer_list",   "/proc/timer_stats", "/proc/vmallocinfo",	 "/sys/firmware",
-	"/sys/fs",	      "/sys/kernel",	   "/sys/module",	 "/sys/devices/virtual/powercap",
-	"/sys/class/powercap", "/sys/power",
+	"/proc/acpi",
+	"/proc/asound",
+	"/proc/kcore",
+	"/proc/keys",
+	"/proc/key-users",
+	"/proc/kallsyms",
+	"/proc/kmsg",
+	"/proc/latency_stats",
+	"/proc/sched_debug",
+	"/proc/scsi",
+	"/proc/slabinfo",
+	"/proc/sysrq-trigger",
+	"/proc/timer_list",
+	"/proc/timer_stats",
+	"/proc/vmallocinfo",
+	"/sys/firmware",
+	"/sys/fs",
+	"/sys/kernel",
+	"/sys/module",
+	"/sys/devices/virtual/powercap",
+	"/sys/class/powercap",
+	"/sys/power",
 };
 static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
 
@@ -36,10 +50,10 @@ static const struct {
 } counts[] = {
 	{ "max_user_namespaces", "1024" },   { "max_pid_namespaces", "1024" },
 	{ "max_net_namespaces", "256" },     { "max_mnt_namespaces", "0" },
-	{ "max_uts_namespaces", "0" },	     { "max_ipc_namespaces", "0" },
+	{ "max_uts_namespaces", "0" },       { "max_ipc_namespaces", "0" },
 	{ "max_cgroup_namespaces", "0" },    { "max_time_namespaces", "0" },
 	{ "max_inotify_instances", "1024" }, { "max_inotify_watches", "65536" },
-	{ "max_fanotify_groups", "0" },	     { "max_fanotify_marks", "0" },
+	{ "max_fanotify_groups", "0" },      { "max_fanotify_marks", "0" },
 };
 
 static int attach(int tree, int at, const char *path, struct err *err)
@@ -153,22 +167,29 @@ static int make_at(const char *type, int root, const char *path, unsigned flags,
 	return attach_at(mount, root, path, true, err);
 }
 
-static int make_kernel_mounts(int root, struct err *err)
+static int make_kernel_mounts(const struct box_spec *spec, int root, struct err *err)
 {
-	enum { NODEV = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, NOEXEC = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC };
+	/* What is in /dev/shm is memory that only its removal gives back: it cannot be all there is. */
+	char half[32] = "50%";
+	if (spec->limits.memory)
+		snprintf(half, sizeof half, "%lld", (long long)spec->limits.memory / 2);
+	enum {
+		NODEV = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+		NOEXEC = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC
+	};
 	static const char *const terminals[][2] = {
 		{ "newinstance", NULL }, { "ptmxmode", "0666" }, { "mode", "0620" },
-		{ "gid", "5" },		 { "max", "256" },	 { NULL, NULL },
+		{ "gid", "5" },          { "max", "256" },       { NULL, NULL },
 	};
-	static const char *const shared[][2] = { { "mode", "1777" }, { "size", "50%" }, { NULL, NULL } };
+	const char *const shared[][2] = { { "mode", "1777" }, { "size", half }, { NULL, NULL } };
 	return make_at("proc", root, "/proc", NODEV | NOEXEC, NULL, err) < 0 ||
-			       make_at("sysfs", root, "/sys", NODEV | NOEXEC | MOUNT_ATTR_RDONLY, NULL,
-				       err) < 0 ||
+			       make_at("sysfs", root, "/sys", NODEV | NOEXEC | MOUNT_ATTR_RDONLY,
+				       NULL, err) < 0 ||
 			       make_at("devpts", root, "/dev/pts", NOEXEC, terminals, err) < 0 ||
 			       make_at("tmpfs", root, "/dev/shm", NODEV, shared, err) < 0 ||
-			       make_at("mqueue", root, "/dev/mqueue", NODEV | NOEXEC, NULL, err) < 0 ?
-		       -1 :
-		       0;
+			       make_at("mqueue", root, "/dev/mqueue", NODEV | NOEXEC, NULL, err) < 0
+		       ? -1
+		       : 0;
 }
 
 static int write_file(const char *path, const char *text)
@@ -184,10 +205,11 @@ static int mask(struct err *err)
 		struct stat st;
 		if (lstat(masked[i], &st) < 0)
 			continue;
-		int result = S_ISDIR(st.st_mode) ? mount("none", masked[i], "tmpfs",
-							 MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
-							 "size=0,mode=555")
-						 : mount("/dev/null", masked[i], NULL, MS_BIND, NULL);
+		int result = S_ISDIR(st.st_mode)
+				     ? mount("none", masked[i], "tmpfs",
+					     MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+					     "size=0,mode=555")
+				     : mount("/dev/null", masked[i], NULL, MS_BIND, NULL);
 		if (result < 0)
 			return err_set(err, errno, "masking '%s'", masked[i]);
 	}
@@ -223,24 +245,20 @@ static int enter(int root, struct err *err)
 	return 0;
 }
 
-int root_enter(const struct box_spec *spec, const struct ground *ground, const struct inside *inside,
-	       struct err *err)
+int root_enter(const struct box_spec *spec, const struct inside *inside, struct err *err)
 {
-	char layers[4200], place[4200];
-	snprintf(layers, sizeof layers, "%s/layers", ground->stage);
-	snprintf(place, sizeof place, "%s/root", ground->stage);
-	/* An overlay takes only layers that are mounted in its own namespace. */
-	if (attach(inside->writable, AT_FDCWD, layers, err) < 0)
+	/* An overlay takes only layers that are mounted in its own namespace. This is the stage. */
+	if (attach(inside->writable, AT_FDCWD, "layers", err) < 0)
 		return -1;
 	auto_close int root = -1;
 	for (int i = 0; i < inside->place_count; i++) {
 		for (int n = 0; n < inside->places[i].count; n++)
-			if (attach(inside->places[i].layers[n], AT_FDCWD, layers, err) < 0)
+			if (attach(inside->places[i].layers[n], AT_FDCWD, "layers", err) < 0)
 				return -1;
 		int overlay = make_overlay(inside, i, err);
 		if (overlay < 0)
 			return -1;
-		int result = i == 0 ? attach(overlay, AT_FDCWD, place, err)
+		int result = i == 0 ? attach(overlay, AT_FDCWD, "root", err)
 				    : attach_at(overlay, root, inside->places[i].at, true, err);
 		if (i == 0)
 			root = overlay;
@@ -260,7 +278,7 @@ int root_enter(const struct box_spec *spec, const struct ground *ground, const s
 			      err) < 0)
 			return -1;
 	}
-	if (make_kernel_mounts(root, err) < 0 || enter(root, err) < 0 || set_counts(err) < 0)
+	if (make_kernel_mounts(spec, root, err) < 0 || enter(root, err) < 0 || set_counts(err) < 0)
 		return -1;
 	return mask(err);
 }

@@ -3,9 +3,7 @@
 
 struct box_spec;
 struct err;
-struct ground;
 struct inside;
 
 /* Mounts everything and makes it the root; what was there before is gone. */
-int root_enter(const struct box_spec *spec, const struct ground *ground, const struct inside *inside,
-	       struct err *err);
+int root_enter(const struct box_spec *spec, const struct inside *inside, struct err *err);

@@ -19,9 +19,13 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "box/files.h"
+#include "box/ground.h"
+
+#define LIVE   "/usr" /* shown as it is, but for what must be hidden */
+#define PREFIX "machine-"
 
 enum {
-	VERSION = 1, /* of what is made here: a new one replaces what older programs made */
+	VERSION = 2, /* of what is made here: a new one replaces what older programs made */
 	GEM = 1000,
 	SYSTEM_IDS = 1000, /* below: users that packages make, and own files as */
 	TEXT_MAX = 1 << 20,
@@ -44,8 +48,8 @@ static int read_place(const char *dir, char *line, struct template *template, st
 			continue;
 		if (place->count == TEMPLATE_LAYERS)
 			return err_set(err, ERR_INVALID, "'%s/layers' has too many layers", dir);
-		place->layers[place->count++] =
-			*layer == '/' ? xstrdup(layer) : xasprintf("%s/%s", dir, layer);
+		place->layers[place->count++] = *layer == '/' ? xstrdup(layer)
+							      : xasprintf("%s/%s", dir, layer);
 	}
 	return place->count ? 0 : err_set(err, ERR_INVALID, "'%s/layers': '%s'", dir, at);
 }
@@ -93,10 +97,10 @@ static bool is_public(const struct stat *st)
 
 /* Of /etc: made anew, or what only this machine is to be known by. */
 static const char *const own_files[] = {
-	"passwd",   "passwd-",     "group",      "group-",    "shadow",     "shadow-",
-	"gshadow",  "gshadow-",    "subuid",     "subuid-",   "subgid",     "subgid-",
-	"sudoers",  "sudoers.d",   "hosts",      "hostname",  "resolv.conf", "machine-id",
-	"fstab",    "mtab",        ".pwd.lock",  "krb5.keytab", "ld.so.preload",
+	"passwd",  "passwd-",   "group",     "group-",      "shadow",        "shadow-",
+	"gshadow", "gshadow-",  "subuid",    "subuid-",     "subgid",        "subgid-",
+	"sudoers", "sudoers.d", "hosts",     "hostname",    "resolv.conf",   "machine-id",
+	"fstab",   "mtab",      ".pwd.lock", "krb5.keytab", "ld.so.preload",
 };
 
 static bool keep_of_etc(const char *path, const struct stat *st)
@@ -191,9 +195,9 @@ static int write_etc(const char *root, struct err *err)
 			       write_text(root, "etc/resolv.conf", 0644, "", err) < 0 ||
 			       write_text(root, "etc/fstab", 0644, "", err) < 0 ||
 			       write_text(root, "etc/machine-id", 0444, "", err) < 0 ||
-			       write_text(root, "etc/hosts", 0644, "127.0.0.1 localhost\n", err) < 0 ?
-		       -1 :
-		       0;
+			       write_text(root, "etc/hosts", 0644, "127.0.0.1 localhost\n", err) < 0
+		       ? -1
+		       : 0;
 }
 
 /* Directories of a box, in the order in which they can be made. */
@@ -202,25 +206,47 @@ static const struct dir {
 	mode_t mode;
 	uid_t owner;
 } dirs[] = {
-	{ "boot", 0755 },	  { "dev", 0755 },	   { "etc", 0755 },
-	{ "home", 0755 },	  { "home/gem", 0755, GEM }, { "media", 0755 },
-	{ "mnt", 0755 },	  { "opt", 0755 },	   { "proc", 0555 },
-	{ "root", 0700 },	  { "run", 0755 },	   { "run/lock", 01777 },
-	{ "srv", 0755 },	  { "sys", 0555 },	   { "tmp", 01777 },
-	{ "usr", 0755 },	  { "var", 0755 },	   { "var/backups", 0755 },
-	{ "var/cache", 0755 },	  { "var/cache/apt", 0755 }, { "var/cache/apt/archives", 0755 },
-	{ "var/cache/apt/archives/partial", 0700 },	   { "var/cache/debconf", 0755 },
-	{ "var/lib", 0755 },	  { "var/lib/apt", 0755 }, { "var/lib/apt/lists", 0755 },
-	{ "var/lib/apt/lists/partial", 0700 },		   { "var/lib/misc", 0755 },
-	{ "var/local", 0755 },	  { "var/log", 0755 },	   { "var/log/apt", 0755 },
-	{ "var/mail", 0755 },	  { "var/opt", 0755 },	   { "var/spool", 0755 },
+	{ "boot", 0755 },
+	{ "dev", 0755 },
+	{ "etc", 0755 },
+	{ "home", 0755 },
+	{ "home/gem", 0755, GEM },
+	{ "media", 0755 },
+	{ "mnt", 0755 },
+	{ "opt", 0755 },
+	{ "proc", 0555 },
+	{ "root", 0700 },
+	{ "run", 0755 },
+	{ "run/lock", 01777 },
+	{ "srv", 0755 },
+	{ "sys", 0555 },
+	{ "tmp", 01777 },
+	{ "usr", 0755 },
+	{ "var", 0755 },
+	{ "var/backups", 0755 },
+	{ "var/cache", 0755 },
+	{ "var/cache/apt", 0755 },
+	{ "var/cache/apt/archives", 0755 },
+	{ "var/cache/apt/archives/partial", 0700 },
+	{ "var/cache/debconf", 0755 },
+	{ "var/lib", 0755 },
+	{ "var/lib/apt", 0755 },
+	{ "var/lib/apt/lists", 0755 },
+	{ "var/lib/apt/lists/partial", 0700 },
+	{ "var/lib/misc", 0755 },
+	{ "var/local", 0755 },
+	{ "var/log", 0755 },
+	{ "var/log/apt", 0755 },
+	{ "var/mail", 0755 },
+	{ "var/opt", 0755 },
+	{ "var/spool", 0755 },
 	{ "var/tmp", 01777 },
 };
 
 /* What else of the machine is copied: the package database and what packages prepared in /var. */
 static const char *const copied[] = {
-	"var/lib/dpkg", "var/lib/pam",	      "var/lib/ucf",  "var/lib/xml-core", "var/lib/xkb",
-	"var/lib/sgml-base", "var/cache/fontconfig",
+	"var/lib/dpkg", "var/lib/pam",       "var/lib/ucf",          "var/lib/xml-core",
+	"var/lib/xkb",  "var/lib/sgml-base", "var/cache/fontconfig",
 };
 
 /* Links at the top, such as /bin, and where they point as they do here. */
@@ -251,104 +277,172 @@ static int make_root(const char *root, struct err *err)
 		if (mkdir(to, 0755) < 0 || files_copy(from, to, keep_public, err) < 0)
 			return err_set(err, errno, "'%s'", to);
 	}
-	static const char *const skeleton[] = { "/etc/skel", "home/gem" };
-	snprintf(to, sizeof to, "%s/%s", root, skeleton[1]);
 	return write_etc(root, err);
 }
 
-/* A layer that hides from a live directory what not everyone may read: the walk has no argument. */
+/* --- what must be hidden --------------------------------------------------------------------- */
+
+/* Paths of a live directory that not everyone may read. The walk has no argument. */
 static struct {
-	const char *from;
-	char to[PATH_MAX];
+	struct buf paths; /* each ended by NUL */
 	dev_t dev;
-	struct err *err;
-} hiding;
+	bool ready;
+} hidden = { .paths = { .cap = 64 << 20 } };
 
-/* The directories on the way to it, then the mark of an overlay for "not there". */
-static int hide(const char *path)
-{
-	char to[PATH_MAX * 2];
-	size_t top = strlen(hiding.to);
-	struct stat st;
-	snprintf(to, sizeof to, "%s%s", hiding.to, path + strlen(hiding.from));
-	for (char *slash = strchr(to + top + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		char from[PATH_MAX];
-		*slash = 0;
-		snprintf(from, sizeof from, "%s%s", hiding.from, to + top);
-		if (stat(from, &st) < 0 || (mkdir(to, 0700) < 0 && errno != EEXIST) ||
-		    chown(to, st.st_uid, st.st_gid) < 0 || chmod(to, st.st_mode & 07777) < 0)
-			return err_set(hiding.err, errno, "'%s'", to);
-		*slash = '/';
-	}
-	if (mknod(to, S_IFCHR, 0) < 0)
-		return err_set(hiding.err, errno, "'%s'", to);
-	return 0;
-}
-
-static int hide_visit(const char *path, const struct stat *st, int type, struct FTW *at)
+static int look_at(const char *path, const struct stat *st, int type, struct FTW *at)
 {
 	if (type == FTW_NS || at->level == 0)
 		return FTW_CONTINUE;
-	bool other = st->st_dev != hiding.dev; /* what is mounted there is not seen in a box */
-	bool shown = !other && is_public(st) && !S_ISCHR(st->st_mode) && !S_ISBLK(st->st_mode);
-	if (shown)
+	if (st->st_dev != hidden.dev) /* what is mounted there is not seen in a box */
+		return FTW_SKIP_SUBTREE;
+	if (is_public(st) && !S_ISCHR(st->st_mode) && !S_ISBLK(st->st_mode))
 		return FTW_CONTINUE;
-	if (!other && hide(path) < 0)
-		return FTW_STOP;
+	buf_add(&hidden.paths, path, strlen(path) + 1);
 	return FTW_SKIP_SUBTREE;
 }
 
-static int make_hiding(const char *from, const char *to, struct err *err)
+static int find_hidden(struct err *err)
 {
 	struct stat st;
-	if (mkdir(to, 0755) < 0 || stat(from, &st) < 0)
-		return err_set(err, errno, "'%s'", to);
-	hiding.from = from;
-	hiding.dev = st.st_dev;
-	hiding.err = err;
-	snprintf(hiding.to, sizeof hiding.to, "%s", to);
-	if (nftw(from, hide_visit, 64, FTW_PHYS | FTW_ACTIONRETVAL) != 0)
-		return err_set(err, errno ? errno : EIO, "looking through '%s'", from);
+	if (hidden.ready)
+		return 0;
+	if (stat(LIVE, &st) < 0)
+		return err_set(err, errno, LIVE);
+	hidden.dev = st.st_dev;
+	if (nftw(LIVE, look_at, 64, FTW_PHYS | FTW_ACTIONRETVAL) != 0 || hidden.paths.full)
+		return err_set(err, errno ? errno : EIO, "looking through " LIVE);
+	hidden.ready = true;
 	return 0;
 }
 
-static int build(const char *dir, struct err *err)
+/* The directories on the way to it, then the mark of an overlay for "not there". */
+static int hide(const char *layer, const char *path, struct err *err)
+{
+	char to[PATH_MAX * 2], from[PATH_MAX];
+	size_t top = strlen(layer);
+	struct stat st;
+	snprintf(to, sizeof to, "%s%s", layer, path + strlen(LIVE));
+	for (char *slash = strchr(to + top + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		snprintf(from, sizeof from, LIVE "%.4000s", to + top);
+		if (stat(from, &st) < 0 || (mkdir(to, 0700) < 0 && errno != EEXIST) ||
+		    chown(to, st.st_uid, st.st_gid) < 0 || chmod(to, st.st_mode & 07777) < 0)
+			return err_set(err, errno, "'%s'", to);
+		*slash = '/';
+	}
+	if (mknod(to, S_IFCHR, 0) < 0)
+		return err_set(err, errno, "'%s'", to);
+	return 0;
+}
+
+static int make_hiding(const char *layer, struct err *err)
+{
+	if (mkdir(layer, 0755) < 0)
+		return err_set(err, errno, "'%s'", layer);
+	const char *end = hidden.paths.data + hidden.paths.len;
+	for (const char *path = hidden.paths.data; path && path < end; path += strlen(path) + 1)
+		if (hide(layer, path, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* --- putting it together --------------------------------------------------------------------- */
+
+/* Scripts of a Python environment name the place that it was made at. */
+static int link_python(const char *root, const char *python, struct err *err)
+{
+	if (!python || !strncmp(python, LIVE "/", sizeof LIVE))
+		return 0;
+	auto_free char *path = xasprintf("%s%s", root, python);
+	for (char *slash = strchr(path + strlen(root) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return err_set(err, errno, "'%s'", path);
+		*slash = '/';
+	}
+	if (symlink(GROUND_HOME "/.venv", path) < 0 && errno != EEXIST)
+		return err_set(err, errno, "'%s'", path);
+	return 0;
+}
+
+static int build(const char *dir, const char *python, struct err *err)
 {
 	auto_free char *root = xasprintf("%s/root", dir), *hiding_dir = xasprintf("%s/hide", dir);
 	mode_t mask = umask(0);
-	int result = mkdir(dir, 0755) < 0 || mkdir(root, 0755) < 0 ?
-			     err_set(err, errno, "'%s'", dir) :
-			     make_root(root, err);
+	int result = mkdir(dir, 0755) < 0 || mkdir(root, 0755) < 0
+			     ? err_set(err, errno, "'%s'", dir)
+			     : make_root(root, err);
 	if (result == 0)
-		result = make_hiding("/usr", hiding_dir, err);
+		result = link_python(root, python, err);
 	if (result == 0)
-		result = write_text(dir, "layers", 0644, "/ root\n/usr hide /usr\n", err);
+		result = make_hiding(hiding_dir, err);
+	if (result == 0)
+		result = write_text(dir, "layers", 0644, "/ root\n" LIVE " hide " LIVE "\n", err);
 	umask(mask);
 	return result;
 }
 
-/* What the template depends on: when it changes, another is made. */
-static void name_state(char *to, size_t room)
+static uint64_t mix(uint64_t hash, const void *data, size_t len)
 {
-	static const char *const seen[] = { "/usr", "/usr/local", "/usr/local/bin", "/usr/local/etc",
-					    "/usr/local/share", "/etc", "/var/lib/dpkg/status" };
+	for (const unsigned char *at = data; len--; at++)
+		hash = (hash ^ *at) * 1099511628211u;
+	return hash;
+}
+
+/* What the template depends on: when it changes, another is made. */
+static void name_state(const char *python, char *to, size_t room)
+{
+	static const char *const seen[] = { LIVE, "/etc/passwd", "/etc/group", "/etc/alternatives",
+					    "/var/lib/dpkg/status" };
 	uint64_t hash = 14695981039346656037u + VERSION;
 	for (size_t i = 0; i < COUNT(seen); i++) {
 		struct stat st = { 0 };
 		(void)!stat(seen[i], &st);
-		const uint64_t facts[] = { (uint64_t)st.st_dev, st.st_ino,
-					   (uint64_t)st.st_mtim.tv_sec,
-					   (uint64_t)st.st_mtim.tv_nsec };
-		for (size_t n = 0; n < COUNT(facts); n++)
-			hash = (hash ^ facts[n]) * 1099511628211u;
+		hash = mix(hash, &st.st_dev, sizeof st.st_dev);
+		hash = mix(hash, &st.st_ino, sizeof st.st_ino);
+		hash = mix(hash, &st.st_mtim, sizeof st.st_mtim);
 	}
-	snprintf(to, room, "machine-%016llx", (unsigned long long)hash);
+	hash = mix(hash, hidden.paths.data, hidden.paths.len);
+	hash = mix(hash, python, python ? strlen(python) : 0);
+	snprintf(to, room, PREFIX "%016llx", (unsigned long long)hash);
 }
 
-int template_machine(const char *state, char **ret, struct err *err)
+int template_hold(const char *dir, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/layers", dir);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return -1; /* one without that file is never removed by us */
+	if (fd < 0 || flock(fd, LOCK_SH) < 0)
+		return err_set(err, errno, "'%s'", path);
+	return TAKE_FD(fd);
+}
+
+/* Removes what was made for states of the machine that are no more. */
+static void prune(const char *state, const char *current)
+{
+	DIR *dir = opendir(state);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		if (strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1) != 0 ||
+		    !strcmp(entry->d_name, current))
+			continue;
+		auto_free char *path = xasprintf("%s/%s", state, entry->d_name),
+			       *layers = xasprintf("%s/layers", path);
+		auto_close int fd = open(layers, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
+			(void)files_remove(path, NULL);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+int template_machine(const char *state, const char *python, char **ret, struct err *err)
 {
 	char name[64];
-	name_state(name, sizeof name);
+	if (find_hidden(err) < 0)
+		return -1;
+	name_state(python, name, sizeof name);
 	auto_free char *path = xasprintf("%s/%s", state, name);
 	if (access(path, F_OK) == 0) {
 		*ret = TAKE(path);
@@ -360,10 +454,11 @@ int template_machine(const char *state, char **ret, struct err *err)
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_set(err, errno, "'%s'", lock_path);
 	if (access(path, F_OK) < 0) { /* else another made it meanwhile */
-		if (files_remove(making, err) < 0 || build(making, err) < 0)
+		if (files_remove(making, err) < 0 || build(making, python, err) < 0)
 			return -1;
 		if (rename(making, path) < 0)
 			return err_set(err, errno, "'%s'", path);
+		prune(state, name);
 	}
 	*ret = TAKE(path);
 	return 0;

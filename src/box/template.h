@@ -16,7 +16,8 @@ struct template_place {
 	size_t count;
 };
 
-struct template {
+struct template
+{
 	struct template_place places[TEMPLATE_PLACES];
 	size_t count;
 };
@@ -24,6 +25,12 @@ struct template {
 int template_read(const char *dir, struct template *ret, struct err *err);
 void template_done(struct template *template);
 
+/* Holds a template as long as the descriptor is open, in whichever process: it is not removed. */
+int template_hold(const char *dir, struct err *err);
+
 /* Makes the template of the machine's own directories, or leaves the one that is there and still
- * right. *ret is its path, below `state`. */
-int template_machine(const char *state, char **ret, struct err *err);
+ * right, and removes those that are no longer and that nobody holds. *ret is its path, below
+ * `state`. What must be hidden is looked for once in the life of a process. `python` is where the
+ * product's Python environment is on the machine, or NULL: what is installed in it wants to find it
+ * there. */
+int template_machine(const char *state, const char *python, char **ret, struct err *err);

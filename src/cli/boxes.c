@@ -116,6 +116,7 @@ static int ls(struct ask *ask)
 			table_row(table, cells);
 		}
 		table_print(table);
+		table_free(table);
 	}
 	json_decref(list);
 	return 0;
@@ -247,6 +248,7 @@ static int top(struct ask *ask)
 		print_json(all);
 	else
 		table_print(table);
+	table_free(table);
 	json_decref(all);
 	json_decref(list);
 	return 0;
@@ -276,6 +278,7 @@ static int template_ls(struct ask *ask)
 			table_row(table, cells);
 		}
 		table_print(table);
+		table_free(table);
 	}
 	json_decref(list);
 	return 0;

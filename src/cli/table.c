@@ -46,17 +46,22 @@ void table_row(struct table *table, const char *const *cells)
 	table->rows++;
 }
 
-void table_print(struct table *table)
+void table_print(const struct table *table)
 {
 	for (size_t n = 0; n < table->rows * table->columns; n++) {
 		size_t column = n % table->columns;
 		bool last = column + 1 == table->columns;
-		char *cell = table->cells[n];
+		const char *cell = table->cells[n];
 		printf("%s%*s", cell, last ? 0 : (int)(table->width[column] + 2 - width(cell)), "");
 		if (last)
 			putchar('\n');
-		free(cell);
 	}
+}
+
+void table_free(struct table *table)
+{
+	for (size_t n = 0; n < table->rows * table->columns; n++)
+		free(table->cells[n]);
 	free(table->cells);
 	free(table);
 }

@@ -5,4 +5,5 @@
 struct table;
 struct table *table_new(const char *const *titles, size_t columns);
 void table_row(struct table *table, const char *const *cells); /* copies; NULL is "-" */
-void table_print(struct table *table);                         /* and frees it */
+void table_print(const struct table *table);
+void table_free(struct table *table);

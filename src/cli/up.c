@@ -22,7 +22,7 @@ static void say_ready(const struct host *host)
 	if (*host->means.text)
 		fprintf(stderr, "%s\n", host->means.text);
 	printf("aio %s is ready: %s  (box 'default'; API explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
-	       AIO_VERSION, host->url, host->url, host->url);
+	       AIO_VERSION, host->listener.url, host->listener.url, host->listener.url);
 	fflush(stdout);
 }
 

@@ -7,7 +7,9 @@
 #include "net/auth.h"
 #include "proc/waiter.h"
 
-const char *const box_state_names[] = { "creating", "running", "paused", "stopped", "deleted", NULL };
+const char *const box_state_names[] = {
+	"creating", "running", "paused", "stopped", "deleted", NULL
+};
 
 void boxes_init(struct boxes *boxes)
 {

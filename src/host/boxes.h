@@ -27,8 +27,8 @@ enum { BOX_EVENTS_MAX = 500 };
 
 struct box {
 	char id[BOX_ID_MAX + 1];
-	char token[48];  /* what callers send; "": open */
-	char secret[48]; /* what the host sends to the box */
+	char token[48];              /* what callers send; "": open */
+	char secret[48];             /* what the host sends to the box */
 	struct auth *auth, *cookies; /* who may call; what a browser at its own origin is given */
 	uint32_t uid_base;
 	int64_t created_ms;          /* of the wall clock, like all that is stored */
@@ -46,8 +46,8 @@ struct box {
 	struct box_proc proc;
 	int64_t expires_ms, idle_ms; /* wall clock, 0: never; milliseconds, 0: never */
 	bool auto_resume;
-	int pidfd, log_fd; /* of a running box; -1 */
-	int64_t oom_kills; /* reported so far */
+	int pidfd, log_fd;                       /* of a running box; -1 */
+	int64_t oom_kills;                       /* reported so far */
 	struct box_event events[BOX_EVENTS_MAX]; /* a ring: seq % BOX_EVENTS_MAX */
 	int64_t next_seq;
 	struct waiter *watchers; /* of its events */
@@ -58,7 +58,7 @@ struct boxes {
 	pthread_cond_t turn;
 	struct box *first;
 	size_t count;
-	_Atomic uint64_t changes; /* of any box's state */
+	_Atomic uint64_t changes;   /* of any box's state */
 	void (*changed)(void *arg); /* called without the lock after each */
 	void *arg;
 };

@@ -31,17 +31,21 @@ static const struct {
 	bool below;      /* and all below it */
 	bool plain_only; /* only where nothing names a box */
 } places[] = {
-	{ "/v1/sandboxes", TO_HOST, true, true }, { "/v1/templates", TO_HOST, true, true },
-	{ "/", TO_PAGE, false, true },            { "/index.html", TO_PAGE, false, true },
-	{ "/v1/docs", TO_PAGE, false, true },     { "/terminal", TO_PAGE, false, true },
-	{ "/favicon.ico", TO_PAGE, false, true }, { "/static/", TO_PAGE, true, true },
-	{ "/tickets", TO_TICKETS, false, false }, { "/auth", TO_TICKETS, false, false },
+	{ "/v1/sandboxes", TO_HOST, true, true },
+	{ "/v1/templates", TO_HOST, true, true },
+	{ "/", TO_PAGE, false, true },
+	{ "/index.html", TO_PAGE, false, true },
+	{ "/v1/docs", TO_PAGE, false, true },
+	{ "/terminal", TO_PAGE, false, true },
+	{ "/favicon.ico", TO_PAGE, false, true },
+	{ "/static/", TO_PAGE, true, true },
+	{ "/tickets", TO_TICKETS, false, false },
+	{ "/auth", TO_TICKETS, false, false },
 };
 
 /* What runs something, for the history of a box. */
-static const char *const exec_paths[] = { "/v1/bash/exec",       "/v1/shell/exec",
-					  "/v1/code/execute",    "/v1/jupyter/execute",
-					  "/v1/nodejs/execute" };
+static const char *const exec_paths[] = { "/v1/bash/exec", "/v1/shell/exec", "/v1/code/execute",
+					  "/v1/jupyter/execute", "/v1/nodejs/execute" };
 
 struct request {
 	struct link *link;
@@ -53,7 +57,8 @@ struct request {
 	struct address address;
 	enum place place;
 	struct box *box;
-	bool by_query; /* the credential was in the query */
+	bool by_query;       /* the credential was in the query */
+	struct box *entered; /* counted among its active requests, by nobody else yet */
 };
 
 static bool path_is(const struct request *r, const char *path)
@@ -89,9 +94,8 @@ static bool same_box(const struct request *r)
 	const char *authority = strstr(r->origin, "://");
 	struct http_head head = { .target = (char *)"/", .count = 1 };
 	head.headers[0] = (struct http_header){ "host", authority ? authority + 3 : "" };
-	return r->address.own_origin &&
-	       address_find(&head, r->config->domain, &from, NULL) == 0 && from.own_origin &&
-	       !strcmp(from.id, r->address.id);
+	return r->address.own_origin && address_find(&head, r->config->domain, &from, NULL) == 0 &&
+	       from.own_origin && !strcmp(from.id, r->address.id);
 }
 
 static int check_page(const struct request *r, struct err *err)
@@ -99,17 +103,18 @@ static int check_page(const struct request *r, struct err *err)
 	const struct gateway_config *config = r->config;
 	const char *worker = http_header(r->head, "service-worker");
 	if (worker && !r->address.own_origin)
-		return err_set(err, ERR_FORBIDDEN, "no service worker on an address that boxes share");
+		return err_set(err, ERR_FORBIDDEN,
+			       "no service worker on an address that boxes share");
 	if (r->box && !auth_enabled(r->box->auth) && !config->insecure && !config->local &&
 	    r->host && !guard_host(r->host, config->domain))
 		return err_set(err, ERR_FORBIDDEN,
 			       "Host '%.100s' is not a name of this host: use localhost, an IP "
 			       "address, or start it with --domain",
 			       r->host);
-	if (r->origin && !is_safe(r->head) && !guard_origin(r->origin, r->host, config->cors_origins) &&
-	    !same_box(r))
-		return err_set(err, ERR_FORBIDDEN, "pages of origin '%.100s' may not call this address",
-			       r->origin);
+	if (r->origin && !is_safe(r->head) &&
+	    !guard_origin(r->origin, r->host, config->cors_origins) && !same_box(r))
+		return err_set(err, ERR_FORBIDDEN,
+			       "pages of origin '%.100s' may not call this address", r->origin);
 	return 0;
 }
 
@@ -147,7 +152,8 @@ static int check_credentials(struct request *r, struct err *err)
 		r->by_query = true;
 		return 0;
 	}
-	r->config->event(r->config->arg, r->box, "denied", "{\"by\":\"host\",\"reason\":\"credentials\"}");
+	r->config->event(r->config->arg, r->box, "denied",
+			 "{\"by\":\"host\",\"reason\":\"credentials\"}");
 	return -1;
 }
 
@@ -280,10 +286,10 @@ static void account(struct request *r)
 	struct box *box = r->link->target;
 	if (r->place != TO_BOX)
 		return;
-	box->active++;
 	box->requests++;
 	box->used_ms = r->link->loop->now_ms;
-	r->link->counted = true;
+	r->link->counted = true; /* what check_state() counted is the link's now */
+	r->entered = NULL;
 	if (strcmp(r->head->method, "POST") != 0)
 		return;
 	for (size_t i = 0; i < COUNT(exec_paths); i++)
@@ -298,6 +304,10 @@ static int check_state(struct request *r, struct err *err)
 	pthread_mutex_lock(&boxes->lock);
 	enum box_state state = r->box->state;
 	bool comes_back = r->box->auto_resume;
+	if (state == BOX_RUNNING) { /* in one step: who pauses an idle box sees us, or we see it */
+		r->entered = r->box;
+		r->box->active++;
+	}
 	pthread_mutex_unlock(&boxes->lock);
 	if (state == BOX_RUNNING)
 		return 0;
@@ -361,6 +371,8 @@ int front_decide(struct link *link, struct err *err)
 			     .host = http_header(&link->loop->http.head, "host"),
 			     .origin = http_header(&link->loop->http.head, "origin") };
 	int result = decide(&r, err);
+	if (r.entered)
+		r.entered->active--;
 	boxes_put(r.config->boxes, r.box);
 	return result;
 }

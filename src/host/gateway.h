@@ -14,10 +14,10 @@ struct err;
 
 struct gateway_config {
 	struct boxes *boxes;
-	int listen_fd;            /* not blocking */
-	int run_dir;              /* where the boxes' sockets are, named by their ids */
-	const char *host_socket;  /* name there of the host's own server */
-	const char *host_token;   /* that its server takes */
+	int listen_fd;           /* not blocking */
+	int run_dir;             /* where the boxes' sockets are, named by their ids */
+	const char *host_socket; /* name there of the host's own server */
+	const char *host_token;  /* that its server takes */
 	const struct auth *host_auth;
 	const char *domain, *cors_origins;
 	bool insecure, local; /* any Host name will do; a Unix socket */

@@ -168,9 +168,10 @@ static int check_way(const char *path, struct err *err)
 	for (char *slash; (slash = strrchr(part, '/')) && slash != part;) {
 		*slash = 0;
 		if (stat(part, &st) == 0 && !(st.st_mode & 01))
-			return err_set(err, ERR_INVALID,
-				       "--state: '%s' keeps others out (chmod o+x, or choose another)",
-				       part);
+			return err_set(
+				err, ERR_INVALID,
+				"--state: '%s' keeps others out (chmod o+x, or choose another)",
+				part);
 	}
 	return 0;
 }
@@ -237,7 +238,8 @@ static int read_token(struct host *host, struct err *err)
 	host_secret(host->token, 41);
 	unlink(draft);
 	auto_close int to = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (to < 0 || dprintf(to, "%s\n", host->token) < 0 || fsync(to) < 0 || rename(draft, path) < 0)
+	if (to < 0 || dprintf(to, "%s\n", host->token) < 0 || fsync(to) < 0 ||
+	    rename(draft, path) < 0)
 		return err_set(err, errno, "cannot write '%s'", path);
 	return 0;
 }
@@ -250,7 +252,8 @@ static int open_server(struct host *host, struct err *err)
 		 host->run_fd);
 	unlinkat(host->run_fd, HOST_SOCKET, 0);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 1024) < 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(fd, 1024) < 0)
 		return err_set(err, errno, "no socket for the host's own server");
 	if (opt_parse(&config_table, 1, no_args, &host->api, err) < 0)
 		return -1;
@@ -267,26 +270,33 @@ static int open_server(struct host *host, struct err *err)
 
 static bool default_is_open(const struct host_config *config)
 {
-	return !(config->api_key && *config->api_key) && !(config->auth_token && *config->auth_token) &&
+	return !(config->api_key && *config->api_key) &&
+	       !(config->auth_token && *config->auth_token) &&
 	       !(config->jwt_public_key && *config->jwt_public_key);
+}
+
+static int open_listener(struct host *host, struct err *err)
+{
+	const struct host_config *config = host->config;
+	struct listener *listener = &host->listener;
+	if (listen_open(config->listen, listener, err) < 0)
+		return -1;
+	if (!listener->loopback && default_is_open(config) && !config->insecure)
+		return err_set(
+			err, ERR_INVALID,
+			"refusing to listen on %s while the default box needs no credentials: set "
+			"SANDBOX_API_KEY or JWT_PUBLIC_KEY, or give --insecure",
+			config->listen);
+	fcntl(listener->fd, F_SETFL, fcntl(listener->fd, F_GETFL) | O_NONBLOCK);
+	return 0;
 }
 
 static int open_front(struct host *host, struct err *err)
 {
 	const struct host_config *config = host->config;
-	struct listener listener;
-	if (listen_open(config->listen, &listener, err) < 0)
-		return -1;
-	if (!listener.loopback && default_is_open(config) && !config->insecure)
-		return err_set(err, ERR_INVALID,
-			       "refusing to listen on %s while the default box needs no credentials: set "
-			       "SANDBOX_API_KEY or JWT_PUBLIC_KEY, or give --insecure",
-			       config->listen);
-	fcntl(listener.fd, F_SETFL, fcntl(listener.fd, F_GETFL) | O_NONBLOCK);
-	snprintf(host->url, sizeof host->url, "%s", listener.url);
 	struct gateway_config gateway = {
 		.boxes = &host->boxes,
-		.listen_fd = listener.fd,
+		.listen_fd = host->listener.fd,
 		.run_dir = host->run_fd,
 		.host_socket = HOST_SOCKET,
 		.host_token = host->token,
@@ -294,7 +304,7 @@ static int open_front(struct host *host, struct err *err)
 		.domain = config->domain,
 		.cors_origins = config->cors_origins,
 		.insecure = config->insecure,
-		.local = listener.local,
+		.local = host->listener.local,
 		.max_head = (size_t)config->max_head,
 		.max_connections = config->max_connections,
 		.max_streams = config->max_streams,
@@ -306,7 +316,6 @@ static int open_front(struct host *host, struct err *err)
 		.event = on_event,
 		.arg = host,
 	};
-	free(listener.path);
 	int cores = get_nprocs();
 	int loops = config->loops ? (int)config->loops : cores > LOOPS_MAX ? LOOPS_MAX : cores;
 	host->gateway = gateway_start(&gateway, loops, err);
@@ -315,7 +324,7 @@ static int open_front(struct host *host, struct err *err)
 	auto_free char *path = host_path(host, "url", "", "");
 	FILE *file = fopen(path, "we");
 	if (file) {
-		fprintf(file, "%s\n", host->url);
+		fprintf(file, "%s\n", host->listener.url);
 		fclose(file);
 	}
 	return 0;
@@ -326,9 +335,9 @@ static json_t *default_spec(const struct host_config *config)
 	static const char *const modes[] = { "none", "allow", "full" };
 	json_t *spec = json_pack("{sss{sIsfsIsI}s{ss}}", "name", "default", "limits", "memory",
 				 (json_int_t)config->memory, "cpus",
-				 (double)config->cpu_percent / 100, "pids", (json_int_t)config->pids,
-				 "disk", (json_int_t)config->disk, "network", "mode",
-				 modes[config->network]);
+				 (double)config->cpu_percent / 100, "pids",
+				 (json_int_t)config->pids, "disk", (json_int_t)config->disk,
+				 "network", "mode", modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
 	return spec;
@@ -349,7 +358,8 @@ static int ensure_default(struct host *host, struct err *err)
 static int start(struct host *host, struct err *err)
 {
 	struct auth_config auth = { .api_key = host->token };
-	if (open_state(host, err) < 0 || take_lock(host, err) < 0 || read_token(host, err) < 0)
+	if (open_state(host, err) < 0 || take_lock(host, err) < 0 || read_token(host, err) < 0 ||
+	    open_listener(host, err) < 0)
 		return -1;
 	struct err why = { 0 };
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
@@ -392,23 +402,30 @@ static void stop(struct host *host)
 	for (int64_t until = clock_ms() + STOP_MS; host->jobs && clock_ms() < until;)
 		poll(NULL, 0, 5);
 	store_close(host->store);
-	if (host->server.stop_fd > 0)
+	if (host->server.stop_fd > 0) {
 		server_done(&host->server);
-	if (host->run_fd >= 0)
 		unlinkat(host->run_fd, HOST_SOCKET, 0);
+	}
 	boxes_done(&host->boxes);
 	auth_free(host->auth);
 	own_close(&host->keeper_fd);
+	if (host->listener.path)
+		unlink(host->listener.path);
+	free(host->listener.path);
+	own_close(&host->listener.fd);
 	own_close(&host->lock_fd);
 	own_close(&host->run_fd);
 	own_close(&host->state_fd);
 	free(host->state);
 }
 
-int host_run(const struct host_config *config, void (*ready)(const struct host *host), struct err *err)
+int host_run(const struct host_config *config, void (*ready)(const struct host *host),
+	     struct err *err)
 {
 	static struct host host; /* threads of unfinished requests may outlive this function */
-	host = (struct host){ .config = config, .state_fd = -1, .run_fd = -1, .lock_fd = -1 };
+	host = (struct host){
+		.config = config, .state_fd = -1, .run_fd = -1, .lock_fd = -1, .listener.fd = -1
+	};
 	host.keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	boxes_init(&host.boxes);
 	host.boxes.changed = on_change;

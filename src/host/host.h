@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "host/boxes.h"
+#include "net/listen.h"
 #include "net/server.h"
 
 struct gateway;
@@ -29,9 +30,9 @@ struct host {
 	struct server server; /* first: handlers find the host by it. The lifecycle API. */
 	struct config api;    /* its options */
 	const struct host_config *config;
-	char *state; /* an absolute path */
-	char url[300];
-	char token[48]; /* of the lifecycle API */
+	char *state;              /* an absolute path */
+	struct listener listener; /* its url is where the host is reached */
+	char token[48];           /* of the lifecycle API */
 	struct auth *auth;
 	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
 	int state_fd, run_fd, lock_fd;
@@ -39,7 +40,7 @@ struct host {
 	struct boxes boxes;
 	struct store *store;
 	struct gateway *gateway;
-	int keeper_fd;   /* wakes the keeper */
+	int keeper_fd; /* wakes the keeper */
 	pthread_t keeper;
 	_Atomic bool stopping;
 	_Atomic int jobs; /* threads of host_job() that still run */
@@ -47,7 +48,8 @@ struct host {
 
 /* Runs the host until a signal: 0, or -1 with err. `ready` is called once it answers. SIGTERM leaves
  * the boxes running, SIGINT (what `aio down` and Ctrl+C send) ends them. */
-int host_run(const struct host_config *config, void (*ready)(const struct host *host), struct err *err);
+int host_run(const struct host_config *config, void (*ready)(const struct host *host),
+	     struct err *err);
 
 static inline struct host *host_of(struct server *server)
 {
@@ -57,7 +59,7 @@ static inline struct host *host_of(struct server *server)
 /* Paths below the state directory; free() them. */
 char *host_path(const struct host *host, const char *folder, const char *name, const char *end);
 
-int64_t host_now_ms(void); /* of the wall clock */
+int64_t host_now_ms(void);               /* of the wall clock */
 void host_secret(char *to, size_t room); /* letters and digits */
 
 /* Something for a box's history. */
@@ -74,8 +76,9 @@ void host_job(struct host *host, void (*fn)(struct host *host, const char *id), 
 struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err);
 int life_delete(struct host *host, const char *id, const char *why, struct err *err);
 int life_pause(struct host *host, const char *id, const char *why, struct err *err);
-int life_resume(struct host *host, const char *id, struct err *err); /* of a stopped one: starts it */
-int life_stop(struct host *host, const char *id, struct err *err);   /* its files stay */
+int life_resume(struct host *host, const char *id,
+		struct err *err);                                  /* of a stopped one: starts it */
+int life_stop(struct host *host, const char *id, struct err *err); /* its files stay */
 int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err);
 /* Its processes have ended by themselves. */
 int life_ended(struct host *host, const char *id, struct err *err);
@@ -110,6 +113,7 @@ int templates_snapshot(struct host *host, const char *id, const char *name, stru
 /* For the command line, whose flags are the requests' fields. */
 extern const struct schema sandboxes_create_schema, sandboxes_fork_schema;
 
-extern const struct route_group sandboxes_group, templates_group, host_tickets_group;
+extern const struct route_group sandboxes_group, sandbox_watch_group, templates_group,
+	host_tickets_group;
 /* All groups of the host's own server; ends with NULL. */
 extern const struct route_group *const host_groups[];

@@ -26,20 +26,17 @@ enum { LAYERS_MAX = 256, DEPTH_MAX = 4, ENTRIES_MAX = 5000000, UID_LAST = 65534 
 /* ---- the library: loaded, not linked ---- */
 
 #define FUNCTIONS(f)                                                                              \
-	f(read_new) f(read_support_filter_all) f(read_support_format_tar) f(read_open_fd)          \
-		f(read_next_header) f(read_data_block) f(read_free) f(error_string)                \
-			f(write_disk_new) f(write_disk_set_options) f(write_header)                \
-				f(write_data_block) f(write_finish_entry) f(write_free)            \
-					f(entry_pathname) f(entry_set_pathname) f(entry_filetype)  \
-						f(entry_uid) f(entry_gid) f(entry_set_uid)         \
-							f(entry_set_gid) f(entry_xattr_reset)      \
-								f(entry_xattr_next)                \
-									f(entry_xattr_clear)       \
-										f(entry_xattr_add_entry) \
-											f(entry_hardlink)
+	f(read_new) f(read_support_filter_all) f(read_support_format_tar) f(read_open_fd) f(      \
+		read_next_header) f(read_data_block) f(read_free) f(error_string)                 \
+		f(write_disk_new) f(write_disk_set_options) f(write_header) f(write_data_block)   \
+			f(write_finish_entry) f(write_free) f(entry_pathname)                     \
+				f(entry_set_pathname) f(entry_filetype) f(entry_uid) f(entry_gid) \
+					f(entry_set_uid) f(entry_set_gid) f(entry_xattr_reset)    \
+						f(entry_xattr_next) f(entry_xattr_clear)          \
+							f(entry_xattr_add_entry) f(entry_hardlink)
 
 static struct {
-#define MEMBER(name) __typeof__(&archive_##name) name;
+#define MEMBER(name) __typeof__(&archive_##name) name; /* NOLINT(bugprone-macro-parentheses) */
 	FUNCTIONS(MEMBER)
 } lib;
 
@@ -69,7 +66,8 @@ static int load_library(struct err *err)
 /* Everything but what giving files their owners, modes and capabilities needs. */
 static int drop_privileges(struct err *err)
 {
-	static const int kept[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_SETFCAP };
+	static const int kept[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,
+				    CAP_SETFCAP };
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2] = { 0 };
 	for (size_t i = 0; i < COUNT(kept); i++)
@@ -93,7 +91,8 @@ static void filter_attributes(struct archive_entry *entry)
 	const char *name;
 	const void *value;
 	lib.entry_xattr_reset(entry);
-	while (count < COUNT(kept) && lib.entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
+	while (count < COUNT(kept) &&
+	       lib.entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
 		if (strcmp(name, "security.capability") != 0 &&
 		    (strncmp(name, "user.", 5) != 0 || !strncmp(name, "user.overlay.", 13)))
 			continue;
@@ -136,7 +135,9 @@ static int apply_whiteout(const char *path, struct err *err)
 	auto_free char *dir = xasprintf("/%.*s", dir_len, path);
 	if (strcmp(name, ".wh..opq") != 0) {
 		auto_free char *target = xasprintf("%s/%s", dir, name);
-		return !*name || !strcmp(name, ".") || !strcmp(name, "..") ? 0 : files_remove(target, err);
+		if (!*name || !strcmp(name, ".") || !strcmp(name, "..") || unlink(target) == 0)
+			return 0;
+		return errno == EISDIR ? files_remove(target, err) : 0;
 	}
 	if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode) || dir_len == 0)
 		return 0;
@@ -193,7 +194,8 @@ static int unpack(int fd, bool layer, bool whiteouts, struct err *err)
 			result = unpack_entry(from, to, entry, path, err);
 	}
 	if (result == 0 && got != ARCHIVE_EOF)
-		result = err_set(err, ERR_INVALID, "the archive is damaged: %s", lib.error_string(from));
+		result = err_set(err, ERR_INVALID, "the archive is damaged: %s",
+				 lib.error_string(from));
 	lib.write_free(to);
 	lib.read_free(from);
 	return result;
@@ -254,7 +256,8 @@ static int check_digest(int fd, const char *hex, struct err *err)
 	for (unsigned i = 0; i < len && i < 32; i++)
 		snprintf(text + (size_t)i * 2, 3, "%02x", sum[i]);
 	if (n < 0 || strcasecmp(text, hex) != 0)
-		return err_set(err, ERR_INVALID, "the image is damaged: blob %.12s is not what it says", hex);
+		return err_set(err, ERR_INVALID,
+			       "the image is damaged: blob %.12s is not what it says", hex);
 	return 0;
 }
 
@@ -312,7 +315,8 @@ static int unpack_layers(const char *dir, const json_t *layers, bool blobs, cons
 			 struct err *err)
 {
 	if (!json_array_size(layers) || json_array_size(layers) > LAYERS_MAX)
-		return err_set(err, ERR_INVALID, "the image has %zu layers", json_array_size(layers));
+		return err_set(err, ERR_INVALID, "the image has %zu layers",
+			       json_array_size(layers));
 	for (size_t i = 0; i < json_array_size(layers); i++) {
 		const json_t *layer = json_array_get(layers, i);
 		const char *name = json_string_value(layer);
@@ -346,7 +350,8 @@ static int import_docker(const char *dir, const char *root, struct err *err)
 {
 	auto_close int fd = open_below(dir, "manifest.json", err);
 	json_t *list = read_json(fd);
-	int result = unpack_layers(dir, json_object_get(json_array_get(list, 0), "Layers"), false, root, err);
+	int result = unpack_layers(dir, json_object_get(json_array_get(list, 0), "Layers"), false,
+				   root, err);
 	json_decref(list);
 	return result;
 }
@@ -379,7 +384,8 @@ static int import_file(const char *from, const char *to, const char *root, struc
 		return -1;
 	int result = import_dir(inner, root, err);
 	if (result == 0) /* no image: the root file system itself */
-		return rmdir(root) < 0 || rename(inner, root) < 0 ? err_set(err, errno, "rename") : 0;
+		return rmdir(root) < 0 || rename(inner, root) < 0 ? err_set(err, errno, "rename")
+								  : 0;
 	return result < 0 || files_remove(inner, err) < 0 ? -1 : 0;
 }
 
@@ -397,10 +403,11 @@ int import_tree(const char *from, const char *to, struct err *err)
 		return -1;
 	int result = S_ISDIR(st.st_mode) ? import_dir(from, root, err) : 1;
 	if (result == 0)
-		return err_set(err, ERR_INVALID, "'%s' is no image: it has no index.json or manifest.json",
-			       from);
+		return err_set(err, ERR_INVALID,
+			       "'%s' is no image: it has no index.json or manifest.json", from);
 	if (result > 0 && !has(root, "bin/sh") && !has(root, "usr/bin") && !has(root, "bin"))
-		return err_set(err, ERR_INVALID, "'%s' holds no root file system: it has no /bin", from);
+		return err_set(err, ERR_INVALID, "'%s' holds no root file system: it has no /bin",
+			       from);
 	return result < 0 ? -1 : 0;
 }
 

@@ -117,8 +117,7 @@ static void check_box(struct host *host, struct box *box, bool memory)
 		return;
 	if (expires && host_now_ms() >= expires)
 		act(host, box, delete_expired);
-	else if (state == BOX_RUNNING && idle && !box->active &&
-		 clock_ms() - box->used_ms >= idle)
+	else if (state == BOX_RUNNING && idle && !box->active && clock_ms() - box->used_ms >= idle)
 		act(host, box, pause_idle);
 	else if (state == BOX_RUNNING && memory && clock_ms() - box->used_ms < 60000)
 		check_memory(host, box);
@@ -136,7 +135,8 @@ static void wait_tick(struct host *host, struct box **list, size_t count)
 	pthread_mutex_lock(&host->boxes.lock);
 	for (size_t i = 0; i < count; i++) {
 		struct box *box = list[i];
-		pfds[i + 1] = (struct pollfd){ box->acting || box->busy ? -1 : box->pidfd, POLLIN, 0 };
+		pfds[i + 1] =
+			(struct pollfd){ box->acting || box->busy ? -1 : box->pidfd, POLLIN, 0 };
 		lively |= box->active || box->idle_ms || box->expires_ms ||
 			  clock_ms() - box->used_ms < 2000;
 	}

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -58,12 +59,13 @@ static void proc_read(const json_t *from, struct box_proc *to)
 /* Only the holder of the box's turn calls this, so nothing changes meanwhile. */
 static int save(struct host *host, const struct box *box, struct err *err)
 {
-	json_t *doc = json_pack("{sssssssIsIsIsIsbsOso}", "state", box_state_names[box->state], "token",
-				box->token, "secret", box->secret, "uid_base",
-				(json_int_t)box->uid_base, "created_ms", (json_int_t)box->created_ms,
-				"expires_ms", (json_int_t)box->expires_ms, "idle_ms",
-				(json_int_t)box->idle_ms, "auto_resume", box->auto_resume, "spec",
-				box->spec, "proc", proc_json(&box->proc));
+	json_t *doc = json_pack("{sssssssIsIsIsIsbsOso}", "state", box_state_names[box->state],
+				"token", box->token, "secret", box->secret, "uid_base",
+				(json_int_t)box->uid_base, "created_ms",
+				(json_int_t)box->created_ms, "expires_ms",
+				(json_int_t)box->expires_ms, "idle_ms", (json_int_t)box->idle_ms,
+				"auto_resume", box->auto_resume, "spec", box->spec, "proc",
+				proc_json(&box->proc));
 	auto_free char *dump = json_dumps(doc, JSON_COMPACT);
 	json_decref(doc);
 	return store_put(host->store, box->id, dump, err);
@@ -77,7 +79,8 @@ static int make_auth(struct host *host, struct box *box, struct err *err)
 	bool first = !strcmp(box->id, "default");
 	struct auth_config who = {
 		.jwt_public_key = config->jwt_public_key,
-		.jwt_audience = first ? "?default" : box->id, /* the contract's tokens name nobody */
+		.jwt_audience = first ? "?default"
+				      : box->id, /* the contract's tokens name nobody */
 		.api_key = first ? config->api_key : box->token,
 		.auth_token = first ? config->auth_token : NULL,
 		.ticket_ttl = (int)(config->ticket_ttl_ms / 1000),
@@ -97,7 +100,8 @@ static int make_auth(struct host *host, struct box *box, struct err *err)
 static int listen_for(struct host *host, const char *id, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", host->run_fd, id);
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", host->run_fd,
+		 id);
 	unlinkat(host->run_fd, id, 0);
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
@@ -134,7 +138,7 @@ static json_t *environment_of(const struct host *host, const struct box *box)
 	json_t *list = json_array();
 	const char *name;
 	json_t *value;
-	json_object_foreach (json_object_get(box->spec, "env"), name, value)
+	json_object_foreach(json_object_get(box->spec, "env"), name, value)
 		add_pair(list, name, json_string_value(value));
 	add_pair(list, "AIO_SANDBOX_ID", box->id);
 	add_pair(list, "SANDBOX_API_KEY", box->secret);
@@ -270,10 +274,10 @@ static int remove_files(struct host *host, const char *id, struct err *err)
 static uint32_t pick_uids(struct host *host, struct box *box, struct err *err)
 {
 	size_t count;
-	struct box **list = boxes_list(&host->boxes, &count);
-	uint32_t *taken = xcalloc(count + 1, sizeof *taken);
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 	pthread_mutex_lock(&one_at_a_time);
+	struct box **list = boxes_list(&host->boxes, &count);
+	uint32_t *taken = xcalloc(count + 1, sizeof *taken);
 	for (size_t i = 0; i < count; i++)
 		taken[i] = list[i]->uid_base;
 	box->uid_base = uids_pick(host->seed, taken, count, err);
@@ -320,9 +324,10 @@ static int new_id(struct host *host, const json_t *spec, struct box **ret, struc
 	char id[BOX_ID_MAX + 1] = "b";
 	const char *name = text(spec, "name");
 	if (name && !address_is_id(name))
-		return err_set(err, ERR_INVALID,
-			       "a name is a letter, then letters, digits and single '-', at most %d",
-			       BOX_ID_MAX);
+		return err_set(
+			err, ERR_INVALID,
+			"a name is a letter, then letters, digits and single '-', at most %d",
+			BOX_ID_MAX);
 	if (!name)
 		host_secret(id + 1, 12);
 	*ret = boxes_add(&host->boxes, name ? name : id, err);
@@ -419,9 +424,14 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 	if (box->state == BOX_PAUSED)
 		return end(host, box, 0);
 	if (box->state != BOX_RUNNING)
-		return end(host, box, err_set(err, ERR_CONFLICT, "sandbox '%s' is %s", id,
-					      box_state_names[box->state]));
+		return end(host, box,
+			   err_set(err, ERR_CONFLICT, "sandbox '%s' is %s", id,
+				   box_state_names[box->state]));
 	boxes_set_state(&host->boxes, box, BOX_PAUSED); /* no new request may reach it half-way */
+	if (box->active && !strcmp(why, "idle")) {      /* one came just before */
+		boxes_set_state(&host->boxes, box, BOX_RUNNING);
+		return end(host, box, 0);
+	}
 	int result = freeze(host, box, true, err);
 	if (result == 0)
 		result = save(host, box, err);
@@ -492,13 +502,21 @@ static int exit_status(const struct host *host, const char *id)
 	return box_exit_status(dir);
 }
 
+/* A pidfd of a box whose first process has not ended; one that waits to be reaped has. */
+static int open_alive(const struct box *box, struct err *err)
+{
+	auto_close int fd = box->proc.pid ? box_open(&box->proc, err) : -1;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	return fd < 0 || poll(&pfd, 1, 0) != 0 ? -1 : TAKE_FD(fd);
+}
+
 int life_ended(struct host *host, const char *id, struct err *err)
 {
 	struct box *box;
 	if (begin(host, id, &box, err) < 0)
 		return -1;
 	struct err why;
-	auto_close int alive = box->proc.pid ? box_open(&box->proc, &why) : -1;
+	auto_close int alive = open_alive(box, &why);
 	if (alive >= 0 || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
 		return end(host, box, 0);
 	host_event(host, box, "exited", "{\"status\":%d}", exit_status(host, id));
@@ -600,7 +618,7 @@ static void take_back(struct host *host, struct box *box)
 	struct err err = { 0 };
 	if (box->state != BOX_RUNNING && box->state != BOX_PAUSED)
 		return;
-	int pidfd = box->proc.pid ? box_open(&box->proc, &err) : -1;
+	int pidfd = open_alive(box, &err);
 	if (pidfd < 0) {
 		if (life_ended(host, box->id, &err) < 0)
 			log_error("box %s: %s", box->id, err.msg);
@@ -626,7 +644,8 @@ static void remove_strays(struct host *host)
 		struct err err;
 		struct box *stray = boxes_add(&host->boxes, entry->d_name, &err);
 		log_info("box %s: half made, removed", entry->d_name);
-		if (stop_processes(host, stray, &err) < 0 || remove_files(host, stray->id, &err) < 0)
+		if (stop_processes(host, stray, &err) < 0 ||
+		    remove_files(host, stray->id, &err) < 0)
 			log_error("box %s: %s", entry->d_name, err.msg);
 		boxes_drop(&host->boxes, stray);
 		boxes_end(&host->boxes, stray);

@@ -13,7 +13,13 @@
 #include "host/boxes.h"
 #include "net/head.h"
 
-enum { HEAD_READ = 16384, INTERIM_MAX = 16, LINGER_MS = 1000, PARK_MS = 60000, STREAM_IDLE_MS = 60000 };
+enum {
+	HEAD_READ = 16384,
+	INTERIM_MAX = 16,
+	LINGER_MS = 1000,
+	PARK_MS = 60000,
+	STREAM_IDLE_MS = 60000
+};
 
 struct link *link_new(struct loop *loop, int fd, const char *peer)
 {
@@ -90,7 +96,8 @@ static bool blame(struct link *link, const char *what)
 /* A body that has not come yet is not waited for: after a refusal the connection ends. */
 static bool refuse_request(struct link *link, const struct http_head *head, const struct err *err)
 {
-	bool close = !link->keep_alive || !head || head->length != 0;
+	bool close = !link->keep_alive || !head || head->length != 0 ||
+		     err->code == ERR_BAD_REQUEST;
 	if (head)
 		end_take(&link->client, head->size);
 	refuse(link, err_status(err->code), err->msg, close);
@@ -101,11 +108,12 @@ static void begin_relay(struct link *link, const struct http_head *head)
 {
 	struct http *http = &link->loop->http;
 	flow_begin(&link->up,
-		   head->chunked       ? BODY_CHUNKED
-		   : head->length > 0  ? BODY_LENGTH
-				       : BODY_NONE,
+		   head->chunked      ? BODY_CHUNKED
+		   : head->length > 0 ? BODY_LENGTH
+				      : BODY_NONE,
 		   head->length, &http->parser);
 	flow_begin(&link->down, BODY_NONE, 0, NULL);
+	link->up.splice = true;
 	link->answered = link->tunnel = link->last = false;
 	link->interim = 0;
 	link->head_size = head->size;
@@ -114,7 +122,9 @@ static void begin_relay(struct link *link, const struct http_head *head)
 		link->head_size = 0;
 	}
 	set_phase(link, RELAYING);
-	end_flush(&link->box);
+	link->box.corked = !link->up.done && end_held(&link->client) > 0;
+	if (!link->box.corked)
+		end_flush(&link->box);
 }
 
 static bool begin_request(struct link *link)
@@ -226,7 +236,13 @@ static void put_answer_head(struct link *link, const struct http_head *head, enu
 				(kind == BODY_LENGTH || link->head_only),
 	};
 	head_response(&out, head, reason, &how);
-	end_put(&link->client, out.data, out.len);
+	if (end_pending(&link->client) || head->status < 200 || kind == BODY_NONE ||
+	    !end_held(&link->box)) {
+		end_put(&link->client, out.data, out.len);
+		return;
+	}
+	buf_add(&link->client.out, out.data, out.len);
+	link->client.corked = true;
 }
 
 static bool begin_tunnel(struct link *link, const struct http_head *head)
@@ -278,6 +294,7 @@ static bool begin_answer(struct link *link)
 		link->keep_alive = false;
 	put_answer_head(link, head, shown);
 	flow_begin(&link->down, kind, head->length, &http->parser);
+	link->down.splice = true;
 	link->down.bare = kind == BODY_CHUNKED && link->http10;
 	link->last = !head->keep_alive || kind == BODY_TO_END;
 	end_take(&link->box, head->size);
@@ -312,12 +329,14 @@ static bool read_answer(struct link *link)
 	if (got < 0)
 		return blame(link, "does not speak HTTP");
 	if (link->box.eof)
-		return ask_again(link) ? true : blame(link, "closed the connection without an answer");
+		return ask_again(link) ? true
+				       : blame(link, "closed the connection without an answer");
 	return fill(link, &link->box);
 }
 
 /* ---- relaying ---- */
 
+/* Also when its last bytes wait in a pipe: the next head must not overtake them. */
 static bool answer_done(struct link *link)
 {
 	bool surplus = end_held(&link->box) > 0;
@@ -374,6 +393,8 @@ static bool relay(struct link *link)
 	int up = 0, down = 0;
 	if (!link->up.done)
 		up = flow_pump(&link->up, &link->client, &link->box, loop->piece);
+	if (link->box.corked)
+		end_flush(&link->box);
 	if (up < 0) { /* cut short or malformed: the box must not take it for whole */
 		set_phase(link, DEAD);
 		return true;
@@ -382,6 +403,8 @@ static bool relay(struct link *link)
 		return read_answer(link) || up;
 	if (!link->down.done)
 		down = flow_pump(&link->down, &link->box, &link->client, loop->piece);
+	if (link->client.corked)
+		end_flush(&link->client);
 	if (down < 0 || link->client.broken) {
 		set_phase(link, DEAD);
 		return true;
@@ -412,8 +435,9 @@ static bool linger(struct link *link)
 
 static bool advance(struct link *link)
 {
-	end_flush(&link->client);
-	if (link->box.fd >= 0)
+	if (!link->client.corked)
+		end_flush(&link->client);
+	if (link->box.fd >= 0 && !link->box.corked)
 		end_flush(&link->box);
 	switch (link->phase) {
 	case AT_HEAD:
@@ -446,7 +470,9 @@ static void watch(struct loop *loop, struct link *link, struct end *end, uint32_
 		end->watched = 0;
 		return;
 	}
-	if (!(wanted & ~end->watched) && !(fired & end->watched & ~wanted))
+	uint32_t spurious = fired & ~end->wanted; /* it fired though nobody had use for it */
+	end->wanted = wanted;
+	if (!(wanted & ~end->watched) && !(spurious & end->watched & ~wanted))
 		return;
 	/* The lowest bit of the pointer says which end it is. */
 	struct epoll_event event = { .events = wanted,
@@ -458,12 +484,10 @@ static void watch(struct loop *loop, struct link *link, struct end *end, uint32_
 static void watch_both(struct link *link, uint32_t client_fired, uint32_t box_fired)
 {
 	bool relaying = link->phase == RELAYING;
-	uint32_t client = 0, box = 0;
+	uint32_t client = link->hung ? 0 : EPOLLRDHUP, box = 0;
 	if (link->phase == AT_HEAD || link->phase == LINGERING ||
 	    (relaying && !link->up.done && !end_pending(&link->box)))
 		client |= EPOLLIN;
-	else if (relaying && !link->hung)
-		client |= EPOLLRDHUP;
 	if (end_pending(&link->client))
 		client |= EPOLLOUT;
 	if (!relaying || ((!link->answered || !link->down.done) && !end_pending(&link->client) &&
@@ -495,9 +519,11 @@ static void client_gone(struct link *link, uint32_t fired)
 		return;
 	}
 	/* Half a close: the box hears of it as it would without us. */
-	if (!(fired & EPOLLRDHUP) || link->phase != RELAYING || !link->up.done)
+	if (!(fired & EPOLLRDHUP))
 		return;
 	link->hung = true;
+	if (link->phase != RELAYING || !link->up.done)
+		return;
 	if (end_held(&link->client) == link->head_size && !end_pending(&link->box)) {
 		shutdown(link->box.fd, SHUT_WR);
 		link->client.eof = true;
@@ -530,7 +556,8 @@ void link_run(struct link *link, uint32_t client_fired, uint32_t box_fired)
 void link_expire(struct link *link)
 {
 	const struct gateway_config *config = link->loop->config;
-	int64_t now = link->loop->now_ms, phase = now - link->since_ms, quiet = now - link->moved_ms;
+	int64_t now = link->loop->now_ms, phase = now - link->since_ms,
+		quiet = now - link->moved_ms;
 	bool pending = end_pending(&link->client) || end_pending(&link->box);
 	struct err err = { 0 };
 	if (link->buried)

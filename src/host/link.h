@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/flow.h"
 #include "host/gateway.h"
+#include "net/flow.h"
 #include "net/http.h"
 
 struct loop {
@@ -24,8 +24,8 @@ struct loop {
 };
 
 enum phase {
-	AT_HEAD,   /* waits for a request */
-	PARKED,    /* its box is being brought back; the request is held */
+	AT_HEAD, /* waits for a request */
+	PARKED,  /* its box is being brought back; the request is held */
 	RELAYING,
 	LINGERING, /* answered; what the client still sends is dropped for a moment */
 	DEAD,
@@ -45,14 +45,15 @@ struct link {
 	bool keep_alive, http10, head_only, upgrade;
 	bool plain, trusted; /* see head_response */
 	bool answered, tunnel;
-	bool fresh; /* its stream is not one that was used before */
+	bool fresh;   /* its stream is not one that was used before */
 	bool to_host; /* its stream is to the host's own server */
 	bool keep_authorization;
 	bool counted; /* among the box's active requests */
 	bool last;    /* the stream to the box ends with this answer */
-	bool hung, told_box, told_client; /* the client sends no more; the ends were told of the other's */
-	bool woken; /* its box was asked to come back */
-	int interim;      /* answers 1xx */
+	bool hung, told_box,
+		told_client; /* the client sends no more; the ends were told of the other's */
+	bool woken;          /* its box was asked to come back */
+	int interim;         /* answers 1xx */
 	char *prefix, *cookie;
 	int64_t since_ms, moved_ms; /* of the phase; of the last byte */
 	char peer[48];

@@ -1,23 +1,17 @@
 /* The lifecycle API: /v1/sandboxes. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
-#include "api/moment.h"
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "host/host.h"
+#include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
-#include "proc/waiter.h"
-
-enum { PING_MS = 15000, LOG_TAIL_MAX = 1 << 20 };
 
 /* ---- what is asked for ---- */
 
@@ -26,10 +20,14 @@ struct limits {
 	double cpus;
 };
 static const struct field limits_fields[] = {
-	INT(limits, memory, MIN | MAX, "Bytes of memory; 0 for no limit.", .def = "0", .min = 0, .max = 0x1p50),
-	NUM(limits, cpus, MIN | MAX, "CPU cores; 0 for no limit.", .def = "0", .min = 0, .max = 10000),
-	INT(limits, pids, MIN | MAX, "Processes and threads; 0 for no limit.", .def = "0", .min = 0, .max = 4194304),
-	INT(limits, disk, MIN | MAX, "Bytes on disk; 0 for no limit.", .def = "0", .min = 0, .max = 0x1p50),
+	INT(limits, memory, MIN | MAX, "Bytes of memory; 0 for no limit.", .def = "0", .min = 0,
+	    .max = 0x1p50),
+	NUM(limits, cpus, MIN | MAX, "CPU cores; 0 for no limit.", .def = "0", .min = 0,
+	    .max = 10000),
+	INT(limits, pids, MIN | MAX, "Processes and threads; 0 for no limit.", .def = "0", .min = 0,
+	    .max = 4194304),
+	INT(limits, disk, MIN | MAX, "Bytes on disk; 0 for no limit.", .def = "0", .min = 0,
+	    .max = 0x1p50),
 };
 static const struct schema limits_schema = SCHEMA(limits, "SandboxLimits", limits_fields);
 
@@ -39,8 +37,10 @@ struct network {
 };
 static const char *const network_modes[] = { "none", "allow", "full", NULL };
 static const struct field network_fields[] = {
-	ENUM(network, mode, OPTIONAL, "none, allow (only the domains listed) or full.", .choices = network_modes, .def = "none"),
-	LIST(network, allow, OPTIONAL, "Domains, for mode 'allow'.", .item = T_STR, .max_len = 1000),
+	ENUM(network, mode, OPTIONAL, "none, allow (only the domains listed) or full.",
+	     .choices = network_modes, .def = "none"),
+	LIST(network, allow, OPTIONAL, "Domains, for mode 'allow'.", .item = T_STR,
+	     .max_len = 1000),
 };
 static const struct schema network_schema = SCHEMA(network, "SandboxNetwork", network_fields);
 
@@ -49,7 +49,9 @@ struct mount {
 	bool writable;
 };
 static const struct field mount_fields[] = {
-	STR(mount, source, REQUIRED | ABSPATH, "Directory or file of the machine, below one of the host's --mount-roots.", .max_len = 4095),
+	STR(mount, source, REQUIRED | ABSPATH,
+	    "Directory or file of the machine, below one of the host's --mount-roots.",
+	    .max_len = 4095),
 	STR(mount, target, REQUIRED | ABSPATH, "Where it is in the box.", .max_len = 4095),
 	BOOL(mount, writable, OPTIONAL, "May the box write to it?", .def = "false"),
 };
@@ -65,18 +67,30 @@ struct create {
 };
 static const char *const auth_modes[] = { "token", "none", NULL };
 static const struct field create_fields[] = {
-	STR(create, template, OPTIONAL, "Template to start from; this machine's own programs when absent.", .max_len = 64),
-	STR(create, name, OPTIONAL, "Its id; a random one when absent. A letter, then letters, digits and single '-'.", .max_len = BOX_ID_MAX),
-	NUM(create, timeout, MIN | MAX, "Seconds after which it is deleted.", .min = 0, .max = 315360000),
-	NUM(create, idle_timeout, MIN | MAX, "Seconds without a request after which it is paused.", .min = 0, .max = 315360000),
-	TRI(create, auto_resume, OPTIONAL, "Does a request resume it when it is paused or stopped? When absent: if there is an idle_timeout."),
+	STR(create, template, OPTIONAL,
+	    "Template to start from; this machine's own programs when absent.", .max_len = 64),
+	STR(create, name, OPTIONAL,
+	    "Its id; a random one when absent. A letter, then letters, digits and single '-'.",
+	    .max_len = BOX_ID_MAX),
+	NUM(create, timeout, MIN | MAX, "Seconds after which it is deleted.", .min = 0,
+	    .max = 315360000),
+	NUM(create, idle_timeout, MIN | MAX, "Seconds without a request after which it is paused.",
+	    .min = 0, .max = 315360000),
+	TRI(create, auto_resume, OPTIONAL,
+	    "Does a request resume it when it is paused or stopped? When absent: if there is an idle_timeout."),
 	MAP(create, metadata, OPTIONAL, "The caller's own labels.", .max_len = 64),
 	MAP(create, env, OPTIONAL, "Environment of all that runs in it.", .max_len = 256),
 	OBJ(create, limits, OPTIONAL, "What it may use.", .of = &limits_schema),
-	OBJ(create, network, OPTIONAL, "What it may reach; nothing when absent.", .of = &network_schema),
-	LIST(create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ, .of = &mount_schema, .max_len = 16),
-	LIST(create, services, OPTIONAL, "Services that its server is to start at once, not on first use (AIO_SERVICES).", .item = T_STR, .max_len = 16),
-	ENUM(create, auth, OPTIONAL, "token: callers send the box's token; none: whoever reaches the host may call it.", .choices = auth_modes, .def = "token"),
+	OBJ(create, network, OPTIONAL, "What it may reach; nothing when absent.",
+	    .of = &network_schema),
+	LIST(create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ,
+	     .of = &mount_schema, .max_len = 16),
+	LIST(create, services, OPTIONAL,
+	     "Services that its server is to start at once, not on first use (AIO_SERVICES).",
+	     .item = T_STR, .max_len = 16),
+	ENUM(create, auth, OPTIONAL,
+	     "token: callers send the box's token; none: whoever reaches the host may call it.",
+	     .choices = auth_modes, .def = "token"),
 };
 const struct schema sandboxes_create_schema = SCHEMA(create, "SandboxCreateRequest", create_fields);
 
@@ -87,7 +101,8 @@ struct urls {
 };
 static const struct field urls_fields[] = {
 	STR(urls, api, REQUIRED, "Its own origin: base URL for SDKs and browsers."),
-	STR(urls, path, REQUIRED, "The same below the host's address, where names below localhost do not resolve."),
+	STR(urls, path, REQUIRED,
+	    "The same below the host's address, where names below localhost do not resolve."),
 	STR(urls, preview, REQUIRED, "What listens in it, with PORT for the port."),
 };
 static const struct schema urls_schema = SCHEMA(urls, "SandboxUrls", urls_fields);
@@ -103,9 +118,11 @@ struct sandbox {
 static const struct field sandbox_fields[] = {
 	STR(sandbox, id, REQUIRED, "Also its host name."),
 	STR(sandbox, state, REQUIRED, "creating, running, paused or stopped."),
-	STR(sandbox, template, NULLABLE, "What it was made from; null: this machine's own programs."),
+	STR(sandbox, template, NULLABLE,
+	    "What it was made from; null: this machine's own programs."),
 	OBJ(sandbox, urls, REQUIRED, "How to reach it.", .of = &urls_schema),
-	STR(sandbox, token, NULLABLE, "To be sent as Authorization: Bearer or X-AIO-API-Key; null in lists, and where it needs none."),
+	STR(sandbox, token, NULLABLE,
+	    "To be sent as Authorization: Bearer or X-AIO-API-Key; null in lists, and where it needs none."),
 	STR(sandbox, auth, REQUIRED, "token or none."),
 	STR(sandbox, created_at, REQUIRED, "When, ISO 8601."),
 	STR(sandbox, expires_at, NULLABLE, "When it will be deleted."),
@@ -123,14 +140,15 @@ struct page {
 	int64_t total, offset;
 };
 static const struct field page_fields[] = {
-	LIST(page, sandboxes, REQUIRED, "In the order of their creation.", .item = T_OBJ, .of = &sandbox_schema),
+	LIST(page, sandboxes, REQUIRED, "In the order of their creation.", .item = T_OBJ,
+	     .of = &sandbox_schema),
 	INT(page, total, REQUIRED, "How many match."),
 	INT(page, offset, REQUIRED, "How many of those come before."),
 };
 static const struct schema page_schema = SCHEMA(page, "SandboxList", page_fields);
 static const struct field page_data = { .type = T_OBJ, .of = &page_schema };
 
-static const char *when(struct arena *arena, int64_t ms)
+const char *sandbox_when(struct arena *arena, int64_t ms)
 {
 	struct tm t;
 	time_t seconds = ms / 1000;
@@ -145,12 +163,14 @@ static const struct urls *urls_of(const struct host *host, const struct box *box
 	struct urls *urls = arena_alloc(call->arena, sizeof *urls);
 	const char *domain = host->config->domain ? host->config->domain : "localhost";
 	const char *scheme = strncmp(call->base_url, "https", 5) ? "http" : "https";
-	const char *bracket = strrchr(call->base_url, ']'), *port = strrchr(bracket ? bracket : call->base_url + 6, ':');
+	const char *bracket = strrchr(call->base_url, ']'),
+		   *port = strrchr(bracket ? bracket : call->base_url + 6, ':');
 	if (!port)
 		port = "";
 	urls->api = arena_printf(call->arena, "%s://%s.%s%s", scheme, box->id, domain, port);
 	urls->path = arena_printf(call->arena, "%s/s/%s", call->base_url, box->id);
-	urls->preview = arena_printf(call->arena, "%s://PORT-%s.%s%s", scheme, box->id, domain, port);
+	urls->preview =
+		arena_printf(call->arena, "%s://PORT-%s.%s%s", scheme, box->id, domain, port);
 	return urls;
 }
 
@@ -160,7 +180,7 @@ static struct list pairs_of(const json_t *object, struct arena *arena)
 	size_t count = 0;
 	const char *name;
 	json_t *value;
-	json_object_foreach ((json_t *)object, name, value)
+	json_object_foreach((json_t *)object, name, value)
 		pairs[count++] = (struct pair){ name, json_string_value(value) };
 	return (struct list){ count, pairs };
 }
@@ -182,14 +202,14 @@ static void describe(struct call *call, struct box *box, bool with_token, struct
 		.template = template,
 		.urls = urls_of(host, box, call),
 		.token = with_token && *box->token && !first ? box->token : NULL,
-		.auth = first ? (host->config->api_key || host->config->auth_token ||
-						 host->config->jwt_public_key
-					 ? "token"
-					 : "none")
+		.auth = first  ? (host->config->api_key || host->config->auth_token ||
+                                                 host->config->jwt_public_key
+					  ? "token"
+					  : "none")
 			: auth ? auth
 			       : "token",
-		.created_at = when(call->arena, box->created_ms),
-		.expires_at = expires ? when(call->arena, expires) : NULL,
+		.created_at = sandbox_when(call->arena, box->created_ms),
+		.expires_at = expires ? sandbox_when(call->arena, expires) : NULL,
 		.idle_timeout = idle ? (double)idle / 1000 : (double)NAN,
 		.auto_resume = box->auto_resume,
 		.metadata = pairs_of(json_object_get(box->spec, "metadata"), call->arena),
@@ -219,7 +239,7 @@ static void hold(struct call *call, struct box *box)
 	arena_defer(call->arena, release, held);
 }
 
-static struct box *find(struct call *call, const char *id, struct err *err)
+struct box *sandbox_find(struct call *call, const char *id, struct err *err)
 {
 	struct box *box = boxes_get(&host_of(call->server)->boxes, id);
 	if (box)
@@ -232,7 +252,7 @@ static struct box *find(struct call *call, const char *id, struct err *err)
 static int reply_with(struct call *call, const char *id, struct err *err)
 {
 	struct sandbox sandbox;
-	struct box *box = find(call, id, err);
+	struct box *box = sandbox_find(call, id, err);
 	if (!box)
 		return -1;
 	describe(call, box, true, &sandbox);
@@ -261,18 +281,20 @@ static int check_mount(const struct host *host, json_t *mount, struct err *err)
 		json_object_set_new(mount, "real", json_string(real));
 		return 0;
 	}
-	return err_set(err, ERR_INVALID, "mount '%s' is not below one of the host's --mount-roots", source);
+	return err_set(err, ERR_INVALID, "mount '%s' is not below one of the host's --mount-roots",
+		       source);
 }
 
 static int check_env(const json_t *env, struct err *err)
 {
 	const char *name;
 	json_t *value;
-	json_object_foreach ((json_t *)env, name, value) {
+	json_object_foreach((json_t *)env, name, value) {
 		size_t len = strlen(name);
 		if (!len || len > 256 || strpbrk(name, "= \t\n") ||
 		    strlen(json_string_value(value)) != json_string_length(value))
-			return err_set(err, ERR_INVALID, "env: '%.60s' cannot be the name of a variable", name);
+			return err_set(err, ERR_INVALID,
+				       "env: '%.60s' cannot be the name of a variable", name);
 	}
 	return 0;
 }
@@ -289,7 +311,8 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 	const json_t *limits = json_object_get(spec, "limits");
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (json_number_value(json_object_get(limits, rows[i].limit)) > 0 && !rows[i].can)
-			return err_set(err, ERR_INVALID, "limits.%s: this machine has no means to hold it",
+			return err_set(err, ERR_INVALID,
+				       "limits.%s: this machine has no means to hold it",
 				       rows[i].limit);
 	return 0;
 }
@@ -298,9 +321,13 @@ static int finish_spec(const struct host *host, json_t *spec, struct err *err)
 {
 	size_t i;
 	json_t *mount;
-	json_array_foreach (json_object_get(spec, "mounts"), i, mount)
+	json_array_foreach(json_object_get(spec, "mounts"), i, mount)
 		if (check_mount(host, mount, err) < 0)
 			return -1;
+	if (json_object_size(json_object_get(spec, "metadata")) > 64 ||
+	    json_object_size(json_object_get(spec, "env")) > 256)
+		return err_set(err, ERR_INVALID,
+			       "at most 64 labels of metadata and 256 variables of env");
 	if (check_env(json_object_get(spec, "env"), err) < 0)
 		return -1;
 	return check_means(host, spec, err);
@@ -337,17 +364,14 @@ static int create(struct call *call, const void *in, struct err *err)
 
 /* ---- looking ---- */
 
-struct by_id {
-	const char *id;
-};
 static const struct field by_id_fields[] = {
-	STR(by_id, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
+	STR(sandbox_id, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
 };
-static const struct schema by_id_schema = SCHEMA(by_id, "SandboxId", by_id_fields);
+const struct schema sandbox_id_schema = SCHEMA(sandbox_id, "SandboxId", by_id_fields);
 
 static int get(struct call *call, const void *in, struct err *err)
 {
-	const struct by_id *request = in;
+	const struct sandbox_id *request = in;
 	return reply_with(call, request->id, err);
 }
 
@@ -356,9 +380,12 @@ struct filter {
 	int64_t limit, offset;
 };
 static const struct field filter_fields[] = {
-	LIST(filter, metadata, QUERY, "Only those with this label, as key=value; may be repeated.", .item = T_STR, .max_len = 16),
-	LIST(filter, state, QUERY, "Only those in one of these states.", .item = T_STR, .max_len = 8),
-	INT(filter, limit, QUERY | MIN | MAX, "How many at most.", .def = "100", .min = 1, .max = 1000),
+	LIST(filter, metadata, QUERY, "Only those with this label, as key=value; may be repeated.",
+	     .item = T_STR, .max_len = 16),
+	LIST(filter, state, QUERY, "Only those in one of these states.", .item = T_STR,
+	     .max_len = 8),
+	INT(filter, limit, QUERY | MIN | MAX, "How many at most.", .def = "100", .min = 1,
+	    .max = 1000),
 	INT(filter, offset, QUERY | MIN, "How many to leave out.", .def = "0", .min = 0),
 };
 static const struct schema filter_schema = SCHEMA(filter, "SandboxFilter", filter_fields);
@@ -366,8 +393,7 @@ static const struct schema filter_schema = SCHEMA(filter, "SandboxFilter", filte
 static bool has_label(const struct box *box, const char *label)
 {
 	size_t len = strcspn(label, "=");
-	const json_t *value =
-		json_object_getn(json_object_get(box->spec, "metadata"), label, len);
+	const json_t *value = json_object_getn(json_object_get(box->spec, "metadata"), label, len);
 	return value && (!label[len] || !strcmp(json_string_value(value), label + len + 1));
 }
 
@@ -405,15 +431,15 @@ static int list(struct call *call, const void *in, struct err *err)
 
 /* ---- changing ---- */
 
-static int delete(struct call *call, const void *in, struct err *err)
+static int delete (struct call *call, const void *in, struct err *err)
 {
-	const struct by_id *request = in;
+	const struct sandbox_id *request = in;
 	return life_delete(host_of(call->server), request->id, "asked", err);
 }
 
 static int pause_box(struct call *call, const void *in, struct err *err)
 {
-	const struct by_id *request = in;
+	const struct sandbox_id *request = in;
 	if (life_pause(host_of(call->server), request->id, "asked", err) < 0)
 		return -1;
 	return reply_with(call, request->id, err);
@@ -421,7 +447,7 @@ static int pause_box(struct call *call, const void *in, struct err *err)
 
 static int resume(struct call *call, const void *in, struct err *err)
 {
-	const struct by_id *request = in;
+	const struct sandbox_id *request = in;
 	if (life_resume(host_of(call->server), request->id, err) < 0)
 		return -1;
 	return reply_with(call, request->id, err);
@@ -433,15 +459,20 @@ struct timeout {
 };
 static const struct field timeout_fields[] = {
 	STR(timeout, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
-	NUM(timeout, timeout, MIN | MAX, "Seconds from now after which it is deleted; 0 for never.", .min = 0, .max = 315360000),
-	NUM(timeout, idle_timeout, MIN | MAX, "Seconds without a request after which it is paused; 0 for never.", .min = 0, .max = 315360000),
+	NUM(timeout, timeout, MIN | MAX, "Seconds from now after which it is deleted; 0 for never.",
+	    .min = 0, .max = 315360000),
+	NUM(timeout, idle_timeout, MIN | MAX,
+	    "Seconds without a request after which it is paused; 0 for never.", .min = 0,
+	    .max = 315360000),
 };
-static const struct schema timeout_schema = SCHEMA(timeout, "SandboxTimeoutRequest", timeout_fields);
+static const struct schema timeout_schema =
+	SCHEMA(timeout, "SandboxTimeoutRequest", timeout_fields);
 
 static int set_timeout(struct call *call, const void *in, struct err *err)
 {
 	const struct timeout *request = in;
-	if (life_timeout(host_of(call->server), request->id, request->timeout, request->idle_timeout, err) < 0)
+	if (life_timeout(host_of(call->server), request->id, request->timeout,
+			 request->idle_timeout, err) < 0)
 		return -1;
 	return reply_with(call, request->id, err);
 }
@@ -452,7 +483,8 @@ struct fork {
 };
 static const struct field fork_fields[] = {
 	STR(fork, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
-	STR(fork, name, OPTIONAL, "Id of the new one; a random one when absent.", .max_len = BOX_ID_MAX),
+	STR(fork, name, OPTIONAL, "Id of the new one; a random one when absent.",
+	    .max_len = BOX_ID_MAX),
 	MAP(fork, metadata, OPTIONAL, "Its labels; those of the first when absent.", .max_len = 64),
 };
 const struct schema sandboxes_fork_schema = SCHEMA(fork, "SandboxForkRequest", fork_fields);
@@ -463,7 +495,7 @@ static int fork_box(struct call *call, const void *in, struct err *err)
 {
 	const struct fork *request = in;
 	struct host *host = host_of(call->server);
-	struct box *first = find(call, request->id, err);
+	struct box *first = sandbox_find(call, request->id, err);
 	if (!first)
 		return -1;
 	json_t *spec = json_deep_copy(first->spec);
@@ -493,7 +525,8 @@ static const struct field snapshot_fields[] = {
 	STR(snapshot, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
 	STR(snapshot, name, REQUIRED, "Name of the new template.", .max_len = BOX_ID_MAX),
 };
-static const struct schema snapshot_schema = SCHEMA(snapshot, "SandboxSnapshotRequest", snapshot_fields);
+static const struct schema snapshot_schema =
+	SCHEMA(snapshot, "SandboxSnapshotRequest", snapshot_fields);
 
 struct snapped {
 	const char *template;
@@ -513,217 +546,23 @@ static int snapshot(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &snapped, err);
 }
 
-/* ---- metrics ---- */
-
-struct metrics {
-	const char *state;
-	double cpu_seconds;
-	int64_t memory, memory_peak, pids, disk, oom_kills, network_received, network_sent, requests,
-		connections;
-};
-static const struct field metrics_fields[] = {
-	STR(metrics, state, REQUIRED, "creating, running, paused or stopped."),
-	NUM(metrics, cpu_seconds, REQUIRED, "CPU time used so far."),
-	INT(metrics, memory, REQUIRED, "Bytes in use."),
-	INT(metrics, memory_peak, REQUIRED, "Most bytes in use at once."),
-	INT(metrics, pids, REQUIRED, "Processes and threads."),
-	INT(metrics, disk, REQUIRED, "Bytes on disk."),
-	INT(metrics, oom_kills, REQUIRED, "Processes that ended for want of memory."),
-	INT(metrics, network_received, REQUIRED, "Bytes."),
-	INT(metrics, network_sent, REQUIRED, "Bytes."),
-	INT(metrics, requests, REQUIRED, "Requests relayed to it since the host started."),
-	INT(metrics, connections, REQUIRED, "Connections to its server."),
-};
-static const struct schema metrics_schema = SCHEMA(metrics, "SandboxMetrics", metrics_fields);
-static const struct field metrics_data = { .type = T_OBJ, .of = &metrics_schema };
-
-static int metrics(struct call *call, const void *in, struct err *err)
-{
-	const struct by_id *request = in;
-	struct host *host = host_of(call->server);
-	struct box *box = find(call, request->id, err);
-	if (!box)
-		return -1;
-	char cgroup[64];
-	struct box_usage usage = { 0 };
-	life_cgroup(host, box->id, cgroup, sizeof cgroup);
-	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	enum box_state state = boxes_state(&host->boxes, box);
-	if ((state == BOX_RUNNING || state == BOX_PAUSED) &&
-	    box_usage(dir, cgroup, &box->proc, &usage, err) < 0)
-		return -1;
-	struct metrics metrics = { .state = box_state_names[state],
-				   .cpu_seconds = (double)usage.cpu_us / 1e6,
-				   .memory = usage.memory,
-				   .memory_peak = usage.memory_peak,
-				   .pids = usage.pids,
-				   .disk = usage.disk,
-				   .oom_kills = usage.oom_kills,
-				   .network_received = usage.rx_bytes,
-				   .network_sent = usage.tx_bytes,
-				   .requests = (int64_t)box->requests,
-				   .connections = box->streams };
-	return call_reply(call, &metrics, err);
-}
-
-/* ---- events ---- */
-
-struct events {
-	const char *id;
-	int64_t after;
-	bool follow;
-};
-static const struct field events_fields[] = {
-	STR(events, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
-	INT(events, after, QUERY | MIN, "Only those with a higher number.", .def = "0", .min = 0),
-	BOOL(events, follow, QUERY, "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.", .def = "false"),
-};
-static const struct schema events_schema = SCHEMA(events, "SandboxEventsRequest", events_fields);
-
-struct event {
-	int64_t seq;
-	const char *at, *type;
-	json_t *data;
-};
-static const struct field event_fields[] = {
-	INT(event, seq, REQUIRED, "Its number, rising."),
-	STR(event, at, REQUIRED, "When, ISO 8601."),
-	STR(event, type, REQUIRED, "created, started, exec, denied, oom, paused, resumed, stopped, exited, deleted …"),
-	JSON(event, data, NULLABLE, "More about it."),
-};
-static const struct schema event_schema = SCHEMA(event, "SandboxEvent", event_fields);
-static const struct field events_data = { .type = T_LIST, .item = T_OBJ, .of = &event_schema };
-
-static void decref(void *value)
-{
-	json_decref(value);
-}
-
-/* Those after a number, oldest first. */
-static size_t events_since(struct call *call, struct box *box, int64_t after, struct event **ret)
-{
-	struct host *host = host_of(call->server);
-	size_t count = 0;
-	pthread_mutex_lock(&host->boxes.lock);
-	int64_t first = box->next_seq - BOX_EVENTS_MAX;
-	if (first <= after)
-		first = after + 1;
-	int64_t room = box->next_seq > first ? box->next_seq - first : 0;
-	struct event *events = arena_alloc(call->arena, (size_t)(room + 1) * sizeof *events);
-	for (int64_t seq = first; seq < box->next_seq; seq++) {
-		const struct box_event *event = &box->events[seq % BOX_EVENTS_MAX];
-		if (event->seq != seq)
-			continue;
-		json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
-		arena_defer(call->arena, decref, data);
-		events[count++] = (struct event){ seq, when(call->arena, event->at_ms),
-						  arena_strdup(call->arena, event->type), data };
-	}
-	pthread_mutex_unlock(&host->boxes.lock);
-	*ret = events;
-	return count;
-}
-
-static int send_events(struct call *call, struct box *box, int64_t *after, struct err *err)
-{
-	struct event *events;
-	size_t count = events_since(call, box, *after, &events);
-	for (size_t i = 0; i < count; i++) {
-		struct jw jw;
-		char id[24];
-		jw_init(&jw, 65536);
-		desc_encode(&event_schema, &events[i], &jw);
-		snprintf(id, sizeof id, "%lld", (long long)events[i].seq);
-		int result = call_event(call, events[i].type, id, jw.out.data, jw.out.len, err);
-		jw_done(&jw);
-		if (result < 0)
-			return -1;
-		*after = events[i].seq;
-	}
-	return 0;
-}
-
-static int follow(struct call *call, struct box *box, int64_t after, struct err *err)
-{
-	struct host *host = host_of(call->server);
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd < 0)
-		return err_set(err, ERR_UNAVAILABLE, "no descriptor to wait with");
-	struct waiter waiter = { fd, NULL };
-	pthread_mutex_lock(&host->boxes.lock);
-	waiter_join(&box->watchers, &waiter);
-	pthread_mutex_unlock(&host->boxes.lock);
-	int result = call_event_ping(call, err);
-	while (result == 0) {
-		result = send_events(call, box, &after, err);
-		if (result < 0 || boxes_state(&host->boxes, box) == BOX_DELETED)
-			break;
-		enum call_wake wake = call_wait(call, fd, clock_ms() + PING_MS);
-		if (wake == CALL_LEFT || wake == CALL_STOPPING)
-			break;
-		if (wake == CALL_TIMEOUT)
-			result = call_event_ping(call, err);
-	}
-	pthread_mutex_lock(&host->boxes.lock);
-	waiter_leave(&box->watchers, &waiter);
-	pthread_mutex_unlock(&host->boxes.lock);
-	return result;
-}
-
-static int show_events(struct call *call, const void *in, struct err *err)
-{
-	const struct events *request = in;
-	struct box *box = find(call, request->id, err);
-	if (!box)
-		return -1;
-	if (request->follow || call->wants_events)
-		return follow(call, box, request->after, err);
-	struct event *events;
-	size_t count = events_since(call, box, request->after, &events);
-	return call_reply(call, &(struct list){ count, events }, err);
-}
-
-/* ---- logs ---- */
-
-struct logs {
-	const char *id;
-	int64_t bytes;
-};
-static const struct field logs_fields[] = {
-	STR(logs, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
-	INT(logs, bytes, QUERY | MIN | MAX, "How much of its end.", .def = "65536", .min = 1, .max = LOG_TAIL_MAX),
-};
-static const struct schema logs_schema = SCHEMA(logs, "SandboxLogsRequest", logs_fields);
-
-static int logs(struct call *call, const void *in, struct err *err)
-{
-	const struct logs *request = in;
-	struct box *box = find(call, request->id, err);
-	if (!box)
-		return -1;
-	auto_free char *path = host_path(host_of(call->server), "log", box->id, ".log");
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-	off_t from = size > request->bytes ? size - request->bytes : 0;
-	char *text = arena_alloc(call->arena, (size_t)(size - from) + 1);
-	ssize_t n = fd < 0 ? 0 : pread(fd, text, (size_t)(size - from), from);
-	return call_text(call, "text/plain; charset=utf-8", text, n > 0 ? (size_t)n : 0, err);
-}
-
 static const struct route routes[] = {
-	{ "POST", "/v1/sandboxes", create, &sandboxes_create_schema, &sandbox_data, "Create a sandbox" },
+	{ "POST", "/v1/sandboxes", create, &sandboxes_create_schema, &sandbox_data,
+	  "Create a sandbox" },
 	{ "GET", "/v1/sandboxes", list, &filter_schema, &page_data, "List sandboxes" },
-	{ "GET", "/v1/sandboxes/{id}", get, &by_id_schema, &sandbox_data, "A sandbox" },
-	{ "DELETE", "/v1/sandboxes/{id}", delete, &by_id_schema, NULL, "Delete a sandbox, and all that is in it" },
-	{ "POST", "/v1/sandboxes/{id}/timeout", set_timeout, &timeout_schema, &sandbox_data, "Set its time limits" },
-	{ "POST", "/v1/sandboxes/{id}/pause", pause_box, &by_id_schema, &sandbox_data, "Pause it: its processes stand still" },
-	{ "POST", "/v1/sandboxes/{id}/resume", resume, &by_id_schema, &sandbox_data, "Resume it; a stopped one starts again on its files" },
-	{ "POST", "/v1/sandboxes/{id}/snapshot", snapshot, &snapshot_schema, &snapped_data, "Make a template of its files" },
-	{ "POST", "/v1/sandboxes/{id}/fork", fork_box, &sandboxes_fork_schema, &sandbox_data, "Make a new sandbox from its files" },
-	{ "GET", "/v1/sandboxes/{id}/metrics", metrics, &by_id_schema, &metrics_data, "What it uses" },
-	{ "GET", "/v1/sandboxes/{id}/events", show_events, &events_schema, &events_data, "What happened to it",
-	  .flags = EVENTS },
-	{ "GET", "/v1/sandboxes/{id}/logs", logs, &logs_schema, NULL, "What its server wrote", .flags = BARE,
-	  .type = "text/plain" },
+	{ "GET", "/v1/sandboxes/{id}", get, &sandbox_id_schema, &sandbox_data, "A sandbox" },
+	{ "DELETE", "/v1/sandboxes/{id}", delete, &sandbox_id_schema, NULL,
+	  "Delete a sandbox, and all that is in it" },
+	{ "POST", "/v1/sandboxes/{id}/timeout", set_timeout, &timeout_schema, &sandbox_data,
+	  "Set its time limits" },
+	{ "POST", "/v1/sandboxes/{id}/pause", pause_box, &sandbox_id_schema, &sandbox_data,
+	  "Pause it: its processes stand still" },
+	{ "POST", "/v1/sandboxes/{id}/resume", resume, &sandbox_id_schema, &sandbox_data,
+	  "Resume it; a stopped one starts again on its files" },
+	{ "POST", "/v1/sandboxes/{id}/snapshot", snapshot, &snapshot_schema, &snapped_data,
+	  "Make a template of its files" },
+	{ "POST", "/v1/sandboxes/{id}/fork", fork_box, &sandboxes_fork_schema, &sandbox_data,
+	  "Make a new sandbox from its files" },
 };
-const struct route_group sandboxes_group = { "sandboxes", "Sandboxes of this host.", routes, COUNT(routes) };
+const struct route_group sandboxes_group = { "sandboxes", "Sandboxes of this host.", routes,
+					     COUNT(routes) };

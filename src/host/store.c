@@ -14,12 +14,12 @@
 
 /* ---- the library ---- */
 
-#define FUNCTIONS(f)                                                                            \
-	f(open_v2) f(close) f(exec) f(prepare_v2) f(bind_text) f(bind_int64) f(step) f(reset)   \
+#define FUNCTIONS(f)                                                                          \
+	f(open_v2) f(close) f(exec) f(prepare_v2) f(bind_text) f(bind_int64) f(step) f(reset) \
 		f(finalize) f(column_text) f(column_int64) f(errmsg)
 
 static struct {
-#define MEMBER(name) __typeof__(&sqlite3_##name) name;
+#define MEMBER(name) __typeof__(&sqlite3_##name) name; /* NOLINT(bugprone-macro-parentheses) */
 	FUNCTIONS(MEMBER)
 } lite;
 
@@ -51,7 +51,8 @@ enum write { PUT, DELETE, EVENT, PRUNE, FORGET, WRITES };
 static const char *const sql[WRITES] = {
 	[PUT] = "INSERT INTO box (id, doc) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET doc = ?2",
 	[DELETE] = "DELETE FROM box WHERE id = ?1",
-	[EVENT] = "INSERT OR REPLACE INTO event (id, seq, at, type, data) VALUES (?1, ?3, ?4, ?5, ?2)",
+	[EVENT] =
+		"INSERT OR REPLACE INTO event (id, seq, at, type, data) VALUES (?1, ?3, ?4, ?5, ?2)",
 	[PRUNE] = "DELETE FROM event WHERE id = ?1 AND seq <= ?3",
 	[FORGET] = "DELETE FROM event WHERE id = ?1",
 };
@@ -173,7 +174,9 @@ struct store *store_open(const char *path, struct err *err)
 	pthread_cond_init(&store->work, NULL);
 	pthread_cond_init(&store->written, NULL);
 	store->last = &store->first;
-	auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* tokens are in it */
+	/* Tokens are in it. Closed again before SQLite opens it: its locks would go with this. */
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	own_close(&fd);
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
 	int result = lite.open_v2(path, &store->db, flags, NULL) == SQLITE_OK &&
 				     lite.exec(store->db, schema, NULL, NULL, NULL) == SQLITE_OK
@@ -221,8 +224,11 @@ static int write_now(struct store *store, enum write what, const char *id, const
 {
 	bool done = false, failed = false;
 	struct job *job = xcalloc(1, sizeof *job);
-	*job = (struct job){ .what = what, .id = xstrdup(id), .text = text ? xstrdup(text) : NULL,
-			     .done = &done, .failed = &failed };
+	*job = (struct job){ .what = what,
+			     .id = xstrdup(id),
+			     .text = text ? xstrdup(text) : NULL,
+			     .done = &done,
+			     .failed = &failed };
 	pthread_mutex_lock(&store->lock);
 	add(store, job);
 	while (!done)
@@ -245,8 +251,13 @@ void store_event(struct store *store, const char *id, int64_t seq, int64_t at_ms
 		 const char *data, int64_t keep)
 {
 	struct job *job = xcalloc(1, sizeof *job);
-	*job = (struct job){ .what = EVENT, .id = xstrdup(id), .text = data ? xstrdup(data) : NULL,
-			     .type = xstrdup(type), .seq = seq, .at_ms = at_ms, .keep = keep };
+	*job = (struct job){ .what = EVENT,
+			     .id = xstrdup(id),
+			     .text = data ? xstrdup(data) : NULL,
+			     .type = xstrdup(type),
+			     .seq = seq,
+			     .at_ms = at_ms,
+			     .keep = keep };
 	pthread_mutex_lock(&store->lock);
 	add(store, job);
 	pthread_mutex_unlock(&store->lock);
@@ -260,13 +271,14 @@ static const char *text_of(sqlite3_stmt *s, int column)
 int store_load(struct store *store, const struct store_reader *reader, struct err *err)
 {
 	sqlite3_stmt *s = NULL;
-	if (lite.prepare_v2(store->db, "SELECT id, doc FROM box ORDER BY n", -1, &s, NULL) != SQLITE_OK)
+	if (lite.prepare_v2(store->db, "SELECT id, doc FROM box ORDER BY n", -1, &s, NULL) !=
+	    SQLITE_OK)
 		return database_error(store, err);
 	while (lite.step(s) == SQLITE_ROW)
 		reader->box(reader->arg, text_of(s, 0), text_of(s, 1));
 	lite.finalize(s);
-	if (lite.prepare_v2(store->db, "SELECT id, seq, at, type, data FROM event ORDER BY id, seq", -1,
-			    &s, NULL) != SQLITE_OK)
+	if (lite.prepare_v2(store->db, "SELECT id, seq, at, type, data FROM event ORDER BY id, seq",
+			    -1, &s, NULL) != SQLITE_OK)
 		return database_error(store, err);
 	while (lite.step(s) == SQLITE_ROW)
 		reader->event(reader->arg, text_of(s, 0), lite.column_int64(s, 1),

@@ -69,8 +69,9 @@ static int draft(const struct host *host, const char *name, char **ret, struct e
 	char random[13];
 	auto_free char *path = place(host, name, "");
 	if (!address_is_id(name) || is_machine(name))
-		return err_set(err, ERR_INVALID, "a template's name is a letter, then letters, digits and "
-						 "single '-', at most %d",
+		return err_set(err, ERR_INVALID,
+			       "a template's name is a letter, then letters, digits and "
+			       "single '-', at most %d",
 			       BOX_ID_MAX);
 	if (access(path, F_OK) == 0)
 		return err_set(err, ERR_CONFLICT, "there is a template '%s' already", name);
@@ -79,39 +80,46 @@ static int draft(const struct host *host, const char *name, char **ret, struct e
 	return mkdir(*ret, 0700) < 0 ? err_set(err, errno, "mkdir '%s'", *ret) : 0;
 }
 
-static int publish(struct host *host, const char *path, const char *name, json_t *text, struct err *err)
+/* Gives a draft its name. to and text are given up. */
+static int publish(const char *path, char *to, json_t *text, struct err *err)
 {
-	auto_free char *to = place(host, name, ""), *note = xasprintf("%s/about.json", path);
+	auto_free char *name = to, *note = xasprintf("%s/about.json", path);
 	json_object_set_new(text, "created_ms", json_integer(host_now_ms()));
 	int result = json_dump_file(text, note, JSON_COMPACT);
 	json_decref(text);
-	if (result < 0 || rename(path, to) < 0)
-		return err_set(err, result < 0 ? EIO : errno, "cannot write template '%s'", name);
+	if (result < 0 || rename(path, name) < 0)
+		return err_set(err, result < 0 ? EIO : errno, "cannot write '%s'", name);
 	return 0;
+}
+
+static int snapshot(struct host *host, const struct box *box, const char *name, const char *path,
+		    struct err *err)
+{
+	auto_free char *files = xasprintf("%s/files", path);
+	const char *base = json_string_value(json_object_get(box->spec, "template"));
+	if (mkdir(files, 0700) < 0)
+		return err_set(err, errno, "mkdir '%s'", files);
+	if (life_copy(host, box->id, files, err) < 0)
+		return -1;
+	json_t *text = json_pack("{ssss*ss}", "source", "snapshot", "base", base, "box", box->id);
+	return publish(path, place(host, name, ""), text, err);
 }
 
 int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err)
 {
 	auto_free char *path = NULL;
 	struct box *box = boxes_get(&host->boxes, id);
+	struct err ignored;
 	if (!box)
 		return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%.60s'", id);
-	struct err ignored;
 	int result = draft(host, name, &path, err);
-	auto_free char *files = path ? xasprintf("%s/files", path) : NULL;
-	if (result == 0 && mkdir(files, 0700) < 0)
-		result = err_set(err, errno, "mkdir '%s'", files);
-	if (result == 0)
-		result = life_copy(host, id, files, err);
 	if (result == 0) {
-		const char *base = json_string_value(json_object_get(box->spec, "template"));
-		result = publish(host, path, name,
-				 json_pack("{ssss*ss}", "source", "snapshot", "base", base, "box", id), err);
+		result = snapshot(host, box, name, path, err);
+		if (result < 0)
+			(void)files_remove(path, &ignored);
+		else
+			host_event(host, box, "snapshot", "{\"template\":\"%s\"}", name);
 	}
-	if (result == 0)
-		host_event(host, box, "snapshot", "{\"template\":\"%s\"}", name);
-	else if (path)
-		(void)files_remove(path, &ignored);
 	boxes_put(&host->boxes, box);
 	return result;
 }
@@ -154,7 +162,8 @@ static bool describe(struct call *call, const char *name, struct template_info *
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct template_info *)a)->name, ((const struct template_info *)b)->name);
+	return strcmp(((const struct template_info *)a)->name,
+		      ((const struct template_info *)b)->name);
 }
 
 static int list(struct call *call, const void *in, struct err *err)
@@ -180,7 +189,9 @@ struct import {
 };
 static const struct field import_fields[] = {
 	STR(import, name, REQUIRED, "Name of the template.", .max_len = BOX_ID_MAX),
-	STR(import, source, REQUIRED | ABSPATH, "On the host's machine: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.", .max_len = 4095),
+	STR(import, source, REQUIRED | ABSPATH,
+	    "On the host's machine: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.",
+	    .max_len = 4095),
 };
 static const struct schema import_schema = SCHEMA(import, "TemplateImportRequest", import_fields);
 
@@ -190,12 +201,15 @@ static int unpack(struct call *call, const char *from, const char *to, struct er
 	enum { UNPACK_MS = 3600000 };
 	auto_buf struct buf said = BUF(1024);
 	struct child_end end;
-	char *argv[] = { (char *)"/proc/self/exe", (char *)IMPORT_COMMAND, (char *)from, (char *)to, NULL };
-	struct child_spec spec = { .argv = argv, .until_ms = clock_ms() + UNPACK_MS,
+	char *argv[] = { (char *)"/proc/self/exe", (char *)IMPORT_COMMAND, (char *)from, (char *)to,
+			 NULL };
+	struct child_spec spec = { .argv = argv,
+				   .until_ms = clock_ms() + UNPACK_MS,
 				   .stop_fd = server_stop_fd(call->server) };
 	if (child_run(&spec, &said, &end, err) < 0)
 		return -1;
-	return end.code ? err_set(err, ERR_INVALID, "%s", said.len ? said.data : "unpacking failed") : 0;
+	return end.code ? err_set(err, ERR_INVALID, "%s", said.len ? said.data : "unpacking failed")
+			: 0;
 }
 
 static int import(struct call *call, const void *in, struct err *err)
@@ -208,13 +222,14 @@ static int import(struct call *call, const void *in, struct err *err)
 	if (result == 0) {
 		result = unpack(call, request->source, path, err);
 		if (result == 0)
-			result = publish(host, path, request->name,
+			result = publish(path, place(host, request->name, ""),
 					 json_pack("{ss}", "source", request->source), err);
 	}
 	if (result < 0 && path)
 		(void)files_remove(path, &ignored);
 	struct template_info info;
-	return result == 0 && describe(call, request->name, &info) ? call_reply(call, &info, err) : result;
+	return result == 0 && describe(call, request->name, &info) ? call_reply(call, &info, err)
+								   : result;
 }
 
 struct one {
@@ -269,6 +284,8 @@ static int remove_template(struct call *call, const void *in, struct err *err)
 static const struct route routes[] = {
 	{ "GET", "/v1/templates", list, NULL, &list_data, "List templates" },
 	{ "POST", "/v1/templates", import, &import_schema, &info_data, "Import a template" },
-	{ "DELETE", "/v1/templates/{name}", remove_template, &one_schema, NULL, "Remove a template that no sandbox uses" },
+	{ "DELETE", "/v1/templates/{name}", remove_template, &one_schema, NULL,
+	  "Remove a template that no sandbox uses" },
 };
-const struct route_group templates_group = { "templates", "What sandboxes start from.", routes, COUNT(routes) };
+const struct route_group templates_group = { "templates", "What sandboxes start from.", routes,
+					     COUNT(routes) };

@@ -13,8 +13,11 @@
 struct ask {
 	const char *box, *original_uri, *authorization, *api_key;
 };
-#define FROM_HEADER(header, member) \
-	{ .name = (header), .type = T_STR, .at = FIELD_AT(ask, member, const char *), .flags = HEADER }
+#define FROM_HEADER(header, member)                                                         \
+	{                                                                                   \
+		.name = (header), .type = T_STR, .at = FIELD_AT(ask, member, const char *), \
+		.flags = HEADER                                                             \
+	}
 static const struct field ask_fields[] = {
 	FROM_HEADER("x-aio-box", box),
 	FROM_HEADER("x-original-uri", original_uri),
@@ -78,7 +81,8 @@ static int check(struct call *call, const void *in, struct err *err)
 }
 
 static const struct route routes[] = {
-	{ "POST", "/tickets", create, &ask_schema, &ticket_data, "Create a ticket", .flags = BARE | INTERNAL },
+	{ "POST", "/tickets", create, &ask_schema, &ticket_data, "Create a ticket",
+	  .flags = BARE | INTERNAL },
 	{ "GET", "/auth", check, &ask_schema, &check_data, "Check credentials",
 	  .flags = BARE | INTERNAL | PUBLIC },
 };
@@ -92,8 +96,13 @@ static int terminal(struct call *call, const void *in, struct err *err)
 }
 
 static const struct route pages[] = { { "GET", "/terminal", terminal, .flags = INTERNAL } };
-static const struct route_group host_page_group = { "page", "Pages for people.", pages, COUNT(pages) };
+static const struct route_group host_page_group = { "page", "Pages for people.", pages,
+						    COUNT(pages) };
 
-const struct route_group *const host_groups[] = { &sandboxes_group, &templates_group,
-						  &host_tickets_group, &page_group,
-						  &host_page_group, NULL };
+const struct route_group *const host_groups[] = { &sandboxes_group,
+						  &sandbox_watch_group,
+						  &templates_group,
+						  &host_tickets_group,
+						  &page_group,
+						  &host_page_group,
+						  NULL };

@@ -15,7 +15,8 @@ bool uids_overlap(uint32_t base, const char *subids)
 	for (const char *at = subids; at && *at;) {
 		const char *end = at + strcspn(at, "\n");
 		const char *first = memchr(at, ':', (size_t)(end - at));
-		const char *count = first ? memchr(first + 1, ':', (size_t)(end - first - 1)) : NULL;
+		const char *count = first ? memchr(first + 1, ':', (size_t)(end - first - 1))
+					  : NULL;
 		if (count) {
 			unsigned long long from = strtoull(first + 1, NULL, 10);
 			unsigned long long n = strtoull(count + 1, NULL, 10);

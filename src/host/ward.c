@@ -22,9 +22,8 @@ bool ward_refuse_rights(int fd)
 {
 	static _Atomic int known; /* 1: the kernel can, 2: it cannot, or must not for a test */
 	if (!known)
-		known = getenv("AIO_NO_PASSRIGHTS") ||
-					setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 },
-						   sizeof(int)) < 0
+		known = getenv("AIO_NO_PASSRIGHTS") || setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS,
+								  &(int){ 0 }, sizeof(int)) < 0
 				? 2
 				: 1;
 	return known == 1 &&
@@ -56,7 +55,8 @@ static struct ward *wards;
 
 static void set_interest(struct ward *ward, struct half *half)
 {
-	uint32_t want = (!half->len && !half->done ? EPOLLIN : 0) | (half->other->len ? EPOLLOUT : 0);
+	uint32_t want = (!half->len && !half->done ? EPOLLIN : 0) |
+			(half->other->len ? EPOLLOUT : 0);
 	struct epoll_event event = { want, .data.ptr = half };
 	epoll_ctl(ward->epoll_fd, EPOLL_CTL_MOD, half->fd, &event);
 }
@@ -125,7 +125,8 @@ static void *watch_box(void *arg)
 {
 	struct ward *ward = arg;
 	for (;;) {
-		struct epoll_event event; /* one at a time: a stream that ends names both its halves */
+		struct epoll_event
+			event; /* one at a time: a stream that ends names both its halves */
 		if (epoll_wait(ward->epoll_fd, &event, 1, -1) < 1)
 			continue;
 		struct half *half = event.data.ptr;
@@ -134,10 +135,14 @@ static void *watch_box(void *arg)
 			continue;
 		}
 		bool over = move(half) < 0 || move(half->other) < 0;
-		if (over || (event.events & (EPOLLHUP | EPOLLERR) && !half->other->len && half->done)) {
-			struct stream_pair *pipe = half->other > half
-						    ? (struct stream_pair *)((char *)half - offsetof(struct stream_pair, a))
-						    : (struct stream_pair *)((char *)half - offsetof(struct stream_pair, b));
+		if (over ||
+		    (event.events & (EPOLLHUP | EPOLLERR) && !half->other->len && half->done)) {
+			struct stream_pair *pipe =
+				half->other > half
+					? (struct stream_pair *)((char *)half -
+								 offsetof(struct stream_pair, a))
+					: (struct stream_pair *)((char *)half -
+								 offsetof(struct stream_pair, b));
 			pipe_free(pipe);
 			continue;
 		}

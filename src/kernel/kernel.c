@@ -87,8 +87,6 @@ void kernel_end_all(void)
 	pthread_mutex_lock(&all.lock);
 	while (all.count && pthread_cond_timedwait(&all.gone, &all.lock, &until) == 0)
 		;
-	if (!all.count)
-		zsock_end();
 	if (*all.dir && user_enter(all.user, &view, NULL) == 0) {
 		(void)rmdir(all.dir);
 		user_leave(&view);
@@ -236,7 +234,8 @@ void kernel_end(struct kernel *kernel)
 bool kernel_ended(struct kernel *kernel)
 {
 	pthread_mutex_lock(&kernel->lock);
-	bool ended = kernel->ended;
+	struct pollfd pfd = { .fd = kernel->pidfd, .events = POLLIN };
+	bool ended = kernel->ended || poll(&pfd, 1, 0) > 0; /* the pump may not have seen it yet */
 	pthread_mutex_unlock(&kernel->lock);
 	return ended;
 }
@@ -301,15 +300,17 @@ static struct zsock *open_channel(const struct kernel *kernel, enum kernel_chann
 				  struct err *err)
 {
 	char endpoint[160];
-	snprintf(endpoint, sizeof endpoint, kernel->tcp ? "tcp://%s:%d" : "ipc://%s-%d", kernel->ip,
+	snprintf(endpoint, sizeof endpoint, kernel->tcp ? "%s:%d" : "%s-%d", kernel->ip,
 		 kernel->ports[channel]);
 	return zsock_connect(channel == CHANNEL_IOPUB ? ZSOCK_SUB : ZSOCK_DEALER, endpoint, err);
 }
 
 int kernel_connect(struct kernel *kernel, struct err *err)
 {
-	kernel->iopub = open_channel(kernel, CHANNEL_IOPUB, err);
-	kernel->shell = kernel->iopub ? open_channel(kernel, CHANNEL_SHELL, err) : NULL;
+	if (!kernel->iopub)
+		kernel->iopub = open_channel(kernel, CHANNEL_IOPUB, err);
+	if (kernel->iopub && !kernel->shell)
+		kernel->shell = open_channel(kernel, CHANNEL_SHELL, err);
 	return kernel->shell ? 0 : -1;
 }
 

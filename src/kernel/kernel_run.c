@@ -145,7 +145,7 @@ static void take_last(struct run *run)
 	struct pollfd pfd = { .fd = zsock_fd(run->kernel->iopub), .events = POLLIN };
 	do
 		take_all(run, run->kernel->iopub);
-	while (poll(&pfd, 1, LAST_MS) > 0);
+	while (zsock_fd(run->kernel->iopub) >= 0 && poll(&pfd, 1, LAST_MS) > 0);
 }
 
 static enum kernel_outcome outcome(const struct run *run)
@@ -195,12 +195,16 @@ int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct
 	take_all(&run, kernel->shell);
 	if (request(&run, job, err) < 0)
 		return -1;
+	uint64_t dropped = zsock_dropped(kernel->iopub);
 	do {
 		take_all(&run, kernel->iopub);
 		take_all(&run, kernel->shell);
+		if (zsock_fd(kernel->shell) < 0 || zsock_fd(kernel->iopub) < 0)
+			kernel_end(kernel); /* without these it is of no use to anybody */
 	} while (!(run.replied && run.idle) && !kernel_ended(kernel) && wait_more(&run));
 	if (!run.idle && kernel_ended(kernel))
 		take_last(&run);
+	ret->lost |= zsock_dropped(kernel->iopub) != dropped;
 	ret->outcome = outcome(&run);
 	return 0;
 }

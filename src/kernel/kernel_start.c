@@ -26,7 +26,7 @@
 #include "proc/tree.h"
 #include "proc/user.h"
 
-enum { ANSWER_MAX = 4096, ASK_AGAIN_MS = 500, FILE_MAX = 4096 };
+enum { ANSWER_MAX = 4096, ASK_AGAIN_MS = 500, CONNECT_MS = 20, FILE_MAX = 4096 };
 
 /* ---- forked ---- */
 
@@ -120,7 +120,7 @@ static int await_welcome(struct kernel *kernel, const struct kernel_wait *wait, 
 			message_done(&message);
 			return 0;
 		}
-		if (kernel_ended(kernel))
+		if (zsock_fd(kernel->iopub) < 0 || kernel_ended(kernel))
 			return err_set(err, ESRCH, "the kernel has ended");
 		if (kernel_await(zsock_fd(kernel->iopub), wait, err) < 0)
 			return -1;
@@ -227,7 +227,7 @@ static void greet_take(struct kernel *kernel, struct greeting *greeting)
 	const struct text *frames;
 	struct message message;
 	struct zsock *socks[] = { kernel->iopub, kernel->shell };
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && socks[i]; i++)
 		for (size_t n; (n = zsock_recv(socks[i], &frames));) {
 			if (message_parse(frames, n, kernel->key, &message, NULL) < 0)
 				continue;
@@ -250,6 +250,9 @@ static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct e
 			return err_set(err, ERR_UNAVAILABLE, "the kernel ended %s while it started",
 				       kernel_end_text(kernel, how, sizeof how));
 		}
+		bool connected = kernel_connect(kernel, NULL) == 0; /* once it listens */
+		if (!connected)
+			ask_ms = clock_ms() + CONNECT_MS;
 		if (clock_ms() >= ask_ms) {
 			struct buf content = BUF(16);
 			(void)buf_str(&content, "{}");
@@ -259,11 +262,13 @@ static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct e
 			ask_ms = clock_ms() + ASK_AGAIN_MS;
 			continue;
 		}
-		struct pollfd pfds[] = { { .fd = zsock_fd(kernel->shell), .events = POLLIN },
-					 { .fd = zsock_fd(kernel->iopub), .events = POLLIN },
-					 { .fd = kernel->wake_fd, .events = POLLIN },
-					 { .fd = wait->stop_fd, .events = POLLIN },
-					 { .fd = wait->client_fd } };
+		struct pollfd pfds[] = {
+			{ .fd = connected ? zsock_fd(kernel->shell) : -1, .events = POLLIN },
+			{ .fd = connected ? zsock_fd(kernel->iopub) : -1, .events = POLLIN },
+			{ .fd = kernel->wake_fd, .events = POLLIN },
+			{ .fd = wait->stop_fd, .events = POLLIN },
+			{ .fd = wait->client_fd }
+		};
 		eventfd_t ignored;
 		if (poll(pfds, COUNT(pfds), (int)(ask_ms - clock_ms())) > 0) {
 			if (pfds[2].revents)
@@ -286,8 +291,7 @@ struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_p
 		return NULL;
 	kernel->by_message = spec->by_message;
 	if (find_ports(kernel, err) == 0 && write_file(kernel, spec->name, err) == 0 &&
-	    start_process(kernel, spec, place, err) == 0 && kernel_connect(kernel, err) == 0 &&
-	    greet(kernel, wait, err) == 0)
+	    start_process(kernel, spec, place, err) == 0 && greet(kernel, wait, err) == 0)
 		return kernel;
 	kernel_end(kernel);
 	kernel_unref(kernel);

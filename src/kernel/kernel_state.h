@@ -32,7 +32,7 @@ struct kernel {
 	bool own;                /* our child: we reap it */
 	bool born, ended, known; /* known: how it ended */
 	int code, signal;
-	char why[256]; /* it was never born */
+	char why[512]; /* it was never born */
 };
 
 /* A new one, without a process, with names for its files. */

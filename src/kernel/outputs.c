@@ -132,7 +132,7 @@ void outputs_stream(struct outputs *outputs, const char *name, const char *data,
 		size_t before = item->text.len;
 		append(item, data, n);
 		*(tail ? &outputs->tail : &outputs->head) += item->text.len - before;
-		if (outputs->tail > 2 * half) /* not with every piece: each byte is moved once */
+		if (outputs->tail > half + half / 8) /* not with every piece: that would be slow */
 			trim(outputs, half);
 		data += n;
 		len -= n;

@@ -1,119 +1,115 @@
 #include "kernel/zsock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
-#include <zmq.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/err.h"
-#include "base/library.h"
 #include "base/own.h"
+#include "kernel/zmtp.h"
 
-static struct {
-	__typeof__(zmq_ctx_new) *ctx_new;
-	__typeof__(zmq_ctx_term) *ctx_term;
-	__typeof__(zmq_socket) *socket;
-	__typeof__(zmq_close) *close;
-	__typeof__(zmq_connect) *connect;
-	__typeof__(zmq_setsockopt) *setsockopt;
-	__typeof__(zmq_getsockopt) *getsockopt;
-	__typeof__(zmq_send) *send;
-	__typeof__(zmq_msg_init) *msg_init;
-	__typeof__(zmq_msg_recv) *msg_recv;
-	__typeof__(zmq_msg_data) *msg_data;
-	__typeof__(zmq_msg_size) *msg_size;
-	__typeof__(zmq_msg_more) *msg_more;
-	__typeof__(zmq_msg_close) *msg_close;
-	__typeof__(zmq_strerror) *strerror;
-	__typeof__(zmq_errno) *error;
-} zmq;
-
-static const struct library_symbol symbols[] = {
-	{ "zmq_ctx_new", &zmq.ctx_new },       { "zmq_ctx_term", &zmq.ctx_term },
-	{ "zmq_socket", &zmq.socket },         { "zmq_close", &zmq.close },
-	{ "zmq_connect", &zmq.connect },       { "zmq_setsockopt", &zmq.setsockopt },
-	{ "zmq_getsockopt", &zmq.getsockopt }, { "zmq_send", &zmq.send },
-	{ "zmq_msg_init", &zmq.msg_init },     { "zmq_msg_recv", &zmq.msg_recv },
-	{ "zmq_msg_data", &zmq.msg_data },     { "zmq_msg_size", &zmq.msg_size },
-	{ "zmq_msg_more", &zmq.msg_more },     { "zmq_msg_close", &zmq.msg_close },
-	{ "zmq_strerror", &zmq.strerror },     { "zmq_errno", &zmq.error },
-};
-static struct library library = LIBRARY("libzmq.so.5", "libzmq5", symbols);
-
-static struct {
-	pthread_mutex_t lock;
-	void *context;
-} shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
+enum { SEND_MS = 10000, SEND_FRAMES = 8 };
 
 struct zsock {
-	void *socket;
 	int fd;
-	zmq_msg_t messages[ZSOCK_FRAMES_MAX];
-	struct text frames[ZSOCK_FRAMES_MAX];
-	size_t count;
+	bool subscribes; /* as soon as it may */
+	struct zmtp in;
 };
 
-static void *context(struct err *err)
+/* ---- connecting ---- */
+
+/* Fills an address: its length, or 0. */
+static socklen_t address(const char *endpoint, struct sockaddr_storage *to)
 {
-	if (library_load(&library, err) < 0)
-		return NULL;
-	pthread_mutex_lock(&shared.lock);
-	if (!shared.context)
-		shared.context = zmq.ctx_new();
-	void *result = shared.context;
-	pthread_mutex_unlock(&shared.lock);
-	if (!result)
-		err_set(err, ERR_LIMIT, "no ZeroMQ: %s", zmq.strerror(zmq.error()));
-	return result;
+	struct sockaddr_un *un = (struct sockaddr_un *)to;
+	struct sockaddr_in *in = (struct sockaddr_in *)to;
+	char host[64];
+	int port;
+	*to = (struct sockaddr_storage){ 0 };
+	if (*endpoint == '/') {
+		un->sun_family = AF_UNIX;
+		int n = snprintf(un->sun_path, sizeof un->sun_path, "%s", endpoint);
+		return (size_t)n < sizeof un->sun_path ? sizeof *un : 0;
+	}
+	if (sscanf(endpoint, "%63[0-9.]:%d", host, &port) != 2 ||
+	    inet_pton(AF_INET, host, &in->sin_addr) != 1)
+		return 0;
+	in->sin_family = AF_INET;
+	in->sin_port = htons((uint16_t)port);
+	return sizeof *in;
 }
 
-static int set(struct zsock *sock, int option, int value)
+static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 {
-	return zmq.setsockopt(sock->socket, option, &value, sizeof value);
-}
-
-static int set_up(struct zsock *sock, enum zsock_type type, const char *endpoint)
-{
-	const int64_t most = ZSOCK_FRAME_MAX;
-	size_t size = sizeof sock->fd;
-	if (set(sock, ZMQ_LINGER, 0) < 0 || set(sock, ZMQ_RCVHWM, ZSOCK_QUEUE) < 0 ||
-	    set(sock, ZMQ_RECONNECT_IVL, 10) < 0 ||
-	    zmq.setsockopt(sock->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) < 0 ||
-	    (type == ZSOCK_SUB && zmq.setsockopt(sock->socket, ZMQ_SUBSCRIBE, "", 0) < 0))
-		return -1;
-	return zmq.connect(sock->socket, endpoint) < 0
-		       ? -1
-		       : zmq.getsockopt(sock->socket, ZMQ_FD, &sock->fd, &size);
+	struct msghdr msg = { .msg_iov = parts, .msg_iovlen = count };
+	while (msg.msg_iovlen) {
+		ssize_t n = sendmsg(sock->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd pfd = { .fd = sock->fd, .events = POLLOUT };
+			if (poll(&pfd, 1, SEND_MS) == 0)
+				return -1;
+			continue;
+		}
+		if (n < 0 && errno != EINTR)
+			return -1;
+		for (size_t left = n < 0 ? 0 : (size_t)n; msg.msg_iovlen;) {
+			size_t taken = left < msg.msg_iov->iov_len ? left : msg.msg_iov->iov_len;
+			msg.msg_iov->iov_base = (char *)msg.msg_iov->iov_base + taken;
+			msg.msg_iov->iov_len -= taken;
+			left -= taken;
+			if (msg.msg_iov->iov_len)
+				break;
+			msg.msg_iov++;
+			msg.msg_iovlen--;
+		}
+	}
+	return 0;
 }
 
 struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, struct err *err)
 {
-	void *in = context(err);
-	if (!in)
-		return NULL;
+	struct sockaddr_storage to;
+	socklen_t len = address(endpoint, &to);
+	auto_buf struct buf hello = BUF(512);
 	struct zsock *sock = xcalloc(1, sizeof *sock);
-	sock->socket = zmq.socket(in, type == ZSOCK_SUB ? ZMQ_SUB : ZMQ_DEALER);
-	if (sock->socket && set_up(sock, type, endpoint) == 0)
-		return sock;
-	err_set(err, ERR_LIMIT, "no ZeroMQ socket to %.200s: %s", endpoint,
-		zmq.strerror(zmq.error()));
+	zmtp_init(&sock->in);
+	sock->subscribes = type == ZSOCK_SUB;
+	sock->fd = len ? socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+	errno = len ? errno : EINVAL;
+	if (sock->fd >= 0 && connect(sock->fd, (struct sockaddr *)&to, len) == 0) {
+		if (to.ss_family == AF_INET)
+			(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
+					 sizeof(int));
+		zmtp_hello(&hello, type == ZSOCK_SUB ? "SUB" : "DEALER");
+		if (send_all(sock, &(struct iovec){ hello.data, hello.len }, 1) == 0)
+			return sock;
+	}
+	err_set(err, errno, "the kernel's socket %.200s", endpoint);
 	zsock_free(sock);
 	return NULL;
 }
 
-static void forget(struct zsock *sock)
+static void hang_up(struct zsock *sock)
 {
-	for (size_t i = 0; i < sock->count; i++)
-		zmq.msg_close(&sock->messages[i]);
-	sock->count = 0;
+	if (sock->fd >= 0)
+		close(sock->fd);
+	sock->fd = -1;
 }
 
 void zsock_free(struct zsock *sock)
 {
 	if (!sock)
 		return;
-	forget(sock);
-	if (sock->socket)
-		zmq.close(sock->socket);
+	hang_up(sock);
+	zmtp_done(&sock->in);
 	free(sock);
 }
 
@@ -122,62 +118,72 @@ int zsock_fd(const struct zsock *sock)
 	return sock->fd;
 }
 
-int zsock_send(struct zsock *sock, const struct text *frames, size_t count, struct err *err)
+uint64_t zsock_dropped(const struct zsock *sock)
 {
-	for (size_t i = 0; i < count; i++) {
-		int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
-		while (zmq.send(sock->socket, frames[i].data, frames[i].len, flags) < 0)
-			if (zmq.error() != EINTR)
-				return err_set(err, ERR_UNAVAILABLE,
-					       "the kernel cannot be reached: %s",
-					       zmq.strerror(zmq.error()));
-	}
-	return 0;
+	return sock->in.dropped;
 }
 
-/* Takes one frame, if there is one, and says whether another of its message follows. */
-static bool take(struct zsock *sock, zmq_msg_t *to, bool *ret_more)
+/* ---- messages ---- */
+
+/* Reads once. False when there is nothing, or nobody. */
+static bool read_some(struct zsock *sock)
 {
-	zmq.msg_init(to);
-	int n;
-	do
-		n = zmq.msg_recv(to, sock->socket, ZMQ_DONTWAIT);
-	while (n < 0 && zmq.error() == EINTR);
-	*ret_more = n >= 0 && zmq.msg_more(to);
-	if (n < 0)
-		zmq.msg_close(to);
-	return n >= 0;
+	size_t room;
+	char *to = zmtp_room(&sock->in, &room);
+	ssize_t n = to && !sock->in.failed ? recv(sock->fd, to, room, MSG_DONTWAIT) : 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return errno == EINTR;
+	if (n <= 0) {
+		hang_up(sock);
+		return false;
+	}
+	zmtp_take(&sock->in, (size_t)n);
+	return true;
+}
+
+/* Until then no message comes, so none can be lost here. */
+static void await_ready(struct zsock *sock)
+{
+	const struct text *none;
+	while (!sock->in.ready && sock->fd >= 0) {
+		struct pollfd pfd = { .fd = sock->fd, .events = POLLIN };
+		if (poll(&pfd, 1, SEND_MS) <= 0)
+			hang_up(sock);
+		else if (read_some(sock))
+			(void)zmtp_next(&sock->in, &none);
+	}
+}
+
+int zsock_send(struct zsock *sock, const struct text *frames, size_t count, struct err *err)
+{
+	unsigned char heads[SEND_FRAMES][ZMTP_HEAD_MAX];
+	struct iovec parts[SEND_FRAMES * 2];
+	for (size_t i = 0; i < count && i < SEND_FRAMES; i++) {
+		parts[i * 2] = (struct iovec){ heads[i],
+					       zmtp_head(heads[i], frames[i].len, i + 1 < count) };
+		parts[i * 2 + 1] = (struct iovec){ (void *)frames[i].data, frames[i].len };
+	}
+	await_ready(sock);
+	if (sock->fd >= 0 && count <= SEND_FRAMES && send_all(sock, parts, count * 2) == 0)
+		return 0;
+	hang_up(sock); /* half a message may have been sent */
+	return err_set(err, ERR_UNAVAILABLE, "the kernel cannot be reached");
 }
 
 size_t zsock_recv(struct zsock *sock, const struct text **ret_frames)
 {
-	zmq_msg_t extra;
-	bool more = true, dropped = false;
-	forget(sock);
-	*ret_frames = sock->frames;
-	while (more) { /* the frames of a message come all at once */
-		dropped = sock->count == ZSOCK_FRAMES_MAX;
-		zmq_msg_t *to = dropped ? &extra : &sock->messages[sock->count];
-		if (!take(sock, to, &more))
-			break;
-		if (dropped) {
-			zmq.msg_close(to);
-			if (!more) {
-				forget(sock);
-				more = true;
-			}
-			continue;
+	static const char everything[] = { 0, 1, 1 };
+	for (;;) {
+		size_t count = zmtp_next(&sock->in, ret_frames);
+		if (count || sock->fd < 0)
+			return count;
+		if (sock->subscribes && sock->in.ready) {
+			sock->subscribes = false;
+			if (send_all(sock, &(struct iovec){ (void *)everything, sizeof everything },
+				     1) < 0)
+				hang_up(sock);
+		} else if (!read_some(sock)) {
+			return 0;
 		}
-		sock->frames[sock->count++] = (struct text){ zmq.msg_data(to), zmq.msg_size(to) };
 	}
-	return sock->count;
-}
-
-void zsock_end(void)
-{
-	pthread_mutex_lock(&shared.lock);
-	if (shared.context)
-		zmq.ctx_term(shared.context);
-	shared.context = NULL;
-	pthread_mutex_unlock(&shared.lock);
 }

@@ -37,6 +37,7 @@ enum {
 	RESULT_MAX = 8 << 20,
 	RETRY_MS = 2000, /* after a failure, doubled with each further one, up to a minute */
 	RETRY_MOST_MS = 60000,
+	LOOK_MS = 2000,
 	STACK_SIZE = 512 * 1024,
 };
 
@@ -53,8 +54,10 @@ struct hub_server {
 	struct hub_client *client;
 	json_t *tools; /* as it told them, checked; NULL: never asked */
 	_Atomic bool stale;
+	_Atomic bool dropped; /* not in the configuration any more */
 	int failures;
-	int64_t retry_ms;
+	bool missing;              /* its program was not there when we looked, */
+	int64_t look_ms, retry_ms; /* and when to look, and to try, again */
 	char reason[512];
 };
 
@@ -145,6 +148,7 @@ static struct hub_server *server_make(struct hub_entry *entry)
 	pthread_condattr_t attr;
 	s->refs = 1;
 	s->entry = entry;
+	entry->spec.abandoned = &s->dropped;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -159,6 +163,25 @@ static void tools_changed(void *arg)
 	session_tell(NEWS_TOOLS, NULL);
 }
 
+static void ended(void *arg, struct hub_client *client)
+{
+	struct hub_server *s = arg;
+	pthread_mutex_lock(&s->lock);
+	bool current = s->client == client;
+	if (current) {
+		s->client = NULL;
+		s->state = IDLE;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (current)
+		client->ops->unref(client);
+}
+
+static void release(void *arg)
+{
+	server_unref(arg);
+}
+
 /* ---- the configuration ---- */
 
 static void drop_all(struct hub_server *first)
@@ -168,7 +191,9 @@ static void drop_all(struct hub_server *first)
 		pthread_mutex_lock(&s->lock);
 		struct hub_client *client = s->client;
 		s->client = NULL;
-		s->state = IDLE;
+		s->dropped = true;
+		if (s->state != STARTING)
+			s->state = IDLE;
 		pthread_mutex_unlock(&s->lock);
 		if (client)
 			client->ops->unref(client);
@@ -337,12 +362,14 @@ static json_t *fetch_tools(struct hub_client *client, struct err *err)
 /* Connects, shakes hands and asks for the tools. */
 static struct hub_client *connect_to(struct hub_server *s, json_t **ret_tools, struct err *err)
 {
-	struct hub_events events = { tools_changed, s };
+	struct hub_events events = { tools_changed, ended, release, server_ref(s) };
 	const struct hub_spec *spec = &s->entry->spec;
 	struct hub_client *client =
 		(spec->command ? hub_stdio_start : hub_http_start)(hub.server, spec, &events, err);
-	if (!client)
+	if (!client) {
+		atomic_fetch_sub(&s->refs, 1); /* the caller has another */
 		return NULL;
+	}
 	json_t *params = json_pack("{s:s,s:{s:{}},s:{s:s,s:s}}", "protocolVersion",
 				   mcp_revision_names[MCP_NEWEST_SESSION], "capabilities", "roots",
 				   "clientInfo", "name", "aiobox", "version", AIO_VERSION);
@@ -373,7 +400,15 @@ static void start_locked(struct hub_server *s)
 	pthread_mutex_lock(&s->lock);
 	s->client = client;
 	s->state = client ? READY : FAILED;
-	if (client) {
+	if (client && (s->dropped || !client->ops->alive(client))) {
+		/* It ended meanwhile, or nobody wants it any more. */
+		s->client = NULL;
+		s->state = IDLE;
+		pthread_mutex_unlock(&s->lock);
+		client->ops->unref(client);
+		pthread_mutex_lock(&s->lock);
+		json_decref(tools);
+	} else if (client) {
 		json_decref(s->tools);
 		s->tools = tools;
 		s->failures = 0;
@@ -394,8 +429,11 @@ static bool is_missing(struct hub_server *s)
 {
 	struct arena arena = { 0 };
 	const char *command = s->entry->spec.command;
-	bool missing = command && !hub_stdio_find(hub.server, command, &arena);
+	if (!command || (s->missing && clock_ms() < s->look_ms))
+		return s->missing;
+	bool missing = s->missing = !hub_stdio_find(hub.server, command, &arena);
 	arena_done(&arena);
+	s->look_ms = clock_ms() + LOOK_MS;
 	if (missing)
 		snprintf(s->reason, sizeof s->reason, "the program '%s' is not installed%s%s",
 			 command, s->entry->hint ? ": " : "", s->entry->hint ? s->entry->hint : "");
@@ -408,6 +446,8 @@ static bool may_start(struct hub_server *s, const char **ret_why)
 	*ret_why = NULL;
 	if (s->entry->problem)
 		*ret_why = s->entry->problem;
+	else if (s->dropped)
+		*ret_why = "it was taken out of the configuration";
 	else if (s->entry->disabled)
 		*ret_why = "it is disabled in the configuration";
 	else if (s->state == STARTING || (s->state == READY && s->client->ops->alive(s->client)))
@@ -440,11 +480,12 @@ static struct hub_client *ready_client(struct hub_server *s, int64_t until_ms, s
 		client = s->client;
 		atomic_fetch_add(&client->refs, 1);
 	} else {
-		err_set(err, ERR_UNAVAILABLE, "the MCP server %s is unavailable: %s",
-			s->entry->spec.name,
-			why                    ? why
-			: s->state == STARTING ? "it is still starting"
-					       : s->reason);
+		const char *reason = why                    ? why
+				     : s->state == STARTING ? "it is still starting"
+							    : s->reason;
+		bool named = !strncmp(reason, "the MCP server ", 15);
+		err_set(err, ERR_UNAVAILABLE, "%s%s%s%s", named ? "" : "the MCP server ",
+			named ? "" : s->entry->spec.name, named ? "" : " is unavailable: ", reason);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return client;

@@ -8,6 +8,7 @@
 struct arena;
 struct err;
 struct exchange;
+struct hub_client;
 struct pair;
 struct server;
 
@@ -20,18 +21,19 @@ struct hub_spec {
 	const char *url;
 	const struct pair *env, *headers;
 	size_t env_count, header_count;
-	int64_t idle_ms; /* a program that nobody used for so long is ended */
+	int64_t idle_ms;               /* a program that nobody used for so long is ended */
+	const _Atomic bool *abandoned; /* nobody wants it any more: requests fail */
 };
 
-/* What a client is told while it is connected. */
+/* What is told of a client while there is one. arg is released with it. */
 struct hub_events {
 	void (*tools_changed)(void *arg);
+	void (*ended)(void *arg, struct hub_client *client); /* it cannot be used any more */
+	void (*release)(void *arg);
 	void *arg;
 };
 
 enum { HUB_MESSAGE_MAX = 16 << 20 };
-
-struct hub_client;
 
 struct hub_client_ops {
 	/* Sends a request and waits for its result: new, or NULL with err. params is borrowed. ex, when
@@ -48,7 +50,7 @@ struct hub_client {
 	_Atomic int refs;
 };
 
-/* NULL with err. Not initialized yet. */
+/* NULL with err, and then nothing is released. Not initialized yet. */
 struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec *spec,
 				   const struct hub_events *events, struct err *err);
 struct hub_client *hub_http_start(struct server *server, const struct hub_spec *spec,

@@ -268,8 +268,8 @@ static struct hub_entry *make_known(struct server *server, const struct known *r
 struct hub_entry *hub_config_read(struct server *server)
 {
 	struct hub_entry *first = read_file(server), **end = &first;
-	while (*end)
-		end = &(*end)->next;
+	for (struct hub_entry *at = first; at; at = at->next)
+		end = &at->next;
 	for (size_t i = 0; i < COUNT(known); i++) {
 		bool named = known[i].unless && bridge_find(server->groups, known[i].unless);
 		for (struct hub_entry *at = first; at && !named; at = at->next)

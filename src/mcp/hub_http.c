@@ -49,6 +49,7 @@ struct http_client {
 	char *name, *url;
 	char **headers; /* "Name: value"; ends with NULL */
 	struct hub_events events;
+	const _Atomic bool *abandoned;
 	_Atomic bool dead;
 	pthread_mutex_t lock; /* of what follows */
 	json_int_t next_id;
@@ -81,6 +82,7 @@ static void unref(struct hub_client *client)
 	for (char **at = c->headers; *at; at++)
 		free(*at);
 	free(c->headers);
+	c->events.release(c->events.arg);
 	pthread_mutex_destroy(&c->lock);
 	free(c->name);
 	free(c->url);
@@ -156,7 +158,8 @@ static int check(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t
 	(void)b;
 	(void)c;
 	(void)d;
-	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) || p->c->server->stopping;
+	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) || p->c->server->stopping ||
+	       *p->c->abandoned;
 }
 
 /* ---- one POST ---- */
@@ -273,7 +276,8 @@ static json_t *request(struct hub_client *client, const char *method, const json
 		snprintf(c->session, sizeof c->session, "%s", p.session);
 		pthread_mutex_unlock(&c->lock);
 	}
-	if (p.answer)
+	bool understood = json_object_get(p.answer, "result") || json_object_get(p.answer, "error");
+	if (understood)
 		result = hub_result(c->name, p.answer, err);
 	else if (status >= 0)
 		err_set(err, ERR_UNAVAILABLE, "the MCP server %s answered with HTTP status %ld",
@@ -306,7 +310,8 @@ struct hub_client *hub_http_start(struct server *server, const struct hub_spec *
 				   .server = server,
 				   .name = xstrdup(spec->name),
 				   .url = xstrdup(spec->url),
-				   .events = *events };
+				   .events = *events,
+				   .abandoned = spec->abandoned };
 	pthread_mutex_init(&c->lock, NULL);
 	c->headers = xcalloc(spec->header_count + 1, sizeof *c->headers);
 	for (size_t i = 0; i < spec->header_count; i++)

@@ -56,7 +56,9 @@ struct stdio_client {
 	int in, out, errors; /* its standard descriptors, from our side */
 	int wake_fd;         /* tells the reader to end it */
 	int64_t idle_ms;
+	const _Atomic bool *abandoned;
 	struct buf line; /* of the reader alone */
+	bool started;
 	_Atomic bool dead;
 	pthread_mutex_t write_lock;
 	pthread_mutex_t lock; /* of what follows */
@@ -70,18 +72,21 @@ struct stdio_client {
 
 /* ---- life ---- */
 
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t none;
+	int count;
+} readers = { .lock = PTHREAD_MUTEX_INITIALIZER, .none = PTHREAD_COND_INITIALIZER };
+
 void hub_stdio_count(int more)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static pthread_cond_t none = PTHREAD_COND_INITIALIZER;
-	static int count;
-	pthread_mutex_lock(&lock);
-	count += more;
-	if (!count)
-		pthread_cond_broadcast(&none);
-	while (!more && count)
-		pthread_cond_wait(&none, &lock);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&readers.lock);
+	readers.count += more;
+	if (!readers.count)
+		pthread_cond_broadcast(&readers.none);
+	while (!more && readers.count)
+		pthread_cond_wait(&readers.none, &readers.lock);
+	pthread_mutex_unlock(&readers.lock);
 }
 
 static struct stdio_client *ref(struct stdio_client *c)
@@ -102,6 +107,8 @@ static void unref(struct hub_client *client)
 	for (size_t i = 0; i < COUNT(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	if (c->started)
+		c->events.release(c->events.arg);
 	buf_done(&c->line);
 	pthread_mutex_destroy(&c->write_lock);
 	pthread_mutex_destroy(&c->lock);
@@ -335,6 +342,7 @@ static void *reader(void *arg)
 		}
 	}
 	finish(c);
+	c->events.ended(c->events.arg, &c->client);
 	unref(&c->client);
 	OPENSSL_thread_stop();
 	hub_stdio_count(-1);
@@ -385,7 +393,7 @@ static bool await(struct stdio_client *c, struct pending *pending, struct exchan
 	int64_t until = clock_ms() + timeout_ms;
 	while (!c->dead) {
 		int64_t left = until - clock_ms();
-		if (left <= 0)
+		if (left <= 0 || *c->abandoned)
 			return false;
 		/* Its end may come between the look at it and the wait. */
 		int n = poll(pfds, COUNT(pfds), left < 500 ? (int)left : 500);
@@ -531,6 +539,7 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 				    .out = -1,
 				    .errors = -1,
 				    .idle_ms = spec->idle_ms,
+				    .abandoned = spec->abandoned,
 				    .line = BUF(HUB_MESSAGE_MAX),
 				    .used_ms = clock_ms(),
 				    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
@@ -550,8 +559,10 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 		pthread_attr_setstacksize(&attr, STACK_SIZE);
 		hub_stdio_count(1);
+		c->started = true;
 		if (pthread_create(&thread, &attr, reader, ref(c)) != 0) {
 			hub_stdio_count(-1);
+			c->started = false;
 			atomic_fetch_sub(&c->client.refs, 1);
 			finish(c);
 			result = err_set(err, ERR_LIMIT, "no thread for an MCP server");

@@ -1,6 +1,7 @@
 #include "mcp/page.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -10,14 +11,13 @@ int page_begin(struct exchange *ex, size_t *ret_at)
 {
 	const json_t *cursor = json_object_get(ex->params, "cursor");
 	const char *text = json_string_value(cursor);
-	unsigned long long at = 0;
-	int used = 0;
 	*ret_at = 0;
 	if (!cursor || json_is_null(cursor))
 		return 0;
-	if (!text || strlen(text) > 20 || sscanf(text, "at-%llu%n", &at, &used) != 1 || text[used])
+	size_t digits = text && !strncmp(text, "at-", 3) ? strspn(text + 3, "0123456789") : 0;
+	if (!digits || digits > 9 || text[3 + digits])
 		return exchange_fail(ex, RPC_PARAMS, "the cursor is none of ours");
-	*ret_at = (size_t)at;
+	*ret_at = strtoul(text + 3, NULL, 10);
 	return 0;
 }
 

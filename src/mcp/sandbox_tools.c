@@ -184,14 +184,21 @@ static json_t *env_of(const struct list *env)
 	return object;
 }
 
-/* stdout, and after a line's end stderr. */
+/* stdout, and after a line's end stderr. Either may hold NUL. */
 static json_t *merged(const json_t *data)
 {
-	const char *out = json_string_value(json_object_get(data, "stdout"));
-	const char *errors = json_string_value(json_object_get(data, "stderr"));
-	size_t len = out ? strlen(out) : 0;
-	bool gap = len && out[len - 1] != '\n' && errors && *errors;
-	return json_sprintf("%s%s%s", out ? out : "", gap ? "\n" : "", errors ? errors : "");
+	const json_t *out = json_object_get(data, "stdout"),
+		     *errors = json_object_get(data, "stderr");
+	size_t len = json_string_length(out), more = json_string_length(errors);
+	auto_free char *both = xmalloc(len + more + 1);
+	bool gap = len && more && json_string_value(out)[len - 1] != '\n';
+	if (len)
+		memcpy(both, json_string_value(out), len);
+	if (gap)
+		both[len] = '\n';
+	if (more)
+		memcpy(both + len + gap, json_string_value(errors), more);
+	return json_stringn(both, len + gap + more);
 }
 
 static int execute_bash(struct tool_use *use, const void *in, struct err *err)

@@ -84,13 +84,17 @@ static void table_unref(void *session)
 	session_unref(session);
 }
 
-static bool busy(void *arg)
+bool session_busy(struct mcp_session *session)
 {
-	struct mcp_session *session = arg;
 	pthread_mutex_lock(&session->lock);
 	bool result = session->exchanges != NULL;
 	pthread_mutex_unlock(&session->lock);
 	return result;
+}
+
+static bool busy(void *session)
+{
+	return session_busy(session);
 }
 
 static int64_t used_ms(void *session)
@@ -449,7 +453,7 @@ static bool wants(const struct listener *listener, enum news news, const char *u
 	if (news != NEWS_UPDATED)
 		return json_is_true(wanted);
 	json_array_foreach(wanted, i, one)
-		if (json_is_string(one) && !strcmp(json_string_value(one), uri))
+		if (uri && json_is_string(one) && !strcmp(json_string_value(one), uri))
 			return true;
 	return false;
 }

@@ -47,6 +47,7 @@ struct mcp_stream *session_find_stream(struct mcp_session *session, uint64_t id)
 void session_remember(struct mcp_session *session, struct exchange *ex);
 void session_forget(struct mcp_session *session, const struct exchange *ex);
 void session_cancel(struct mcp_session *session, const json_t *id);
+bool session_busy(struct mcp_session *session);
 
 /* Questions to the client: a new id, to be told when the eventfd is signalled; the client's answer
  * arrives; and is fetched: {"result": …} or {"error": …}, NULL for none. */

@@ -107,6 +107,27 @@ void stream_break(struct mcp_stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 }
 
+void stream_mend(struct mcp_stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream->broken = false;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void stream_forget(struct mcp_stream *stream, uint64_t number)
+{
+	pthread_mutex_lock(&stream->lock);
+	while (stream->first && stream->first->number <= number) {
+		struct stream_message *message = stream->first;
+		stream->first = message->next;
+		stream->bytes -= message->len;
+		if (!stream->first)
+			stream->last = NULL;
+		free(message);
+	}
+	pthread_mutex_unlock(&stream->lock);
+}
+
 void stream_close(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
@@ -141,8 +162,6 @@ struct stream_state stream_look(struct mcp_stream *stream, uint64_t turn)
 	state.last = stream->count;
 	for (struct stream_message *at = stream->first; at && !state.first_note; at = at->next)
 		state.first_note = at->reply ? 0 : at->number;
-	if (!state.taken)
-		stream->broken = false;
 	pthread_mutex_unlock(&stream->lock);
 	return state;
 }

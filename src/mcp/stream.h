@@ -42,13 +42,19 @@ void stream_skip(struct mcp_stream *stream);
 /* Asks the connection that sends it to end now, and the client to come back for the rest. */
 void stream_break(struct mcp_stream *stream);
 
+/* The client has been told. */
+void stream_mend(struct mcp_stream *stream);
+
+/* Forgets what was sent and will not be asked for again: all up to this number. */
+void stream_forget(struct mcp_stream *stream, uint64_t number);
+
 /* Ends a stream that expects nothing. */
 void stream_close(struct mcp_stream *stream);
 
 /* How things are. */
 struct stream_state {
 	bool over;           /* nothing will be added */
-	bool broken;         /* see stream_break(); said once */
+	bool broken;         /* see stream_break() */
 	bool taken;          /* another connection reads it now */
 	uint64_t last;       /* the newest message's number */
 	uint64_t first_note; /* the oldest message that is no reply; 0: none */

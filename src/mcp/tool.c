@@ -375,16 +375,16 @@ static json_t *ask_route(struct tool_use *use, const struct route *route, const 
 	return value;
 }
 
-int tool_route(struct tool_use *use, const char *name, json_t *args, struct err *err)
+int tool_route(struct tool_use *use, const char *route, json_t *args, struct err *err)
 {
-	const struct route *route = bridge_find(use->ex->from.server->groups, name);
+	const struct route *found = bridge_find(use->ex->from.server->groups, route);
 	bool taken = true;
 	json_t *value = NULL;
-	if (!route)
-		tool_failed(use, "this sandbox has no %s", name);
+	if (!found)
+		tool_failed(use, "this sandbox has no %s", route);
 	else
-		value = ask_route(use, route, args, &taken, err);
-	if (!taken && route->flags & BARE)
+		value = ask_route(use, found, args, &taken, err);
+	if (!taken && found->flags & BARE)
 		tool_structured(use, json_is_object(value) ? json_deep_copy(value)
 							   : json_pack("{s:O}", "result", value));
 	else if (!taken)
@@ -394,19 +394,19 @@ int tool_route(struct tool_use *use, const char *name, json_t *args, struct err 
 	return 0;
 }
 
-json_t *tool_ask(struct tool_use *use, const char *name, json_t *args, struct err *err)
+json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct err *err)
 {
-	const struct route *route = bridge_find(use->ex->from.server->groups, name);
+	const struct route *found = bridge_find(use->ex->from.server->groups, route);
 	bool taken = true;
 	json_t *value = NULL, *data = NULL;
-	if (!route)
-		tool_failed(use, "this sandbox has no %s", name);
+	if (!found)
+		tool_failed(use, "this sandbox has no %s", route);
 	else
-		value = ask_route(use, route, args, &taken, err);
+		value = ask_route(use, found, args, &taken, err);
 	if (!taken && json_is_false(json_object_get(value, "success")))
 		take_envelope(use, value);
 	else if (!taken)
-		data = json_incref(route->flags & BARE ? value : json_object_get(value, "data"));
+		data = json_incref(found->flags & BARE ? value : json_object_get(value, "data"));
 	json_decref(value);
 	json_decref(args);
 	return data;

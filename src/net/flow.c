@@ -1,12 +1,20 @@
 #include "net/flow.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "base/own.h"
 
-enum { OVERHEAD_MAX = 65536, PIECES_A_TURN = 8, KEEP = 4096 };
+enum {
+	OVERHEAD_MAX = 65536,
+	PIECES_A_TURN = 8,
+	KEEP = 4096,
+	SPLICE_PIECE = 256 * 1024,
+	SPLICE_MIN = 1 << 20
+};
 
 /* ---- ends ---- */
 
@@ -15,8 +23,19 @@ void end_init(struct end *end, int fd)
 	*end = (struct end){ .fd = fd, .in = BUF(FLOW_OUT_MAX), .out = BUF(FLOW_OUT_MAX) };
 }
 
+static void drop_pipe(struct end *end)
+{
+	if (end->pipe[1]) {
+		close(end->pipe[0]);
+		close(end->pipe[1]);
+	}
+	end->pipe[0] = end->pipe[1] = 0;
+	end->piped = 0;
+}
+
 void end_close(struct end *end)
 {
+	drop_pipe(end);
 	own_close(&end->fd);
 	buf_done(&end->in);
 	buf_done(&end->out);
@@ -52,15 +71,54 @@ static size_t send_some(struct end *end, const char *data, size_t len)
 
 void end_flush(struct end *end)
 {
+	end->corked = false;
 	if (!end_pending(end))
 		return;
-	end->out_at += send_some(end, end->out.data + end->out_at, end->out.len - end->out_at);
+	if (end->out_at < end->out.len) {
+		end->out_at +=
+			send_some(end, end->out.data + end->out_at, end->out.len - end->out_at);
+		if (end->out_at < end->out.len)
+			return;
+		empty(&end->out, &end->out_at);
+	}
+	while (end->piped && !end->broken) {
+		ssize_t n = splice(end->pipe[0], NULL, end->fd, NULL, end->piped,
+				   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+		if (n > 0)
+			end->piped -= (size_t)n;
+		else if (n < 0 && errno == EAGAIN)
+			return;
+		else if (n == 0 || errno != EINTR)
+			end->broken = true;
+	}
+	if (end->broken)
+		drop_pipe(end);
+}
+
+/* A head and the beginning of its body, in one piece. */
+static void put_corked(struct end *end, const char *data, size_t len)
+{
+	size_t head = end->out.len - end->out_at;
+	struct iovec parts[] = { { end->out.data + end->out_at, head }, { (void *)data, len } };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = COUNT(parts) };
+	ssize_t n = sendmsg(end->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	size_t sent = n < 0 ? 0 : (size_t)n;
+	end->corked = false;
+	end->out_at += sent < head ? sent : head;
+	sent -= sent < head ? sent : head;
 	if (!end_pending(end))
 		empty(&end->out, &end->out_at);
+	end_put(end, data + sent, len - sent);
 }
 
 void end_put(struct end *end, const char *data, size_t len)
 {
+	if (end->corked && len) {
+		put_corked(end, data, len);
+		return;
+	}
+	if (!len)
+		return;
 	size_t sent = end_pending(end) ? 0 : send_some(end, data, len);
 	if (sent < len && buf_add(&end->out, data + sent, len - sent) < 0)
 		end->broken = true;
@@ -162,10 +220,49 @@ static ssize_t receive(struct end *from, const struct flow *flow, char *piece)
 	return n < 0 ? 0 : n;
 }
 
-int flow_pump(struct flow *flow, struct end *from, struct end *to, char *piece)
+static bool may_splice(const struct flow *flow, const struct end *from, struct end *to)
+{
+	if (!flow->splice || flow->kind != BODY_LENGTH || end_held(from) || end_pending(to))
+		return false;
+	if (!to->pipe[1] && flow->left >= SPLICE_MIN &&
+	    pipe2(to->pipe, O_CLOEXEC | O_NONBLOCK) == 0)
+		fcntl(to->pipe[1], F_SETPIPE_SZ, SPLICE_PIECE);
+	return to->pipe[1] != 0;
+}
+
+/* The pages of a large body, without a look at them. As flow_pump(). */
+static int pump_pages(struct flow *flow, struct end *from, struct end *to)
 {
 	int moved = 0;
 	for (int i = 0; i < PIECES_A_TURN && !flow->done && !end_pending(to); i++) {
+		size_t room = flow->left < SPLICE_PIECE ? (size_t)flow->left : SPLICE_PIECE;
+		ssize_t n = splice(from->fd, NULL, to->pipe[1], NULL, room,
+				   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+			from->readable = false;
+			break;
+		}
+		if (n <= 0) {
+			from->eof = true;
+			return -1;
+		}
+		to->piped = (size_t)n;
+		flow->left -= n;
+		flow->done = flow->left == 0;
+		moved = 1;
+		end_flush(to);
+	}
+	if (flow->done && !to->piped)
+		drop_pipe(to);
+	return moved;
+}
+
+int flow_pump(struct flow *flow, struct end *from, struct end *to, char *piece)
+{
+	int moved = 0;
+	if (may_splice(flow, from, to))
+		return from->readable ? pump_pages(flow, from, to) : 0;
+	for (int i = 0; i < PIECES_A_TURN && !flow->done && (!end_pending(to) || to->corked); i++) {
 		size_t held = end_held(from);
 		if (held) {
 			ssize_t used = take(flow, from->in.data + from->in_at, held, to);

@@ -16,12 +16,15 @@
 enum { FLOW_PIECE = 128 * 1024, FLOW_OUT_MAX = 1 << 20 };
 
 struct end {
-	int fd; /* -1: none. Not blocking. */
-	uint32_t watched;
-	bool readable;    /* there may be input */
-	bool eof, broken; /* it sends no more; it takes no more */
+	int fd;                   /* -1: none. Not blocking. */
+	uint32_t watched, wanted; /* events: what epoll looks for, what we need */
+	bool readable;            /* there may be input */
+	bool eof, broken;         /* it sends no more; it takes no more */
+	bool corked; /* what waits to be written is a head whose body is at hand: they go together */
 	struct buf in, out;
-	size_t looked;        /* how much of the input was parsed in vain */
+	size_t looked; /* how much of the input was parsed in vain */
+	int pipe[2];   /* of a large body on its way here, which is never copied; both 0: none */
+	size_t piped;  /* bytes in it */
 	size_t in_at, out_at; /* in.data[in_at..] is not taken yet, out.data[out_at..] not sent */
 };
 
@@ -30,7 +33,7 @@ void end_close(struct end *end);
 
 static inline bool end_pending(const struct end *end)
 {
-	return end->out_at < end->out.len;
+	return end->out_at < end->out.len || end->piped;
 }
 
 static inline size_t end_held(const struct end *end)
@@ -48,6 +51,7 @@ void end_take(struct end *end, size_t n);
 struct flow {
 	enum body_kind kind;
 	bool done;
+	bool splice;  /* neither end blocks: what is large may go by splice() */
 	bool bare;    /* the data of chunks is passed on without framing */
 	int64_t left; /* of a length */
 	llhttp_t parser;

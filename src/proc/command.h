@@ -21,6 +21,7 @@ enum { COMMAND_STDOUT, COMMAND_STDERR };
 struct command_view {
 	enum command_state state;
 	int exit_code; /* once it has ended */
+	bool starved;  /* while it ran, the kernel killed something for want of memory */
 	bool open[2];  /* more may still be printed */
 	struct output out[2];
 };

@@ -294,9 +294,9 @@ def test_rights(start_server, tree, tester):
 def test_client_leaves(server, tree):
     """A walk over all there is ends when nobody wants to know."""
     body = json.dumps({"path": "/", "glob": "**/*[a-z]*[0-9]*x*y*z*q", "sudo": False}).encode()
-    threads = server.possessions()["threads"]
+    idle = len(server._list("task"))
     with server.connect() as peer:
         peer.send(request(FIND, "POST", {"Content-Type": "application/json"}, body))
-        eventually(lambda: server.possessions()["threads"] > threads, 5)
+        assert eventually(lambda: any(link == "/" for link in server._links()), 5), "it never began"
         peer.reset()
-    assert eventually(lambda: server.possessions()["threads"] <= threads, 10)
+    assert eventually(lambda: "/" not in server._links() and len(server._list("task")) <= idle, 10)

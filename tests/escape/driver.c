@@ -2,7 +2,7 @@
  *   driver STATE start ID [memory=N] [cpus=N] [pids=N] [disk=N] [template=DIR] [mount=FROM:TO[:rw]]…
  *   driver STATE stop ID       driver STATE remove ID      driver STATE probe
  *   driver STATE freeze ID     driver STATE thaw ID        driver STATE usage ID
- *   driver STATE copy ID ID    driver STATE bench COUNT
+ *   driver STATE copy ID ID    driver STATE bench COUNT    driver STATE cycle COUNT
  * A box listens on STATE/ID.sock and keeps its files in STATE/ID. */
 #include <errno.h>
 #include <fcntl.h>
@@ -166,6 +166,34 @@ static int start(int argc, char **argv)
 	return 0;
 }
 
+static int stop(int argc, char **argv)
+{
+	char dir[4200], group[128];
+	struct box_proc proc;
+	struct err err;
+	(void)argc;
+	in_state(dir, sizeof dir, argv[0], "");
+	name_group(group, sizeof group, argv[0]);
+	load(argv[0], &proc);
+	return box_stop(argv[0], dir, group, &proc, &err) < 0 ? fail(&err) : 0;
+}
+
+static int remove_box(int argc, char **argv)
+{
+	static const char *const ends[] = { ".sock", ".log", ".proc" };
+	char path[4200];
+	struct err err;
+	(void)argc;
+	in_state(path, sizeof path, argv[0], "");
+	if (box_remove(path, &err) < 0)
+		return fail(&err);
+	for (size_t i = 0; i < COUNT(ends); i++) {
+		in_state(path, sizeof path, argv[0], ends[i]);
+		unlink(path);
+	}
+	return 0;
+}
+
 /* --- measuring ------------------------------------------------------------------------------- */
 
 static double now_ms(void)
@@ -212,15 +240,50 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* COUNT boxes at once, each answered; then all of them are unmade. */
+static int cycle(int argc, char **argv)
+{
+	int count = atoi(argv[0]);
+	auto_free struct wanted *w = xcalloc((size_t)count, sizeof *w);
+	auto_free char(*ids)[32] = xcalloc((size_t)count, sizeof *ids);
+	auto_free int *replies = xcalloc((size_t)count, sizeof *replies),
+		      *streams = xcalloc((size_t)count, sizeof *streams);
+	struct box_proc proc;
+	struct err err;
+	bool good = true;
+	if (box_makers(state, &err) < 0)
+		return fail(&err);
+	for (int i = 0; i < count; i++) {
+		snprintf(ids[i], sizeof ids[i], "bench%d", i);
+		want(&w[i], ids[i], argc - 1, argv + 1);
+		if ((replies[i] = box_ask(&w[i].spec, &err)) < 0)
+			return fail(&err);
+		streams[i] = send_true(w[i].socket);
+	}
+	for (int i = 0; i < count; i++) {
+		if (box_answer(replies[i], &proc, &err) < 0)
+			return fail(&err);
+		good = is_done(streams[i]) && good;
+		save(ids[i], &proc);
+		close(w[i].spec.listen_fd);
+		close(w[i].spec.log_fd);
+	}
+	for (int i = 0; i < count; i++) {
+		char *id = ids[i];
+		good = stop(1, &id) == 0 && remove_box(1, &id) == 0 && good;
+	}
+	return good ? 0 : 1;
+}
+
 /* COUNT boxes one after the other, each answered; then COUNT at once; then all of them are stopped. */
 static int bench(int argc, char **argv)
 {
 	int count = atoi(argv[0]);
-	struct wanted *w = xcalloc((size_t)count * 2, sizeof *w);
-	double *took = xcalloc((size_t)count, sizeof *took);
-	int *replies = xcalloc((size_t)count * 2, sizeof *replies),
-	    *streams = xcalloc((size_t)count, sizeof *streams);
-	char(*ids)[32] = xcalloc((size_t)count * 2, sizeof *ids);
+	auto_free struct wanted *w = xcalloc((size_t)count * 2, sizeof *w);
+	auto_free double *took = xcalloc((size_t)count, sizeof *took);
+	auto_free int *replies = xcalloc((size_t)count * 2, sizeof *replies),
+		      *streams = xcalloc((size_t)count, sizeof *streams);
+	auto_free char(*ids)[32] = xcalloc((size_t)count * 2, sizeof *ids);
 	struct box_proc proc;
 	struct err err;
 	if (box_makers(state, &err) < 0)
@@ -230,8 +293,8 @@ static int bench(int argc, char **argv)
 		snprintf(ids[i + 1], sizeof ids[0], "bench%d", i + 1);
 		want(&w[i + 1], ids[i + 1], argc - 1, argv + 1);
 		int reply = box_ask(&w[i + 1].spec, &err);
-		bool done = reply >= 0 && is_done(send_true(w[i + 1].socket));
-		if (!done || box_answer(reply, &proc, &err) < 0)
+		int stream = send_true(w[i + 1].socket);
+		if (reply < 0 || box_answer(reply, &proc, &err) < 0 || !is_done(stream))
 			return fail(&err);
 		if (i >= 0)
 			took[i] = now_ms() - begin;
@@ -251,37 +314,9 @@ static int bench(int argc, char **argv)
 	}
 	bool good = true;
 	for (int i = 0; i < count; i++)
-		good = is_done(streams[i]) && box_answer(replies[i], &proc, &err) == 0 && good;
+		good = box_answer(replies[i], &proc, &err) == 0 && is_done(streams[i]) && good;
 	printf(", \"all_ms\": %.1f, \"count\": %d}\n", now_ms() - begin, count);
 	return good ? 0 : 1;
-}
-
-static int stop(int argc, char **argv)
-{
-	char dir[4200], group[128];
-	struct box_proc proc;
-	struct err err;
-	(void)argc;
-	in_state(dir, sizeof dir, argv[0], "");
-	name_group(group, sizeof group, argv[0]);
-	load(argv[0], &proc);
-	return box_stop(argv[0], dir, group, &proc, &err) < 0 ? fail(&err) : 0;
-}
-
-static int remove_box(int argc, char **argv)
-{
-	static const char *const ends[] = { ".sock", ".log", ".proc" };
-	char path[4200];
-	struct err err;
-	(void)argc;
-	in_state(path, sizeof path, argv[0], "");
-	if (box_remove(path, &err) < 0)
-		return fail(&err);
-	for (size_t i = 0; i < COUNT(ends); i++) {
-		in_state(path, sizeof path, argv[0], ends[i]);
-		unlink(path);
-	}
-	return 0;
 }
 
 static int freeze(const char *id, bool frozen)
@@ -342,7 +377,7 @@ static const struct {
 } commands[] = {
 	{ "start", start },       { "stop", stop },     { "remove", remove_box },
 	{ "freeze", freeze_box }, { "thaw", thaw_box }, { "usage", usage },
-	{ "copy", copy },         { "bench", bench },
+	{ "copy", copy },         { "bench", bench },   { "cycle", cycle },
 };
 
 int main(int argc, char **argv)

@@ -6,12 +6,9 @@
 
 Each test must leave the host alive, and no box that it made."""
 
-import tempfile
-from pathlib import Path
-
 import pytest
 
-from hosts import Host, why_not
+from hosts import Host, folder, why_not
 
 
 def pytest_collection_modifyitems(items):
@@ -19,13 +16,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if reason and "/tests/host/" in str(item.path):
             item.add_marker(pytest.mark.skip(reason=f"no host here: {reason}"))
-
-
-def folder():
-    """Not pytest's: a box's first process must be able to walk there."""
-    path = Path(tempfile.mkdtemp(prefix="aio-host."))
-    path.chmod(0o711)
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,280 @@
+#include "box/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <linux/mount.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/quota.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "box/files.h"
+
+#ifndef PRJQUOTA
+#define PRJQUOTA 2
+#endif
+/* QCMD() shifts a signed number too far. */
+#define PROJECT(command) ((int)((uint32_t)(command) << 8 | PRJQUOTA))
+#ifndef SYS_quotactl_fd
+#define SYS_quotactl_fd 443
+#endif
+
+enum {
+	INODE_BYTES = 16384, /* of a limit, for each file that there may be */
+	IMAGE_MIN = 16 << 20,
+	TRIES = 16,
+};
+
+/* --- project quota --------------------------------------------------------------------------- */
+
+static bool has_project_quota(int fd)
+{
+	struct if_dqinfo info;
+	struct if_dqblk block;
+	return syscall(SYS_quotactl_fd, fd, PROJECT(Q_GETINFO), 0, &info) == 0 &&
+	       syscall(SYS_quotactl_fd, fd, PROJECT(Q_GETQUOTA), 0, &block) == 0;
+}
+
+static int set_project(int fd, int64_t limit, uint32_t project, struct err *err)
+{
+	struct fsxattr attr;
+	struct if_dqblk block = {
+		.dqb_bhardlimit = (uint64_t)(limit + 1023) / 1024,
+		.dqb_bsoftlimit = (uint64_t)(limit + 1023) / 1024,
+		.dqb_ihardlimit = (uint64_t)(limit / INODE_BYTES + 1),
+		.dqb_isoftlimit = (uint64_t)(limit / INODE_BYTES + 1),
+		.dqb_valid = QIF_LIMITS,
+	};
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) < 0)
+		return err_set(err, errno, "the project of the box's files");
+	attr.fsx_projid = project;
+	attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+	if (ioctl(fd, FS_IOC_FSSETXATTR, &attr) < 0 ||
+	    syscall(SYS_quotactl_fd, fd, PROJECT(Q_SETQUOTA), project, &block) < 0)
+		return err_set(err, errno, "the quota of the box's files");
+	return 0;
+}
+
+/* --- images ---------------------------------------------------------------------------------- */
+
+static int run_mkfs(const char *path)
+{
+	const char *const argv[] = {
+		"mke2fs", "-q", "-F",     "-t",  "ext4",
+		"-m",     "0",  "-I",     "256", "-i",
+		"16384",  "-J", "size=4", "-E",  "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+		path,     NULL
+	};
+	const char *const env[] = { "PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL };
+	sighandler_t before = signal(SIGCHLD, SIG_DFL);
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		dup2(null, 1);
+		dup2(null, 2);
+		execvpe("mke2fs", (char *const *)argv, (char *const *)env);
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	signal(SIGCHLD, before);
+	return status == 0 ? 0 : -1;
+}
+
+/* A file whose space is all there, with an empty file system in it. */
+static int make_image(const char *path, int64_t limit, struct err *err)
+{
+	auto_free char *making = xasprintf("%s.%d", path, getpid());
+	int64_t size = (limit < IMAGE_MIN ? IMAGE_MIN : limit) + 4095;
+	auto_close int fd = open(making, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int result = fd < 0 ? err_set(err, errno, "'%s'", making) : 0;
+	if (result == 0 && fallocate(fd, 0, 0, size / 4096 * 4096) < 0)
+		result = err_set(err, errno, "space for a box's disk");
+	if (result == 0 && run_mkfs(making) < 0)
+		result = err_set(err, ERR_NOT_IMPLEMENTED, "mke2fs could not make a box's disk");
+	if (result == 0 && rename(making, path) < 0)
+		result = err_set(err, errno, "'%s'", path);
+	if (result < 0)
+		(void)unlink(making);
+	return result;
+}
+
+/* A device that shows the image, and is gone when it is no longer mounted. */
+static int attach_loop(const char *image, char *device, size_t room, struct err *err)
+{
+	struct loop_config config = { .info = { .lo_flags = LO_FLAGS_AUTOCLEAR } };
+	auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	auto_close int file = open(image, O_RDWR | O_CLOEXEC);
+	if (control < 0 || file < 0)
+		return err_set(err, errno, control < 0 ? "/dev/loop-control" : "'%s'", image);
+	config.fd = (uint32_t)file;
+	for (int i = 0; i < TRIES; i++) { /* another may take the free one first */
+		int number = ioctl(control, LOOP_CTL_GET_FREE);
+		snprintf(device, room, "/dev/loop%d", number);
+		int fd = number < 0 ? -1 : open(device, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) == 0)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		if (errno != EBUSY)
+			break;
+	}
+	return err_set(err, errno, "a loop device");
+}
+
+/* The device that already shows the image, when its box runs. */
+static int find_loop(const char *image, char *device, size_t room)
+{
+	struct stat st;
+	if (stat(image, &st) < 0)
+		return -1;
+	for (int i = 0; i < 4096; i++) {
+		struct loop_info64 info;
+		snprintf(device, room, "/dev/loop%d", i);
+		int fd = open(device, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			return -1;
+		if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 &&
+		    info.lo_inode == st.st_ino && info.lo_device == st.st_dev)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+static int mount_image(const char *image, struct err *err)
+{
+	char device[32];
+	auto_close int loop = find_loop(image, device, sizeof device);
+	if (loop < 0)
+		loop = attach_loop(image, device, sizeof device, err);
+	if (loop < 0)
+		return -1;
+	auto_close int fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
+	if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
+	    syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_set(err, errno, "mounting '%s'", image);
+	int tree = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV);
+	return tree < 0 ? err_set(err, errno, "mounting '%s'", image) : tree;
+}
+
+static char *name_ready(const char *state, int64_t limit)
+{
+	return xasprintf("%s/.disk-%" PRId64, state, limit);
+}
+
+/* Takes a ready image, or makes one. */
+static int take_image(const char *state, const char *image, int64_t limit, struct err *err)
+{
+	auto_free char *ready = name_ready(state, limit);
+	return rename(ready, image) == 0 ? 0 : make_image(image, limit, err);
+}
+
+/* --- either ---------------------------------------------------------------------------------- */
+
+enum disk_means disk_probe(const char *dir)
+{
+	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && has_project_quota(fd))
+		return DISK_PROJECT;
+	bool tools = access("/usr/sbin/mke2fs", X_OK) == 0 || access("/sbin/mke2fs", X_OK) == 0;
+	return tools && access("/dev/loop-control", R_OK | W_OK) == 0 ? DISK_IMAGE : DISK_NONE;
+}
+
+static int open_tree(const char *path, struct err *err)
+{
+	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return tree < 0 ? err_set(err, errno, "'%s'", path) : tree;
+}
+
+int disk_open(const char *dir, const char *state, int64_t limit, uint32_t project, struct err *err)
+{
+	auto_free char *image = xasprintf("%s/disk", dir), *rw = xasprintf("%s/rw", dir);
+	if (access(image, F_OK) == 0)
+		return mount_image(image, err);
+	bool is_new = mkdir(rw, 0755) == 0;
+	if (!is_new && errno != EEXIST)
+		return err_set(err, errno, "'%s'", rw);
+	enum disk_means means = limit ? disk_probe(dir) : DISK_NONE;
+	if (limit && means == DISK_NONE)
+		return err_set(
+			err, ERR_NOT_IMPLEMENTED,
+			"this machine cannot limit a box's disk: '%s' has no project quota, and there are no loop devices or no mke2fs",
+			dir);
+	if (means == DISK_PROJECT) {
+		auto_close int fd = open(rw, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 || set_project(fd, limit, project, err) < 0)
+			return -1;
+	}
+	if (means == DISK_IMAGE && is_new) {
+		(void)rmdir(rw);
+		return take_image(state, image, limit, err) < 0 ? -1 : mount_image(image, err);
+	}
+	return open_tree(rw, err);
+}
+
+void disk_restock(const char *state, int64_t limit)
+{
+	auto_free char *ready = name_ready(state, limit), *lock = xasprintf("%s/.disk", state);
+	if (!limit || disk_probe(state) != DISK_IMAGE || access(ready, F_OK) == 0)
+		return;
+	auto_close int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		(void)make_image(ready, limit, NULL);
+}
+
+int64_t disk_used(const char *dir)
+{
+	auto_free char *image = xasprintf("%s/disk", dir), *rw = xasprintf("%s/rw", dir);
+	struct statvfs st;
+	char device[32];
+	auto_close int loop = find_loop(image, device, sizeof device);
+	auto_close int tree = loop < 0 ? -1 : mount_image(image, NULL);
+	if (tree >= 0 && fstatvfs(tree, &st) == 0)
+		return (int64_t)(st.f_blocks - st.f_bfree) * (int64_t)st.f_frsize;
+	auto_close int fd = open(rw, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct fsxattr attr;
+	struct if_dqblk block;
+	if (fd >= 0 && ioctl(fd, FS_IOC_FSGETXATTR, &attr) == 0 && attr.fsx_projid &&
+	    syscall(SYS_quotactl_fd, fd, PROJECT(Q_GETQUOTA), attr.fsx_projid, &block) == 0)
+		return (int64_t)block.dqb_curspace;
+	return files_size(fd < 0 ? image : rw);
+}
+
+static int copy_image(const char *from, const char *to, struct err *err)
+{
+	char device[32];
+	auto_close int loop = find_loop(from, device, sizeof device);
+	auto_close int tree = loop < 0 ? -1 : mount_image(from, err);
+	auto_close int top = tree < 0 ? -1 : openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (loop >= 0 && (top < 0 || syncfs(top) < 0))
+		return err_set(err, errno, "'%s'", from);
+	return files_copy_one(from, to, err);
+}
+
+int disk_copy(const char *from_dir, const char *to_dir, struct err *err)
+{
+	auto_free char *image = xasprintf("%s/disk", from_dir),
+		       *copy = xasprintf("%s/disk", to_dir), *rw = xasprintf("%s/rw", from_dir),
+		       *to = xasprintf("%s/rw", to_dir);
+	if (access(image, F_OK) == 0)
+		return copy_image(image, copy, err);
+	if (mkdir(to, 0755) < 0 && errno != EEXIST)
+		return err_set(err, errno, "'%s'", to);
+	return files_copy(rw, to, NULL, err);
+}

@@ -1,0 +1,228 @@
+/* What can be seen of a box: what it uses, what happened to it, what its server wrote. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "host/host.h"
+#include "host/sandboxes.h"
+#include "net/call.h"
+#include "net/route.h"
+#include "proc/waiter.h"
+
+enum { PING_MS = 15000, LOG_TAIL_MAX = 1 << 20 };
+
+/* ---- metrics ---- */
+
+struct metrics {
+	const char *state;
+	double cpu_seconds;
+	int64_t memory, memory_peak, pids, disk, oom_kills, network_received, network_sent,
+		requests, connections;
+};
+static const struct field metrics_fields[] = {
+	STR(metrics, state, REQUIRED, "creating, running, paused or stopped."),
+	NUM(metrics, cpu_seconds, REQUIRED, "CPU time used so far."),
+	INT(metrics, memory, REQUIRED, "Bytes in use."),
+	INT(metrics, memory_peak, REQUIRED, "Most bytes in use at once."),
+	INT(metrics, pids, REQUIRED, "Processes and threads."),
+	INT(metrics, disk, REQUIRED, "Bytes on disk."),
+	INT(metrics, oom_kills, REQUIRED, "Processes that ended for want of memory."),
+	INT(metrics, network_received, REQUIRED, "Bytes."),
+	INT(metrics, network_sent, REQUIRED, "Bytes."),
+	INT(metrics, requests, REQUIRED, "Requests relayed to it since the host started."),
+	INT(metrics, connections, REQUIRED, "Connections to its server."),
+};
+static const struct schema metrics_schema = SCHEMA(metrics, "SandboxMetrics", metrics_fields);
+static const struct field metrics_data = { .type = T_OBJ, .of = &metrics_schema };
+
+static int metrics(struct call *call, const void *in, struct err *err)
+{
+	const struct sandbox_id *request = in;
+	struct host *host = host_of(call->server);
+	struct box *box = sandbox_find(call, request->id, err);
+	if (!box)
+		return -1;
+	char cgroup[64];
+	struct box_usage usage = { 0 };
+	life_cgroup(host, box->id, cgroup, sizeof cgroup);
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	enum box_state state = boxes_state(&host->boxes, box);
+	if ((state == BOX_RUNNING || state == BOX_PAUSED) &&
+	    box_usage(dir, cgroup, &box->proc, &usage, err) < 0)
+		return -1;
+	struct metrics metrics = { .state = box_state_names[state],
+				   .cpu_seconds = (double)usage.cpu_us / 1e6,
+				   .memory = usage.memory,
+				   .memory_peak = usage.memory_peak,
+				   .pids = usage.pids,
+				   .disk = usage.disk,
+				   .oom_kills = usage.oom_kills,
+				   .network_received = usage.rx_bytes,
+				   .network_sent = usage.tx_bytes,
+				   .requests = (int64_t)box->requests,
+				   .connections = box->streams };
+	return call_reply(call, &metrics, err);
+}
+
+/* ---- events ---- */
+
+struct events {
+	const char *id;
+	int64_t after;
+	bool follow;
+};
+static const struct field events_fields[] = {
+	STR(events, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
+	INT(events, after, QUERY | MIN, "Only those with a higher number.", .def = "0", .min = 0),
+	BOOL(events, follow, QUERY,
+	     "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.",
+	     .def = "false"),
+};
+static const struct schema events_schema = SCHEMA(events, "SandboxEventsRequest", events_fields);
+
+struct event {
+	int64_t seq;
+	const char *at, *type;
+	json_t *data;
+};
+static const struct field event_fields[] = {
+	INT(event, seq, REQUIRED, "Its number, rising."),
+	STR(event, at, REQUIRED, "When, ISO 8601."),
+	STR(event, type, REQUIRED,
+	    "created, started, exec, denied, oom, paused, resumed, stopped, exited, deleted …"),
+	JSON(event, data, NULLABLE, "More about it."),
+};
+static const struct schema event_schema = SCHEMA(event, "SandboxEvent", event_fields);
+static const struct field events_data = { .type = T_LIST, .item = T_OBJ, .of = &event_schema };
+
+static void decref(void *value)
+{
+	json_decref(value);
+}
+
+/* Those after a number, oldest first. */
+static size_t events_since(struct call *call, struct box *box, int64_t after, struct event **ret)
+{
+	struct host *host = host_of(call->server);
+	size_t count = 0;
+	pthread_mutex_lock(&host->boxes.lock);
+	int64_t first = box->next_seq - BOX_EVENTS_MAX;
+	if (first <= after)
+		first = after + 1;
+	int64_t room = box->next_seq > first ? box->next_seq - first : 0;
+	struct event *events = arena_alloc(call->arena, (size_t)(room + 1) * sizeof *events);
+	for (int64_t seq = first; seq < box->next_seq; seq++) {
+		const struct box_event *event = &box->events[seq % BOX_EVENTS_MAX];
+		if (event->seq != seq)
+			continue;
+		json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
+		arena_defer(call->arena, decref, data);
+		events[count++] = (struct event){ seq, sandbox_when(call->arena, event->at_ms),
+						  arena_strdup(call->arena, event->type), data };
+	}
+	pthread_mutex_unlock(&host->boxes.lock);
+	*ret = events;
+	return count;
+}
+
+static int send_events(struct call *call, struct box *box, int64_t *after, struct err *err)
+{
+	struct event *events;
+	size_t count = events_since(call, box, *after, &events);
+	for (size_t i = 0; i < count; i++) {
+		struct jw jw;
+		char id[24];
+		jw_init(&jw, 65536);
+		desc_encode(&event_schema, &events[i], &jw);
+		snprintf(id, sizeof id, "%lld", (long long)events[i].seq);
+		int result = call_event(call, events[i].type, id, jw.out.data, jw.out.len, err);
+		jw_done(&jw);
+		if (result < 0)
+			return -1;
+		*after = events[i].seq;
+	}
+	return 0;
+}
+
+static int follow(struct call *call, struct box *box, int64_t after, struct err *err)
+{
+	struct host *host = host_of(call->server);
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return err_set(err, ERR_UNAVAILABLE, "no descriptor to wait with");
+	struct waiter waiter = { fd, NULL };
+	pthread_mutex_lock(&host->boxes.lock);
+	waiter_join(&box->watchers, &waiter);
+	pthread_mutex_unlock(&host->boxes.lock);
+	int result = call_event_ping(call, err);
+	while (result == 0) {
+		result = send_events(call, box, &after, err);
+		if (result < 0 || boxes_state(&host->boxes, box) == BOX_DELETED)
+			break;
+		enum call_wake wake = call_wait(call, fd, clock_ms() + PING_MS);
+		if (wake == CALL_LEFT || wake == CALL_STOPPING)
+			break;
+		if (wake == CALL_TIMEOUT)
+			result = call_event_ping(call, err);
+	}
+	pthread_mutex_lock(&host->boxes.lock);
+	waiter_leave(&box->watchers, &waiter);
+	pthread_mutex_unlock(&host->boxes.lock);
+	return result;
+}
+
+static int show_events(struct call *call, const void *in, struct err *err)
+{
+	const struct events *request = in;
+	struct box *box = sandbox_find(call, request->id, err);
+	if (!box)
+		return -1;
+	if (request->follow || call->wants_events)
+		return follow(call, box, request->after, err);
+	struct event *events;
+	size_t count = events_since(call, box, request->after, &events);
+	return call_reply(call, &(struct list){ count, events }, err);
+}
+
+/* ---- logs ---- */
+
+struct logs {
+	const char *id;
+	int64_t bytes;
+};
+static const struct field logs_fields[] = {
+	STR(logs, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
+	INT(logs, bytes, QUERY | MIN | MAX, "How much of its end.", .def = "65536", .min = 1,
+	    .max = LOG_TAIL_MAX),
+};
+static const struct schema logs_schema = SCHEMA(logs, "SandboxLogsRequest", logs_fields);
+
+static int logs(struct call *call, const void *in, struct err *err)
+{
+	const struct logs *request = in;
+	struct box *box = sandbox_find(call, request->id, err);
+	if (!box)
+		return -1;
+	auto_free char *path = host_path(host_of(call->server), "log", box->id, ".log");
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	off_t from = size > request->bytes ? size - request->bytes : 0;
+	char *text = arena_alloc(call->arena, (size_t)(size - from) + 1);
+	ssize_t n = fd < 0 ? 0 : pread(fd, text, (size_t)(size - from), from);
+	return call_text(call, "text/plain; charset=utf-8", text, n > 0 ? (size_t)n : 0, err);
+}
+
+static const struct route routes[] = {
+	{ "GET", "/v1/sandboxes/{id}/metrics", metrics, &sandbox_id_schema, &metrics_data,
+	  "What it uses" },
+	{ "GET", "/v1/sandboxes/{id}/events", show_events, &events_schema, &events_data,
+	  "What happened to it", .flags = EVENTS },
+	{ "GET", "/v1/sandboxes/{id}/logs", logs, &logs_schema, NULL, "What its server wrote",
+	  .flags = BARE, .type = "text/plain" },
+};
+const struct route_group sandbox_watch_group = { "sandboxes", "Sandboxes of this host.", routes,
+						 COUNT(routes) };

@@ -1,0 +1,225 @@
+#include "mcp/stdio.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "mcp/exchange.h"
+#include "mcp/message.h"
+#include "mcp/method.h"
+#include "mcp/session.h"
+#include "mcp/stream.h"
+#include "net/server.h"
+
+enum { READ_SIZE = 65536, TICK_MS = 1000, GRACE_MS = 30000 };
+
+struct stdio {
+	struct server *server;
+	struct mcp_session *session;
+	struct mcp_stream *stream; /* the session's: everything goes there */
+	int in, out;
+	struct buf line;
+	bool skipping; /* the rest of a line that is too long */
+	_Atomic bool gone;
+};
+
+/* ---- writing ---- */
+
+static bool write_line(struct stdio *s, char *text, size_t len)
+{
+	text[len] = '\n'; /* in place of the NUL at its end */
+	for (size_t done = 0; done <= len;) {
+		ssize_t n = write(s->out, text + done, len + 1 - done);
+		if (n < 0 && errno != EINTR)
+			return false;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static void *writer(void *arg)
+{
+	struct stdio *s = arg;
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	struct stream_message *message;
+	uint64_t turn, sent = 0;
+	stream_join(s->stream, &waiter, &turn);
+	while (!s->gone) {
+		bool over = stream_look(s->stream, turn).over;
+		while ((message = stream_next(s->stream, sent))) {
+			sent = message->number;
+			s->gone = s->gone || !write_line(s, message->text, message->len);
+			free(message);
+			stream_forget(s->stream, sent);
+		}
+		if (over)
+			break;
+		eventfd_t ignored;
+		struct pollfd pfds[] = { { .fd = fd, .events = POLLIN }, { .fd = s->out } };
+		if (poll(pfds, COUNT(pfds), TICK_MS) == 0)
+			exchange_tick(s->stream);
+		(void)eventfd_read(fd, &ignored);
+		s->gone = s->gone || pfds[1].revents & (POLLERR | POLLHUP | POLLNVAL);
+	}
+	stream_leave(s->stream, &waiter);
+	return NULL;
+}
+
+/* ---- reading ---- */
+
+static void refuse(struct stdio *s, const json_t *id, int code, const char *text,
+		   const json_t *data)
+{
+	struct jw jw;
+	jw_init(&jw, READ_SIZE);
+	rpc_write_error(&jw, message_id(id), code, text, data);
+	stream_add(s->stream, jw.out.data, jw.out.len, false);
+	jw_done(&jw);
+}
+
+/* Whether a message of the revision without sessions says all it has to. */
+static bool check_modern(struct stdio *s, const json_t *message)
+{
+	struct message_problem problem;
+	if (message_check_meta(message, &problem) == 0)
+		return true;
+	refuse(s, json_object_get(message, "id"), problem.code, problem.text, problem.data);
+	json_decref(problem.data);
+	return false;
+}
+
+static void take_message(struct stdio *s, json_t *message)
+{
+	const char *method = json_string_value(json_object_get(message, "method"));
+	const json_t *id = json_object_get(message, "id");
+	const char *wrong = message_problem(message);
+	bool modern = message_is_modern(message);
+	struct exchange_from from = { .server = s->server,
+				      .session = s->session,
+				      .revision = modern ? MCP_2026_07_28
+							 : session_revision(s->session),
+				      .base_url = "",
+				      .listens = true };
+	if (wrong) {
+		refuse(s, id, RPC_INVALID, wrong, NULL);
+	} else if (!method) {
+		session_answered(s->session, message);
+	} else if (!id && !strncmp(method, "notifications/", 14)) {
+		method_notified(&from, message);
+	} else if (!modern || !id || check_modern(s, message)) {
+		struct exchange *ex = exchange_new(&from, s->stream, json_incref(message));
+		exchange_start(ex);
+		exchange_unref(ex);
+	}
+}
+
+static void take_line(struct stdio *s)
+{
+	struct err err;
+	size_t i;
+	json_t *message;
+	if (s->skipping || strspn(s->line.data ? s->line.data : "", " \t\r") >= s->line.len) {
+		s->skipping = false;
+		s->line.len = 0;
+		return;
+	}
+	json_t *value = json_parse(s->line.data, s->line.len, &err);
+	s->line.len = 0;
+	if (!value)
+		refuse(s, NULL, RPC_PARSE, err.msg, NULL);
+	else if (json_is_array(value) && session_revision(s->session) > MCP_2025_03_26)
+		refuse(s, NULL, RPC_INVALID, "batches are not part of this revision", NULL);
+	else if (json_is_array(value))
+		json_array_foreach(value, i, message)
+			take_message(s, message);
+	else
+		take_message(s, value);
+	json_decref(value);
+}
+
+/* False at the end of the input. */
+static bool take_input(struct stdio *s)
+{
+	char data[READ_SIZE];
+	ssize_t n = read(s->in, data, sizeof data);
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN;
+	for (const char *at = data, *end = data + n; at < end;) {
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+		if (!s->skipping && buf_add(&s->line, at, (size_t)((stop ? stop : end) - at)) < 0) {
+			refuse(s, NULL, RPC_INVALID, "the message is too large", NULL);
+			s->line.len = 0;
+			s->line.full = false;
+			s->skipping = true;
+		}
+		if (stop)
+			take_line(s);
+		at = stop ? stop + 1 : end;
+	}
+	if (n == 0 && s->line.len)
+		take_line(s); /* the last line may have no end */
+	return n > 0;
+}
+
+static void run(struct stdio *s)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	struct pollfd pfds[] = { { .fd = s->in, .events = POLLIN },
+				 { .fd = signal_fd, .events = POLLIN } };
+	int64_t until = INT64_MAX;
+	while (!s->gone && clock_ms() < until && (until == INT64_MAX || session_busy(s->session))) {
+		int n = poll(pfds, COUNT(pfds), until == INT64_MAX ? TICK_MS : 10);
+		if (n > 0 && pfds[1].revents)
+			return;
+		if (n > 0 && pfds[0].revents && !take_input(s)) {
+			pfds[0].fd = -1;
+			until = clock_ms() + GRACE_MS; /* for what it still waits for */
+		}
+	}
+}
+
+int stdio_serve(struct server *server, int in, int out)
+{
+	struct err err;
+	struct stdio s = { .server = server,
+			   .in = in,
+			   .out = out,
+			   .line = BUF((size_t)server->config->max_body) };
+	pthread_t thread;
+	s.session = session_open(server->config, MCP_NEWEST_SESSION, NULL, NULL, &err);
+	if (!s.session) {
+		log_error("%s", err.msg);
+		return -1;
+	}
+	s.stream = session_stream(s.session);
+	int result = pthread_create(&thread, NULL, writer, &s) ? -1 : 0;
+	if (result == 0)
+		run(&s);
+	server->stopping = true;
+	(void)eventfd_write(server->stop_fd, 1);
+	stream_close(s.stream);
+	if (result == 0)
+		pthread_join(thread, NULL);
+	(void)session_close(session_id(s.session), NULL);
+	session_unref(s.session);
+	buf_done(&s.line);
+	return result;
+}

@@ -1,0 +1,109 @@
+"""Contexts, as clients of sandbox-code-interpreter use them."""
+
+import re
+from datetime import datetime, timezone
+
+import pytest
+
+from harness import LEAN
+from kernels import close_all, execute, ready, sessions, warm
+from processes import Events, gone, together
+
+URL = "/api/v1/contexts"
+
+
+@pytest.fixture(scope="module")
+def server(start_shared):
+    return warm(start_shared(env=LEAN))
+
+
+@pytest.fixture(autouse=True)
+def no_sessions(server):
+    yield
+    close_all(server)
+    ready(server)
+
+
+def make(server, **body):
+    answer = server.post(URL, {"type": "jupyter", "language": "python", **body}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def run(server, context, code, **more):
+    answer = server.post(f"{URL}/{context['context_id']}/execute", {"code": code, **more}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_life_of_a_context(server, tmp_path):
+    made = make(server, session_name="mine", working_dir=str(tmp_path))
+    assert re.fullmatch(r"ctx-[0-9a-f]{16}", made["context_id"])
+    assert made["type"] == "jupyter" and made["status"] == "active" and made["language"] == "python"
+    assert made["session_name"] == "mine" and made["working_dir"] == str(tmp_path)
+    when = datetime.fromisoformat(made["created_at"].replace("Z", "+00:00"))
+    assert made["created_at"].endswith("Z") and abs((datetime.now(timezone.utc) - when).total_seconds()) < 60
+    got = run(server, made, "import os, sys\nx = 5\nprint(os.getcwd())\nprint('e', file=sys.stderr)\nx + 1")
+    assert got["output"] == {"stdout": f"{tmp_path}\n", "stderr": "e\n"} and got["success"] is True
+    assert 0 < got["execution_time"] < 30
+    assert [out["data"]["text/plain"] for out in got["results"]] == ["6"]
+    assert run(server, made, "print(x)", timeout=10)["output"]["stdout"] == "5\n"
+    assert server.get(f"{URL}/{made['context_id']}").json() == made
+    assert [one["context_id"] for one in server.get(URL).json()] == [made["context_id"]]
+    pid = sessions(server)[made["context_id"]]["pid"]
+    assert server.request("DELETE", f"{URL}/{made['context_id']}").json()["success"] is True
+    assert gone(pid) and server.get(URL).json() == []
+    for method, target in (("GET", ""), ("DELETE", ""), ("POST", "/execute")):
+        answer = server.request(method, f"{URL}/{made['context_id']}{target}", json={"code": "1"})
+        assert answer.status_code == 404 and answer.json()["code"] == "CONTEXT_NOT_FOUND"
+        assert made["context_id"] in answer.json()["error"]
+
+
+def test_everything_may_be_absent(server):
+    made = server.post(URL, {}).json()
+    assert made["session_name"] is None and made["working_dir"] == str(server.home)
+    assert run(server, made, "print(1)")["success"]
+
+
+def test_code_that_fails(server):
+    context = make(server)
+    got = run(server, context, "print('before')\n1/0")
+    assert got["success"] is False and got["output"]["stdout"] == "before\n"
+    assert "ZeroDivisionError: division by zero" in got["output"]["stderr"] and "\x1b" not in got["output"]["stderr"]
+    got = run(server, context, "print('on', flush=True)\nwhile True: pass", timeout=0.5)
+    assert got["success"] is False and got["output"]["stdout"] == "on\n" and got["message"]
+    got = run(server, context, "import os; os._exit(9)")
+    assert got["success"] is False and "exit code 9" in got["output"]["stderr"]
+    got = run(server, context, "1")
+    assert got["success"] is True and "new kernel" in got["message"]
+    assert run(server, context, "1")["message"] is None
+
+
+def test_contexts_are_apart(server):
+    contexts = together(4, lambda i: make(server, name=f"n{i}"))
+    together(4, lambda i: run(server, contexts[i], f"x = {i}"))
+    assert [run(server, one, "print(x)")["output"]["stdout"] for one in contexts] == [f"{i}\n" for i in range(4)]
+    assert {one["session_name"] for one in server.get(URL).json()} == {f"n{i}" for i in range(4)}
+
+
+def test_sessions_are_no_contexts(server):
+    execute(server, "1", session_id="plain")
+    assert server.get(URL).json() == []
+    assert server.get(f"{URL}/plain").status_code == 404
+    assert server.request("DELETE", f"{URL}/plain").status_code == 404 and "plain" in sessions(server)
+
+
+def test_events(server):
+    context = make(server)
+    with Events(server, f"{URL}/{context['context_id']}/execute", code="print(1)\n2") as events:
+        assert [name for name, _ in events] == ["start", "stdout", "result", "end"]
+
+
+def test_bad_requests(server):
+    assert server.post(URL, {"language": "cobol"}).status_code == 400
+    assert server.post(URL, {"type": "docker"}).status_code == 400
+    assert server.post(URL, {"working_dir": "relative"}).status_code == 400
+    assert server.post(URL, {"working_dir": "/no/such/place"}).status_code == 404
+    context = make(server)
+    for body in ({}, {"code": 3}, {"code": "1", "timeout": 0}, {"code": "1", "timeout": 301}):
+        assert server.post(f"{URL}/{context['context_id']}/execute", body).status_code == 422, body

@@ -1,0 +1,308 @@
+"""How kernels come and go: the fork server, what is ready, other kernels, users, limits, the end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import ROOT, eventually
+from kernels import (close_all, error, execute, fork_server, kill, package, pid_of, ready, refused, sessions, spares, text,
+                     value, warm)
+from processes import ROOT_ONLY, Events, alive, below, gone, tester, together  # noqa: F401
+
+PYTHON = ROOT / ".venv/bin/python"
+
+
+@pytest.fixture
+def start(start_server):
+    """A server of one's own. It keeps its fork server, so it is not looked at for leaks but when it ends."""
+
+    def start(*args, **more):
+        server = start_server(*args, **more)
+        server.check = lambda before=None: (server.check_health(), server.check_reports())
+        return server
+
+    return start
+
+
+# --- nothing before the first use --------------------------------------------------------------
+
+
+def test_nothing_runs_before_the_first_use(start_server):
+    server = start_server()
+    assert server.children() == []
+    server.get("/v1/jupyter/info")
+    server.get("/v1/code/info")
+    server.get("/v1/jupyter/sessions")
+    assert eventually(lambda: server.children() == [])
+
+
+def test_a_kernel_is_ready_from_the_start_when_configured(start):
+    server = start(["--kernel-ready"])
+    ready(server)
+    pid = spares(server)[0]
+    execute(server, "1", session_id="first")
+    assert pid_of(server, "first") == pid
+
+
+def test_the_ready_kernel_is_taken_and_replaced(start):
+    server = warm(start())
+    first = spares(server)[0]
+    execute(server, "1", session_id="a")
+    assert pid_of(server, "a") == first
+    ready(server)
+    second = spares(server)[0]
+    assert second != first
+    os.kill(second, signal.SIGKILL)  # nobody is bothered by that
+    assert value(execute(server, "2", session_id="b")) == "2"
+    assert execute(server, "2", session_id="b")["message"] == "Code executed"
+
+
+# --- forking is safe ---------------------------------------------------------------------------
+
+
+def test_kernels_share_no_randomness(start):
+    server = start(["--kernel-preload", "numpy"])
+    code = "import random, uuid, secrets, numpy\n(random.random(), str(uuid.uuid4()), numpy.random.rand(), numpy.random.default_rng().random(), secrets.token_hex(8), hash(object()) * 0)"
+    seen = [eval(value(execute(server, code, session_id=f"r{i}"))) for i in range(3)]
+    for values in list(zip(*seen))[:5]:
+        assert len(set(values)) == 3, seen
+    assert len({sessions(server)[f"r{i}"]["connection_file"] for i in range(3)}) == 3
+
+
+def test_threads_signals_and_processes_work_after_the_fork(start):
+    server = start(["--kernel-preload", "numpy,pandas"])
+    code = """
+import threading, signal, subprocess, multiprocessing, os, numpy, concurrent.futures, asyncio
+done = []
+t = threading.Thread(target=lambda: done.append(threading.get_ident())); t.start(); t.join()
+with concurrent.futures.ThreadPoolExecutor(4) as pool: squares = list(pool.map(lambda x: x * x, range(5)))
+with multiprocessing.Pool(2) as pool: absolute = pool.map(abs, [-1, -2])
+a = numpy.ones((300, 300)); product = float((a @ a).sum())
+out = subprocess.run(['echo', 'hi'], capture_output=True, text=True).stdout
+got = []; signal.signal(signal.SIGUSR1, lambda *_: got.append(1)); os.kill(os.getpid(), signal.SIGUSR1)
+(len(done), squares, absolute, product, out, got, os.getpid() == os.getsid(0),
+ signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+    got = together(3, lambda i: value(execute(server, code, timeout=120, session_id=f"t{i}")))
+    assert got == ["(1, [0, 1, 4, 9, 16], [1, 2], 27000000.0, 'hi\\n', [1], True, True, set())"] * 3
+
+
+def test_the_fork_server_has_one_thread_and_no_socket_of_a_kernel(start):
+    server = start()
+    together(3, lambda i: execute(server, "1", session_id=f"s{i}"))
+    pid = fork_server(server)
+    assert len(os.listdir(f"/proc/{pid}/task")) == 1
+    assert eventually(lambda: sum("socket" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")) == 1)
+
+
+def test_preloaded_modules_are_there(start):
+    server = start(["--kernel-preload", "numpy, matplotlib.pyplot, no_such_module"])
+    got = execute(server, "import sys\nprint('numpy' in sys.modules, 'matplotlib.pyplot' in sys.modules, 'pandas' in sys.modules)")
+    assert text(got) == "True True False\n"
+    got = execute(server, "import matplotlib.pyplot as plt\nplt.plot([1, 2])", session_id=got["session_id"])
+    assert [out["output_type"] for out in got["outputs"]] == ["execute_result", "display_data"]
+
+
+def test_without_the_fork_server_kernels_still_come(start):
+    """Killed by hand, it is replaced; its kernels live on."""
+    server = warm(start())
+    execute(server, "x = 1", session_id="old")
+    old = fork_server(server)
+    os.kill(old, signal.SIGKILL)
+    assert gone(old)
+    assert value(execute(server, "x", session_id="old")) == "1"
+    assert value(execute(server, "2", session_id="new")) == "2"
+    assert eventually(lambda: fork_server(server) not in (None, old))
+    kill(server, "old")
+    got = execute(server, "3", session_id="old")
+    assert value(got) == "3" and "new kernel" in got["message"]
+
+
+# --- other kernels -----------------------------------------------------------------------------
+
+
+def kernelspec(home, name, argv, **more):
+    folder = home / ".local/share/jupyter/kernels" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "kernel.json").write_text(json.dumps(
+        {"argv": [str(arg) for arg in argv], "display_name": name, "language": more.pop("language", "python"), **more}))
+
+
+@pytest.fixture
+def others(start, tmp_path):
+    """A server that finds other kernels, where Jupyter looks for them."""
+    launch = [PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    home = tmp_path / "jupyter"
+    kernelspec(home, "forked", launch)
+    kernelspec(home, "plain", [*launch, "--HistoryManager.enabled=False"], env={"FROM_SPEC": "yes"}, language="snake")
+    kernelspec(home, "polite", [*launch, "--HistoryManager.enabled=False"], interrupt_mode="message", language="polite")
+    kernelspec(home, "broken", ["/bin/false", "{connection_file}"], language="broken")
+    kernelspec(home, "gone", ["/no/such/program"], language="gone")
+    (home / ".local/share/jupyter/kernels/nonsense").mkdir()
+    (home / ".local/share/jupyter/kernels/nonsense/kernel.json").write_text("[{]")
+    return start(env={"JUPYTER_PATH": str(home / ".local/share/jupyter")})
+
+
+def test_other_kernels(others, tmp_path):
+    info = others.get("/v1/jupyter/info").json()["data"]
+    assert info["available_kernels"][0] == "python3" and {"forked", "plain", "broken"} <= set(info["available_kernels"])
+    assert "nonsense" not in info["available_kernels"]
+    got = execute(others, "import os\nprint(os.environ.get('FROM_SPEC'), os.getcwd())", kernel_name="plain", cwd=str(tmp_path), session_id="p")
+    assert text(got) == f"yes {tmp_path}\n" and got["kernel_name"] == "plain"
+    assert "tcp" in Path(sessions(others)["p"]["connection_file"]).read_text()
+    got = execute(others, "while True: pass", kernel_name="plain", session_id="p", timeout=1)
+    assert got["status"] == "timeout" and value(execute(others, "1", session_id="p")) == "1"
+    got = execute(others, "import os; os._exit(5)", session_id="p")
+    assert "exit code 5" in got["message"]
+    assert value(execute(others, "4", session_id="p")) == "4"
+    assert value(execute(others, "5", kernel_name="forked")) == "5"
+    status, message = refused(others, kernel_name="broken")
+    assert status == 503 and "exit code 1" in message
+    assert refused(others, kernel_name="gone")[0] in (400, 404)
+
+
+def test_interrupt_by_message(others):
+    execute(others, "x = 2", kernel_name="polite", session_id="m")
+    got = execute(others, "import time; time.sleep(1000)", session_id="m", timeout=1)
+    assert got["status"] == "timeout" and error(got)["ename"] == "KeyboardInterrupt"
+    assert value(execute(others, "x", session_id="m")) == "2"
+
+
+def test_a_language_is_what_its_kernel_speaks(others):
+    answer = others.post("/v1/code/execute", {"language": "snake", "code": "print(6)"}, timeout=60).json()["data"]
+    assert answer["stdout"] == "6\n" and answer["session_id"] is None and not sessions(others)
+    listed = [one["language"] for one in others.get("/v1/code/info").json()["data"]["languages"]]
+    assert "snake" in listed and listed.count("python") == 1
+    assert others.post("/api/v1/contexts", {"language": "snake"}, timeout=60).json()["language"] == "snake"
+
+
+def test_default_kernel_by_python_version(start):
+    version = os.popen(f"{PYTHON} -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'").read().strip()
+    server = start(env={"PYTHON_VERSION": version + ".9"})
+    assert server.get("/v1/jupyter/info").json()["data"]["default_kernel"] == f"python{version}"
+    assert execute(server, "1")["kernel_name"] == f"python{version}"
+    server = start(env={"PYTHON_VERSION": "3.2"})
+    assert execute(server, "1")["kernel_name"] == "python3"
+
+
+def test_no_python_is_said(start, tmp_path):
+    for name in ("web", "share", "node_modules"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    server = start(env={"AIO_HOME": str(tmp_path), "JUPYTER_DATA_DIR": "/nowhere"})
+    status, message = refused(server)
+    assert (status, "python3" in message or "no kernel is installed" in message) in ((400, True), (503, True))
+
+
+# --- limits, users, the end --------------------------------------------------------------------
+
+
+def test_idle_sessions_end(start):
+    server = start(["--kernel-timeout", "1"])
+    execute(server, "1", session_id="idle")
+    kernels = [pid_of(server, "idle"), fork_server(server)]
+    assert gone(*kernels, seconds=20)  # nobody asks for it meanwhile
+    assert sessions(server) == {} and eventually(lambda: server.children() == [], 10)
+    assert value(execute(server, "2", session_id="idle")) == "2"
+
+
+def test_busy_sessions_do_not_end(start):
+    server = start(["--kernel-timeout", "1"])
+    assert value(execute(server, "import time; time.sleep(3)\n7", session_id="busy")) == "7"
+
+
+def test_the_oldest_idle_session_makes_room(start):
+    server = start(["--max-kernels", "2"])
+    for name in "abc":
+        execute(server, "1", session_id=name)
+    assert set(sessions(server)) == {"b", "c"}
+    with Events(server, "/v1/jupyter/execute", code="print(1, flush=True)\nimport time; time.sleep(100)", session_id="b") as b, \
+            Events(server, "/v1/jupyter/execute", code="print(1, flush=True)\nimport time; time.sleep(100)", session_id="c") as c:
+        for events in (b, c):
+            assert [events.next()[0], events.next()[0]] == ["start", "stdout"]
+        status, message = refused(server, session_id="d")
+        assert status == 429 and "--max-kernels" in message
+
+
+@ROOT_ONLY
+def test_kernels_run_as_the_sandbox_user(start, tester, tmp_path):  # noqa: F811
+    os.chmod(tmp_path, 0o755)
+    home = Path(f"/home/{tester}")
+    server = start(["--user", tester], env={"WORKSPACE": str(home), "HOME": str(home)})
+    got = execute(server, "import os, getpass\nprint(getpass.getuser(), os.getuid() != 0, os.environ['HOME'], len(os.getgroups()))", session_id="u")
+    assert text(got) == f"{tester} True {home} 2\n"
+    assert error(execute(server, "open('/etc/shadow')", session_id="u"))["ename"] == "PermissionError"
+    file = sessions(server)["u"]["connection_file"]
+    assert os.stat(file).st_uid == os.stat(home).st_uid == os.stat(os.path.dirname(file)).st_uid
+    assert os.stat(os.path.dirname(file)).st_mode & 0o777 == 0o700
+    status, _ = refused(server, cwd="/root/x", session_id="u")
+    assert status in (403, 404)
+    got = server.post("/v1/code/execute", {"language": "python", "code": "import os; print(os.getuid() != 0)"}).json()
+    assert got["data"]["stdout"] == "True\n"
+
+
+@ROOT_ONLY
+def test_a_user_who_may_not_write_to_python_installs_packages(start, tester):  # noqa: F811
+    home = Path(f"/home/{tester}")
+    server = start(["--user", tester], env={"WORKSPACE": str(home), "HOME": str(home)})
+    folder = package(home, "aiouserpackage")
+    subprocess.run(["chown", "-R", tester, folder], check=True)
+    execute(server, "1", session_id="before")
+    execute(server, f"%pip install --no-index --no-build-isolation --no-deps {folder}", 120, session_id="pip")
+    for session in ("pip", "before", "after"):
+        assert value(execute(server, "import aiouserpackage; aiouserpackage.answer", session_id=session)) == "42"
+    assert str(home) in value(execute(server, "aiouserpackage.__file__", session_id="pip"))
+    got = server.post("/v1/bash/exec", {"command": "python3 -c 'import aiouserpackage; print(aiouserpackage.answer)'"})
+    assert got.json()["data"]["stdout"] == "42\n"
+
+
+def test_the_end_of_the_server_ends_busy_kernels(start):
+    server = start()
+    folders = []
+    with Events(server, "/v1/jupyter/execute", session_id="busy", timeout=300,
+                code="import subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(p.pid, flush=True)\nwhile True: pass") as events:
+        assert events.next()[0] == "start"
+        pids = [int(events.next()[1]["text"])]
+        execute(server, "1", session_id="idle")
+        pids += below(server)
+        folders.append(os.path.dirname(sessions(server)["idle"]["connection_file"]))
+        server.signal()
+        assert server.wait(30) == 0
+    assert gone(*pids) and not any(map(os.path.exists, folders))
+
+
+def test_a_killed_server_leaves_no_kernel(start):
+    server = start()
+    together(3, lambda i: execute(server, "1", session_id=f"k{i}"))
+    pids = below(server)
+    folder = os.path.dirname(sessions(server)["k0"]["connection_file"])
+    server.stop = server.client.close  # it will not have ended well
+    os.kill(server.pid, signal.SIGKILL)
+    server.proc.wait(10)
+    assert gone(*pids)
+    for left in Path(folder).glob("*"):
+        left.unlink()
+    os.rmdir(folder)
+
+
+def test_files_of_kernels_are_removed(start):
+    server = start()
+    execute(server, "1", session_id="a")
+    folder = Path(os.path.dirname(sessions(server)["a"]["connection_file"]))
+    ready(server)
+    before = len(list(folder.iterdir()))
+    close_all(server)
+    assert eventually(lambda: len(list(folder.iterdir())) == before - 6)
+
+
+def test_memory_of_further_sessions(start):
+    server = start()
+    for i in range(3):
+        execute(server, "1+1", session_id=f"m{i}")
+    for i in range(1, 3):
+        text_ = Path(f"/proc/{pid_of(server, f'm{i}')}/smaps_rollup").read_text()
+        assert sum(map(int, re.findall(r"Private_\w+: +(\d+)", text_))) < 30 * 1024  # the bench has the bar of 20

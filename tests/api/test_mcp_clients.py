@@ -1,0 +1,186 @@
+"""The official clients, the Inspector and the conformance suite, each as its users run it."""
+
+import asyncio
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness import LEAN, ROOT, clean_environment, program
+
+NODE_HOME = ROOT / "build/node/node_modules"
+FIXTURE = {"FIXTURE_MCP": "1", **LEAN}
+pytestmark = pytest.mark.timeout(180)
+
+
+def node(*args, **more):
+    """Runs a program of Node.js: that of build/node where the machine's own is too old."""
+    if not (NODE_HOME / "@modelcontextprotocol").exists():
+        pytest.skip("build/node is not there: run make test-deps")
+    own = [NODE_HOME / f"node-linux-{arch}/bin" for arch in ("x64", "arm64")]
+    path = ":".join([str(place) for place in own if place.exists()] + [os.environ["PATH"]])
+    return subprocess.run(["node", *map(str, args)], capture_output=True, text=True, timeout=150,
+                          env={**os.environ, "PATH": path}, **more)
+
+
+@pytest.fixture(scope="module")
+def server(start_shared):
+    return start_shared(program="fixture", env=FIXTURE)
+
+
+@pytest.fixture(scope="module")
+def localhost(server):
+    return server.url.replace("127.0.0.1", "localhost")
+
+
+# --- conformance -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_conformance(localhost, revision, tmp_path):
+    done = node(NODE_HOME / "@modelcontextprotocol/conformance/dist/index.js", "server", "--url", f"{localhost}/mcp",
+                "--requirements", revision, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    failed = [line for line in done.stdout.splitlines() if line.startswith("\u2717")]
+    # What is not part of the revision: an optional extension, and headers that a tool of ours would declare.
+    assert all("tasks-" in line or "http-custom-header" in line for line in failed), failed
+    assert done.stdout.count("\u2713") >= 33
+
+
+# --- Inspector ---------------------------------------------------------------------------------
+
+
+def inspect(url, *args):
+    return node(NODE_HOME / "@modelcontextprotocol/inspector/clients/launcher/build/index.js", "--cli", url,
+                "--transport", "http", *args)
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto", "modern"])
+def test_inspector(localhost, era):
+    done = inspect(f"{localhost}/mcp", "--method", "tools/list", "--format", "json", "--strict", "--protocol-era", era)
+    assert done.returncode == 0, done.stderr
+    listed = [tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]]
+    assert "sandbox_execute_bash" in listed and "test_simple_text" in listed
+    done = inspect(f"{localhost}/mcp", "--method", "tools/call", "--tool-name", "test_simple_text", "--protocol-era", era)
+    assert done.returncode == 0 and "This is a simple text response" in done.stdout
+    done = inspect(f"{localhost}/mcp", "--method", "tools/call", "--tool-name", "test_error_handling", "--protocol-era", era)
+    assert done.returncode == 5, done.stdout  # the tool's own failure
+
+
+def test_inspector_under_load(localhost):
+    done = inspect(f"{localhost}/mcp", "--method", "tools/call", "--tool-name", "test_simple_text", "--load",
+                   "--load-requests", "400", "--load-concurrency", "50")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- TypeScript --------------------------------------------------------------------------------
+
+TYPESCRIPT = """
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+const client = new Client({ name: 't', version: '1' }, { capabilities: { elicitation: {} } });
+let changed; const news = new Promise(done => { changed = done; });
+client.setNotificationHandler(ToolListChangedNotificationSchema, () => changed(true));
+client.setRequestHandler(ElicitRequestSchema, async () => ({ action: 'accept', content: { username: 'u', email: 'e' } }));
+const transport = new StreamableHTTPClientTransport(new URL(process.argv[2]));
+await client.connect(transport);
+const out = { version: client.getServerVersion().name };
+out.tools = (await client.listTools()).tools.map(tool => tool.name);
+out.text = (await client.callTool({ name: 'test_simple_text' })).content[0].text;
+const steps = [];
+await client.callTool({ name: 'test_tool_with_progress' }, undefined, { onprogress: p => steps.push(p.progress) });
+out.steps = steps;
+out.asked = (await client.callTool({ name: 'test_elicitation', arguments: { message: 'm' } })).content[0].text;
+out.bash = (await client.callTool({ name: 'sandbox_execute_bash', arguments: { command: 'echo ts' } })).structuredContent;
+out.resource = (await client.readResource({ uri: 'test://static-text' })).contents[0].text;
+out.prompt = (await client.getPrompt({ name: 'test_simple_prompt' })).messages[0].content.text;
+out.again = (await client.callTool({ name: 'test_reconnection' })).content[0].text;
+await client.callTool({ name: 'test_trigger_tool_change' });
+out.changed = await news;
+try { await client.callTool({ name: 'wait', arguments: {} }, undefined, { timeout: 500 }); }
+catch (problem) { out.timeout = problem.code; }
+await transport.terminateSession();
+await client.close();
+console.log(JSON.stringify(out));
+"""
+
+
+def test_the_typescript_sdk(server, localhost):
+    script = ROOT / "build/node/sdk-test.mjs"
+    script.write_text(TYPESCRIPT)
+    done = node(script, f"{localhost}/mcp")
+    assert done.returncode == 0, done.stderr
+    out = json.loads(done.stdout)
+    assert out["version"] == "aiobox" and "test_simple_text" in out["tools"] and out["steps"] == [0, 50, 100]
+    assert out["text"].startswith("This is") and "accept" in out["asked"] and out["bash"]["output"] == "ts\n"
+    assert out["resource"].startswith("This is the content") and "simple prompt" in out["prompt"]
+    assert "completed successfully" in out["again"] and out["changed"] is True and out["timeout"] == -32001
+    server.post("/v1/bash/sessions/mcp/close")
+
+
+# --- Python ------------------------------------------------------------------------------------
+
+
+async def python_client(target, mode):
+    import mcp
+    import mcp.types as types
+
+    async def elicit(context, params):
+        return types.ElicitResult(action="accept", content={"username": "u", "email": "e"})
+
+    steps = []
+
+    async def progress(done, total, message):
+        steps.append(done)
+
+    async with mcp.Client(target, mode=mode, elicitation_callback=elicit) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        text = (await client.call_tool("test_simple_text", {})).content[0].text
+        await client.call_tool("test_tool_with_progress", {}, progress_callback=progress)
+        bash = (await client.call_tool("sandbox_execute_bash", {"command": "echo py"})).structured_content
+        resource = (await client.read_resource("test://static-text")).contents[0].text
+        prompt = (await client.get_prompt("test_prompt_with_arguments", {"arg1": "a", "arg2": "b"})).messages[0].content.text
+        many = await asyncio.gather(*(client.call_tool("test_simple_text", {}) for _ in range(20)))
+        if mode == "legacy":
+            asked = (await client.call_tool("test_elicitation", {"message": "m"})).content[0].text
+        else:
+            asked = (await client.call_tool("test_input_required_result_multi_round", {})).content[0].text
+        return dict(tools=tools, text=text, steps=steps, bash=bash, resource=resource, prompt=prompt, many=len(many),
+                    asked=asked, version=client.protocol_version)
+
+
+@pytest.mark.parametrize("mode, version", [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+def test_the_python_sdk(server, localhost, mode, version):
+    out = asyncio.run(python_client(f"{localhost}/mcp", mode))
+    assert out["version"] == version and "test_simple_text" in out["tools"]
+    assert out["text"].startswith("This is") and out["steps"] == [0, 50, 100] and out["bash"]["output"] == "py\n"
+    assert out["resource"].startswith("This is the content") and out["prompt"].endswith("arg1='a', arg2='b'")
+    assert out["many"] == 20 and ("accept" in out["asked"] or out["asked"] == "both steps done")
+    server.post("/v1/bash/sessions/mcp/close")
+
+
+def test_the_python_sdk_s_first_transport(server):
+    from mcp import ClientSession
+    from mcp.client.sse import sse_client
+
+    async def talk():
+        async with sse_client(f"{server.url}/sse") as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            tools = [tool.name for tool in (await session.list_tools()).tools]
+            return tools, (await session.call_tool("test_simple_text", {})).content[0].text
+
+    tools, text = asyncio.run(talk())
+    assert "test_simple_text" in tools and text.startswith("This is")
+
+
+def test_the_python_sdk_on_stdio(tmp_path):
+    import mcp
+
+    async def talk():
+        parameters = mcp.StdioServerParameters(command=program("aio"), args=["mcp"], env=clean_environment(tmp_path), cwd=tmp_path)
+        async with mcp.Client(parameters) as client:
+            return (await client.call_tool("sandbox_execute_bash", {"command": "echo stdio"})).structured_content
+
+    assert asyncio.run(talk())["output"] == "stdio\n"

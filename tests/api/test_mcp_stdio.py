@@ -1,0 +1,170 @@
+"""`aio mcp`: the same server on standard input and output, as desktop clients start it."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness import SANITIZER_REPORT, clean_environment, eventually, program
+from mcp_peer import META, MODERN
+
+
+class Stdio:
+    def __init__(self, home, *args):
+        self.errors = open(home / "stderr", "wb+")
+        self.proc = subprocess.Popen([program("aio"), "mcp", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=self.errors, cwd=home, env=clean_environment(home))
+        self.id = 0
+
+    def send(self, message):
+        self.proc.stdin.write((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
+        self.proc.stdin.flush()
+
+    def read(self):
+        line = self.proc.stdout.readline()
+        assert line, "the output has ended"
+        return json.loads(line)
+
+    def ask(self, method, params=None, heard=None):
+        self.id += 1
+        self.send({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params or {}})
+        while (message := self.read()).get("id") != self.id:
+            if heard is not None:
+                heard.append(message)
+        return message
+
+    def initialize(self, version="2025-11-25"):
+        result = self.ask("initialize", {"protocolVersion": version, "capabilities": {}})["result"]
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return result
+
+    def call(self, tool, /, **arguments):
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+
+    def end(self):
+        """Its exit code after the end of the input, and nothing may be left on the output."""
+        self.proc.stdin.close()
+        rest = self.proc.stdout.read()
+        code = self.proc.wait(20)
+        self.errors.seek(0)
+        log = self.errors.read().decode(errors="replace")
+        assert not SANITIZER_REPORT.search(log), log[:5000]
+        self.errors.close()
+        return code, rest
+
+
+@pytest.fixture
+def stdio(tmp_path):
+    started = []
+
+    def start(*args):
+        started.append(Stdio(tmp_path, *args))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.proc.poll() is None:
+            one.proc.kill()
+        one.proc.stdout.close()
+        one.proc.wait()
+
+
+def test_a_conversation(stdio, tmp_path):
+    s = stdio()
+    assert s.initialize("2025-06-18")["protocolVersion"] == "2025-06-18"
+    assert "sandbox_execute_bash" in [tool["name"] for tool in s.ask("tools/list")["result"]["tools"]]
+    assert s.call("sandbox_execute_bash", command="echo hi; pwd")["structuredContent"]["output"] == f"hi\n{tmp_path}\n"
+    assert s.ask("nothing")["error"]["code"] == -32601
+    assert s.end() == (0, b"")
+
+
+def test_what_was_asked_before_the_end_is_answered(stdio):
+    s = stdio()
+    s.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "sandbox_execute_bash", "arguments": {"command": "sleep 1; echo late"}}})
+    code, rest = s.end()
+    assert code == 0 and json.loads(rest)["result"]["structuredContent"]["output"] == "late\n"
+
+
+def test_what_is_no_message(stdio):
+    s = stdio()
+    for line, code in [(b"nonsense", -32700), (b"{}", -32600), (b"5", -32600), (b'{"id":[],"method":"ping"}', -32600)]:
+        s.send(line)
+        assert s.read()["error"]["code"] == code
+    s.send(b"")
+    s.send(b"  \r")
+    assert s.ask("ping")["result"] == {}
+    assert s.end() == (0, b"")
+
+
+def test_a_line_that_is_too_long(stdio):
+    s = stdio("--max-body", "10K")
+    s.send(b'{"id":1,"method":"ping","params":{"x":"' + b"y" * 50000 + b'"}}')
+    assert "too large" in s.read()["error"]["message"]
+    assert s.ask("ping")["result"] == {}
+    assert s.end() == (0, b"")
+
+
+def test_calls_do_not_wait_for_each_other(stdio):
+    s = stdio()
+    s.initialize()
+    s.send({"jsonrpc": "2.0", "id": "slow", "method": "tools/call",
+            "params": {"name": "sandbox_execute_bash", "arguments": {"command": "sleep 60"}}})
+    assert s.ask("ping")["result"] == {}
+    s.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
+    assert s.ask("ping")["result"] == {}
+    assert s.end() == (0, b"")
+
+
+def test_news_and_progress_come_in_between(stdio, tmp_path):
+    s = stdio()
+    s.initialize()
+    file = tmp_path / "watched"
+    file.write_text("1")
+    s.ask("resources/subscribe", {"uri": f"file://{file}"})
+    heard = []
+    s.ask("tools/call", {"name": "sandbox_execute_bash", "_meta": {"progressToken": 7},
+                         "arguments": {"command": f"echo 2 >{file}; sleep 2.5"}}, heard)
+    methods = {message["method"] for message in heard}
+    assert methods == {"notifications/resources/updated", "notifications/progress"}
+    assert s.end() == (0, b"")
+
+
+def test_the_revision_without_sessions(stdio):
+    s = stdio()
+    meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
+    result = s.ask("server/discover", {"_meta": meta})["result"]
+    assert result["supportedVersions"] == [MODERN]
+    assert s.ask("tools/list", {"_meta": meta})["result"]["resultType"] == "complete"
+    assert s.ask("server/discover")["error"]["code"] == -32602
+    wrong = {**meta, META + "protocolVersion": "2040-01-01"}
+    assert s.ask("tools/list", {"_meta": wrong})["error"]["code"] == -32022
+    assert s.end() == (0, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_all_it_started(stdio, tmp_path, number):
+    s = stdio()
+    pid = int(s.call("sandbox_execute_bash", command="sleep 1000 >/dev/null 2>&1 & echo $!")["structuredContent"]["output"])
+    s.proc.send_signal(number)
+    assert s.proc.wait(20) == 0
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"), 5)
+
+
+def test_a_client_that_is_gone(stdio):
+    """Its output has no reader any more: a call that lasts does not keep it."""
+    s = stdio()
+    s.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "sandbox_execute_bash", "arguments": {"command": "sleep 600", "timeout": 600}}})
+    assert s.ask("ping")["result"] == {}
+    s.proc.stdin.close()
+    s.proc.stdout.close()
+    assert s.proc.wait(25) == 0
+
+
+def test_help_and_wrong_usage():
+    done = subprocess.run([program("aio"), "mcp", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "mcpServers" in done.stdout
+    assert subprocess.run([program("aio"), "mcp", "--nonsense"], capture_output=True).returncode == 2

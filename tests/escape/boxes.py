@@ -1,0 +1,121 @@
+"""Boxes without a host: made by tests/escape/driver.c, spoken to through their Unix sockets."""
+
+import itertools
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+import httpx
+
+from harness import program
+
+STATE_PLACE = os.environ.get("AIO_TEST_STATE", "/var/tmp")
+GROUPS = Path("/sys/fs/cgroup")
+numbers = itertools.count(os.getpid() % 1000 * 10)
+
+
+class Refused(Exception):
+    """What the driver said."""
+
+
+class Box:
+    def __init__(self, farm, options, name=None):
+        self.farm, self.id = farm, name or f"t{os.getpid()}-{next(numbers)}"
+        self.client = None
+        self.start(*options)
+
+    def start(self, *options):
+        if self.client:
+            self.client.close()
+        self.pid = int(self.farm.run("start", self.id, *options))
+        self.client = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(self.farm.state / f"{self.id}.sock")),
+            base_url="http://localhost",
+            timeout=60,
+        )
+
+    def post(self, path, **body):
+        return self.client.post(path, json=body).json()
+
+    def run(self, command, root=False, timeout=50):
+        """stdout, stderr and the exit code of a command, as gem or as root."""
+        if root:
+            command = "sudo -n bash -c " + shlex.quote(command)
+        answer = self.post("/v1/bash/exec", command=command, timeout=timeout, max_output_length=0)
+        assert answer.get("data"), answer
+        return answer["data"]
+
+    def out(self, command, root=False):
+        """What a command printed, which has to succeed."""
+        data = self.run(command, root)
+        assert data["exit_code"] == 0, data
+        return data["stdout"]
+
+    def usage(self):
+        return json.loads(self.farm.run("usage", self.id))
+
+    def stop(self):
+        self.farm.run("stop", self.id)
+
+    def remove(self):
+        self.client.close()
+        self.stop()
+        self.farm.run("remove", self.id)
+        self.farm.boxes.remove(self)
+
+
+class Farm:
+    """A state directory with boxes in it."""
+
+    def __init__(self):
+        self.state = Path(tempfile.mkdtemp(prefix="aiobox-", dir=STATE_PLACE))
+        self.boxes = []
+        self.driver = program("driver")
+        self.probe = str(Path(self.driver).with_name("probe"))
+
+    def run(self, *args, env=None):
+        done = subprocess.run(
+            [self.driver, str(self.state), *args],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **(env or {})},
+        )
+        if done.returncode:
+            raise Refused(done.stderr.strip())
+        return done.stdout
+
+    def start(self, *mounts, **limits):
+        options = [f"{name}={value}" for name, value in limits.items()]
+        options += [f"mount={mount}" for mount in mounts]
+        self.boxes.append(Box(self, options))
+        return self.boxes[-1]
+
+    def copy(self, box):
+        """A new box from the files of another."""
+        name = f"t{os.getpid()}-{next(numbers)}"
+        self.run("freeze", box.id)
+        self.run("copy", box.id, name)
+        self.run("thaw", box.id)
+        self.boxes.append(Box(self, [], name))
+        return self.boxes[-1]
+
+    def left(self):
+        """What boxes of this process have left on the machine."""
+        mine = f"t{os.getpid()}-"
+        groups = [str(p) for p in GROUPS.glob(f"*/aiobox/test-{mine}*")]
+        groups += [str(p) for p in GROUPS.glob(f"aiobox/test-{mine}*")]
+        mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if "aiobox" in line]
+        loops = subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout
+        files = [p.name for p in self.state.iterdir() if p.name.startswith(mine)]
+        return groups + mounts + files + [l for l in loops.splitlines() if str(self.state) in l]
+
+    def end(self):
+        for box in list(self.boxes):
+            box.remove()
+        left = self.left()
+        subprocess.run(["rm", "-rf", str(self.state)], check=True)
+        assert not left

@@ -1,0 +1,120 @@
+"""What a box may use of the machine, and what its neighbours notice."""
+
+import time
+
+import pytest
+
+from escape.boxes import Refused
+
+MIB = 1 << 20
+
+
+def pids_limit_holds(box, limit):
+    """Whether the kernel itself says that the limit is in force: asked before anything is forked."""
+    said = box.out("cat /proc/self/cgroup; ulimit -u")
+    group = [l for l in said.splitlines() if ":pids:" in l or l.startswith("0::")]
+    code = (
+        "import subprocess, sys\n"
+        f"n = 0\ntry:\n    for n in range({limit} * 2): subprocess.Popen(['sleep', '30'])\n"
+        "except OSError as e: print(n, e.errno)\n"
+        "subprocess.run(['pkill', '-x', 'sleep'])\n"
+    )
+    said = box.run(f'/usr/bin/python3 -c "{code}"')["stdout"].split()
+    return bool(group) and len(said) == 2 and int(said[0]) < limit and said[1] == "11"
+
+
+def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
+    limit = 64
+    box, neighbour = start_box(pids=limit, memory=512 * MIB, cpus=1), start_box()
+    assert pids_limit_holds(box, limit)
+    # Bounded by itself too: 400 processes at most, for 8 seconds at most.
+    bomb = (
+        "import os, time\n"
+        "end = time.time() + 8\n"
+        "for i in range(400):\n"
+        "    try:\n"
+        "        if os.fork() == 0:\n"
+        "            while time.time() < end: pass\n"
+        "            os._exit(0)\n"
+        "    except OSError: time.sleep(0.005)\n"
+    )
+    box.post("/v1/bash/exec", command=f'/usr/bin/python3 -c "{bomb}"', async_mode=True)
+    deadline = time.monotonic() + 10
+    while box.usage()["pids"] < limit and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert limit <= box.usage()["pids"] <= limit + 3
+    assert box.client.get("/v1/sandbox").status_code == 200
+    answer = box.client.post("/v1/bash/exec", json={"command": "true"})
+    assert answer.status_code in (429, 503), answer.text  # told, and not by a 500
+    assert "process" in answer.text
+    assert neighbour.out("echo fine") == "fine\n"
+    box.stop()
+
+
+def test_memory_bomb_is_killed_counted_and_told(start_box):
+    box = start_box(memory=128 * MIB)
+    assert box.post("/v1/bash/exec", command="true")["message"] == "Command executed"
+    answer = box.post("/v1/bash/exec", command='/usr/bin/python3 -c "x = bytearray(400 << 20); print(len(x))"')
+    assert answer["data"]["exit_code"] == 137 and answer["data"]["stdout"] == ""
+    assert answer["message"].startswith("Out of memory") and "limits.memory" in answer["hint"]
+    assert box.usage()["oom_kills"] == 1
+    assert box.out("echo alive") == "alive\n"
+    assert box.usage()["memory_peak"] <= (128 + 256) * MIB
+
+
+def test_memory_in_files_of_shm_counts(start_box):
+    box = start_box(memory=64 * MIB)
+    assert box.run("head -c 200M /dev/zero > /dev/shm/x; echo $?")["stdout"] != "0\n"
+    assert box.out("rm -f /dev/shm/x; echo alive") == "alive\n"
+
+
+def test_cpu_quota(start_box):
+    box = start_box(cpus=0.25)
+    code = "import time; e = time.time() + 2\nwhile time.time() < e: pass\nprint(time.process_time())"
+    used = float(box.out(f'/usr/bin/python3 -c "{code}"'))
+    assert used < 0.9
+
+
+def test_disk_bomb(start_box):
+    try:
+        box = start_box(disk=64 * MIB)
+    except Refused as why:
+        assert "disk" in str(why)
+        pytest.skip(str(why))
+    data = box.run("head -c 200M /dev/zero > ~/x")
+    assert data["exit_code"] != 0
+    assert "No space left" in data["stderr"] or "quota" in data["stderr"]
+    assert box.usage()["disk"] <= 70 * MIB
+    assert box.out("rm ~/x; echo y > ~/y; cat ~/y") == "y\n"
+    files = "import os\nn = 0\ntry:\n    while n < 20000: open(f'/home/gem/f{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)"
+    assert int(box.out(f'/usr/bin/python3 -c "{files}"')) < 20000
+
+
+def test_terminals_of_a_box_are_limited(box):
+    code = "import os\nn = 0\nl = []\ntry:\n    while n < 2000: l.append(os.openpty()); n += 1\nexcept OSError: pass\nprint(n)"
+    assert int(box.out(f'ulimit -n 8192; /usr/bin/python3 -c "{code}"')) <= 256
+
+
+def test_inotify_and_namespaces_are_limited(box, root):
+    code = (
+        "import ctypes, os\nc = ctypes.CDLL(None, use_errno=True)\nn = 0\n"
+        "while n < 5000 and c.inotify_init1(0) >= 0: n += 1\nprint(n)"
+    )
+    assert int(box.out(f'ulimit -n 8192; /usr/bin/python3 -c "{code}"', root)) <= 1024
+
+
+def test_a_crash_leaves_no_core(box):
+    data = box.run("cd /tmp; ulimit -c unlimited 2>/dev/null; sh -c 'kill -SEGV $$'; ls core* 2>/dev/null; ulimit -Hc")
+    assert data["stdout"].strip() in ("0", "1")
+
+
+def test_a_hundred_thousand_files_open_in_one_box(start_box):
+    box, neighbour = start_box(), start_box()
+    code = (
+        "import os, resource\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\nn = 0\n"
+        "try:\n    while n < 100000: os.open('/dev/null', 0); n += 1\nexcept OSError: pass\nprint(n)"
+    )
+    assert int(box.out(f'/usr/bin/python3 -c "{code}"')) > 1000
+    assert neighbour.out("echo fine") == "fine\n"

@@ -1,0 +1,287 @@
+"""Boxes are made, listed, limited, paused, copied, watched and deleted."""
+
+import json
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import eventually
+from hosts import Box
+
+
+def test_a_box_from_its_first_to_its_last_moment(host):
+    before = host.holdings()
+    box = host.create(name="whole-life", metadata={"owner": "ann"}, env={"COLOUR": "blue"})
+    assert box.data["id"] == "whole-life" and box.data["state"] == "running" and len(box.token) == 32
+    assert box.data["metadata"] == {"owner": "ann"} and box.data["expires_at"] is None
+    assert box.run("echo $COLOUR; whoami; hostname; echo $HOME").split() == ["blue", "gem", "whole-life", "/home/gem"]
+    assert box.run("sudo id -u") == "0\n"
+    assert "whole-life" in host.ids() and len(host.holdings()["directories"]) == len(before["directories"]) + 1
+    assert box.events()[:3] == ["created", "started", "exec"]
+    box.delete()
+    assert "whole-life" not in host.ids()
+    assert host.holdings() == before
+    assert box.request("GET", "/v1/sandbox").status_code == 404
+    got = host.client.get("/v1/sandboxes/whole-life", headers=host.auth)
+    assert got.status_code == 404 and got.json()["success"] is False
+
+
+def test_boxes_do_not_share_files_or_processes(host, box):
+    other = host.create()
+    box.run("echo mine >/tmp/secret; echo mine >~/secret; (sleep 1000 &) ; true")
+    assert other.run("cat /tmp/secret ~/secret 2>/dev/null; pgrep -c sleep; true").split() == ["0"]
+
+
+@pytest.mark.parametrize("spec,field", [
+    ({"name": "Upper"}, None), ({"name": "1abc"}, None), ({"name": "a" * 41}, "name"), ({"name": "a--b"}, None),
+    ({"name": "-a"}, None), ({"name": "a/../b"}, None), ({"timeout": -1}, "timeout"), ({"timeout": "x"}, "timeout"),
+    ({"limits": {"memory": -5}}, "memory"), ({"limits": []}, "limits"), ({"auth": "maybe"}, "auth"),
+    ({"network": {"mode": "some"}}, "mode"), ({"env": {"A=B": "x"}}, None), ({"env": {"": "x"}}, None),
+    ({"mounts": [{"source": "/etc", "target": "/mnt"}]}, None), ({"mounts": [{"source": "etc", "target": "/m"}]}, "source"),
+    ({"metadata": {str(i): "x" for i in range(65)}}, None),
+])
+def test_what_cannot_be_is_refused(host, spec, field):
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json=spec)
+    assert got.status_code in (400, 422), got.text
+    if field:
+        assert field in json.dumps(got.json()["detail"])
+
+
+def test_no_such_template(host):
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json={"template": "nothing"})
+    assert got.status_code == 404 and "nothing" in got.json()["message"]
+
+
+def test_a_name_is_taken_once(host):
+    host.create(name="only-one")
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json={"name": "only-one"})
+    assert got.status_code == 409
+
+
+def test_the_list_is_filtered_and_paged(host):
+    made = [host.create(metadata={"n": str(n), "kind": "odd" if n % 2 else "even"}) for n in range(4)]
+    ids = [box.id for box in made]
+    def listed(query):
+        page = host.api("GET", f"/v1/sandboxes?{query}")
+        return [box["id"] for box in page["sandboxes"]], page["total"]
+    assert listed("metadata=kind=odd") == ([ids[1], ids[3]], 2)
+    assert listed("metadata=kind=odd&metadata=n=3") == ([ids[3]], 1)
+    assert listed("metadata=n&limit=2") == (ids[:2], 4)
+    assert listed("metadata=n&limit=2&offset=2") == (ids[2:], 4)
+    made[2].call("POST", "/pause")
+    assert listed("metadata=n&state=paused") == ([ids[2]], 1)
+    assert host.client.get("/v1/sandboxes?limit=0", headers=host.auth).status_code == 422
+    page = host.api("GET", "/v1/sandboxes")
+    assert all(box["token"] is None for box in page["sandboxes"])
+
+
+def test_a_timeout_deletes(host):
+    box = host.create(timeout=1)
+    assert box.data["expires_at"]
+    assert eventually(lambda: box.id not in host.ids(), 20)
+
+
+def test_a_timeout_can_be_moved(host):
+    box = host.create(timeout=2)
+    assert box.call("POST", "/timeout", json={"timeout": 0})["expires_at"] is None
+    later = host.create(timeout=3)
+    assert eventually(lambda: later.id not in host.ids(), 20)
+    assert box.id in host.ids()
+
+
+def test_pause_and_resume(host):
+    box = host.create()
+    box.run("(while true; do echo x >>/tmp/ticks; sleep 0.02; done) >/dev/null 2>&1 &")
+    assert box.call("POST", "/pause")["state"] == "paused"
+    assert box.call("POST", "/pause")["state"] == "paused"
+    got = box.request("GET", "/v1/sandbox")
+    assert got.status_code == 409 and "paused" in got.json()["detail"]
+    cpu = box.call("GET", "/metrics")["cpu_seconds"]
+    time.sleep(0.5)
+    assert box.call("GET", "/metrics")["cpu_seconds"] == cpu
+    assert box.call("POST", "/resume")["state"] == "running"
+    before = int(box.run("wc -l </tmp/ticks"))
+    assert eventually(lambda: int(box.run("wc -l </tmp/ticks")) > before, 10)
+    assert [e for e in box.events() if e in ("paused", "resumed")] == ["paused", "resumed"]
+
+
+def test_a_request_resumes_where_that_is_wanted(host):
+    box = host.create(auto_resume=True)
+    box.call("POST", "/pause")
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda n: box.run(f"echo {n}"), range(8))) == {f"{n}\n" for n in range(8)}
+    assert box.state == "running"
+
+
+def test_an_idle_box_is_paused_and_comes_back(host):
+    box = host.create(idle_timeout=1)
+    assert box.data["auto_resume"] is True and box.data["idle_timeout"] == 1
+    assert eventually(lambda: box.state == "paused", 20)
+    assert box.run("echo back") == "back\n"
+    # A request that takes longer than that is not idleness.
+    assert box.run("sleep 2.5; echo done") == "done\n"
+
+
+def test_a_box_whose_first_process_dies_is_stopped_and_starts_again(host):
+    box = host.create()
+    box.run("echo kept >~/file")
+    init = next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_init_of(pid, host, box))
+    os.kill(int(init), 9)
+    assert eventually(lambda: box.state == "stopped", 20)
+    assert "exited" in box.events()
+    assert box.request("GET", "/v1/sandbox").status_code == 409
+    assert box.call("POST", "/resume")["state"] == "running"
+    assert box.run("cat ~/file; hostname").split() == ["kept", box.id]
+
+
+def is_init_of(pid, host, box):
+    """The oldest process in the box's cgroup."""
+    try:
+        group = open(f"/proc/{pid}/cgroup").read()
+        status = open(f"/proc/{pid}/status").read()
+    except OSError:
+        return False
+    inner = [line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")]
+    return f"{host.seed()}-{box.id}" in group and inner and inner[0][-1] == "1"
+
+
+def test_many_at_once(host):
+    """Made at the same time, each with its own identity; deleted at the same time."""
+    before = host.holdings()
+    with ThreadPoolExecutor(12) as pool:
+        boxes = list(pool.map(lambda _: host.create(), range(12)))
+        assert list(pool.map(lambda box: box.run("hostname").strip(), boxes)) == [box.id for box in boxes]
+        uids = {os.stat(f"/proc/{pid}").st_uid for pid in os.listdir("/proc") if pid.isdigit()
+                for box in boxes if is_init_of(pid, host, box)}
+        assert len(uids) == 12 and min(uids) >= 0x40000000
+        list(pool.map(lambda box: box.delete(), boxes))
+    assert host.holdings() == before
+
+
+def test_two_who_delete_the_same_box(host):
+    box = host.create()
+    with ThreadPoolExecutor(4) as pool:
+        codes = sorted(pool.map(lambda _: host.client.delete(f"/v1/sandboxes/{box.id}", headers=host.auth).status_code,
+                                range(4)))
+    assert codes == [200, 404, 404, 404]
+
+
+def test_a_fork_has_the_files(host):
+    box = host.create(metadata={"a": "1"})
+    box.run("mkdir -p ~/d; echo one >~/d/f; sudo sh -c 'echo root >/etc/made'; ln -s d/f ~/link; sudo rm /etc/hostname")
+    fork = Box(host, box.call("POST", "/fork", json={"name": "forked"}))
+    assert fork.id == "forked" and fork.token != box.token and fork.data["metadata"] == {"a": "1"}
+    assert fork.run("cat ~/link /etc/made; hostname; stat -c %U ~/d/f").split() == ["one", "root", "forked", "gem"]
+    fork.run("echo two >~/d/f")
+    assert box.run("cat ~/d/f") == "one\n" and box.state == "running"
+    assert "forked" in box.events()
+
+
+def test_a_snapshot_is_a_template(host):
+    box = host.create()
+    box.run("echo base >~/f; sudo rm -rf /usr/share/doc/bash")
+    assert box.call("POST", "/snapshot", json={"name": "my-shot"}) == {"template": "my-shot"}
+    box.run("echo changed >~/f")
+    again = host.client.post(f"/v1/sandboxes/{box.id}/snapshot", headers=host.auth, json={"name": "my-shot"})
+    assert again.status_code == 409
+    two = [host.create(template="my-shot") for _ in range(2)]
+    for one in two:
+        assert one.run("cat ~/f; test -e /usr/share/doc/bash || echo gone").split() == ["base", "gone"]
+    two[0].run("echo other >~/f")
+    assert two[1].run("cat ~/f") == "base\n"
+    used = host.client.delete("/v1/templates/my-shot", headers=host.auth)
+    assert used.status_code == 409
+    for one in two:
+        one.delete()
+    host.api("DELETE", "/v1/templates/my-shot")
+    assert [t["name"] for t in host.api("GET", "/v1/templates")] == ["machine"]
+
+
+def test_metrics(host, box):
+    box.run("timeout 1 sh -c 'while :; do :; done'; true")
+    got = box.call("GET", "/metrics")
+    assert got["state"] == "running" and got["cpu_seconds"] > 0.2
+    assert got["memory"] > 100_000 and got["pids"] >= 2 and got["requests"] >= 1
+
+
+def test_memory_is_limited_and_the_host_says_so(host):
+    box = host.create(limits={"memory": 128 << 20, "pids": 100})
+    got = box.request("POST", "/v1/bash/exec", json={
+        "command": "python3 -c 'a = bytearray(400 << 20); print(len(a))'"}).json()["data"]
+    assert got["exit_code"] != 0 and "419430400" not in got["stdout"]
+    assert box.run("echo alive") == "alive\n"
+    assert eventually(lambda: "oom" in box.events(), 20)
+
+
+def test_a_limit_that_cannot_be_held_is_refused(host):
+    """Never silently weaker."""
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json={"limits": {"disk": 100 << 20}})
+    if got.status_code == 200:
+        box = Box(host, got.json()["data"])
+        full = box.request("POST", "/v1/bash/exec", json={"command": "head -c 300000000 /dev/zero >~/big"})
+        assert full.json()["data"]["exit_code"] != 0
+    else:
+        assert got.status_code in (400, 422, 501) and "disk" in got.text
+
+
+def test_mounts_come_from_the_operators_roots_only(host):
+    (host.roots / "data").mkdir()
+    (host.roots / "data/file").write_text("shared")
+    (host.roots / "out").symlink_to("/etc")
+    os.chmod(host.roots, 0o755)
+    box = host.create(mounts=[{"source": str(host.roots / "data"), "target": "/mnt/data"}])
+    assert box.run("cat /mnt/data/file; touch /mnt/data/x 2>/dev/null || echo read-only").split() == ["shared", "read-only"] \
+        or box.run("cat /mnt/data/file") == "shared"
+    for source in (host.roots / "out", "/etc", host.roots / "data/../../../etc", host.roots.parent):
+        got = host.client.post("/v1/sandboxes", headers=host.auth, json={
+            "mounts": [{"source": str(source), "target": "/mnt/x"}]})
+        assert got.status_code == 422 or got.status_code == 400, got.text
+
+
+# --- events ------------------------------------------------------------------------------------
+
+def test_events_are_streamed(host):
+    box = host.create()
+    got, ready = [], threading.Event()
+
+    def watch():
+        with host.client.stream("GET", f"/v1/sandboxes/{box.id}/events", headers={
+                **host.auth, "Accept": "text/event-stream"}) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("event:"):
+                    got.append(line.split(":", 1)[1].strip())
+                    ready.set()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    assert ready.wait(10)
+    box.run("true")
+    box.call("POST", "/pause")
+    box.call("POST", "/resume")
+    box.delete()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert got == ["created", "started", "exec", "paused", "resumed", "deleted"]
+
+
+def test_events_after_a_number(host, box):
+    box.run("true")
+    events = box.call("GET", "/events")
+    assert [e["seq"] for e in events] == sorted(e["seq"] for e in events)
+    assert all(e["at"].endswith("Z") and isinstance(e["data"], dict) for e in events)
+    last = events[-1]["seq"]
+    assert box.call("GET", f"/events?after={last}") == []
+    assert [e["seq"] for e in box.call("GET", f"/events?after={last - 1}")] == [last]
+
+
+def test_what_the_server_of_a_box_logs(host):
+    box = host.create()
+    box.request("GET", "/no-such-path-here")
+    logged = lambda: host.client.get(f"/v1/sandboxes/{box.id}/logs", headers=host.auth).text
+    assert eventually(lambda: "no-such-path-here" in logged(), 10)
+    # A box that floods its log fills nothing: what does not fit is dropped.
+    box.run("for i in $(seq 1 300); do head -c 65536 /dev/zero | tr '\\0' x >/proc/1/fd/1; done 2>/dev/null; true")
+    folder = host.state / "log"
+    assert sum(path.stat().st_size for path in folder.glob(f"{box.id}*")) < 20 << 20

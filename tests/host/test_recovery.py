@@ -1,0 +1,126 @@
+"""The host dies; its boxes do not. The next one takes them back and leaves nothing of what was half made."""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import threading
+
+import httpx
+from harness import eventually, program
+
+
+def test_boxes_outlive_the_host(start_host):
+    host = start_host()
+    box, other = host.create(metadata={"a": "b"}), host.create()
+    default = host.default()
+    default.run("echo kept >~/file")
+    box.request("POST", "/v1/bash/exec", json={"command": "exec sleep 1000", "async_mode": True})
+    dying = host.create(timeout=4)
+    paused = host.create()
+    paused.call("POST", "/pause")
+    before = host.holdings()
+    events = box.events()
+
+    host.kill()
+    host.start()
+
+    assert sorted(host.ids()) == sorted(["default", box.id, other.id, dying.id, paused.id])
+    assert box.run("pgrep -c sleep") == "1\n"  # the same processes
+    assert default.run("cat ~/file") == "kept\n"
+    assert box.call("GET")["metadata"] == {"a": "b"} and box.events()[:len(events)] == events
+    assert box.call("GET")["token"] == box.token
+    assert paused.state == "paused"
+    assert paused.call("POST", "/resume")["state"] == "running" and paused.run("echo up") == "up\n"
+    assert eventually(lambda: dying.id not in host.ids(), 30)  # its timer goes on
+    other.delete()
+    assert eventually(lambda: len(host.holdings()["directories"]) == 3, 20)
+    after = host.holdings()
+    assert after["mounts"] == before["mounts"] == []
+    assert len(after["cgroups"]) == len(before["cgroups"]) * 3 // 5
+    host.check()
+
+    # Asked to end, it leaves them too.
+    host.stop(signal.SIGTERM)
+    assert os.path.exists(box.socket_path)
+    host.start()
+    assert box.run("pgrep -c sleep") == "1\n"
+
+    # Told to take them along, it does; their files stay.
+    host.stop(signal.SIGINT)
+    assert host.holdings()["cgroups"] == []
+    host.start()
+    assert box.state == "stopped" and default.run("cat ~/file") == "kept\n"
+    assert box.call("POST", "/resume")["state"] == "running"
+    for one in (box, paused):
+        one.delete()
+    left = host.holdings()
+    assert left["directories"] == ["default"] and sorted(left["sockets"]) == ["default", "host.sock"]
+
+
+def test_a_box_that_died_while_nobody_watched(start_host):
+    host = start_host()
+    box = host.create(auto_resume=True)
+    box.run("echo kept >~/file")
+    group = next(path for path in host.holdings()["cgroups"] if path.endswith(box.id) and
+                 os.path.exists(path + "/cgroup.kill"))
+    host.kill()
+    with open(group + "/cgroup.kill", "w") as file:
+        file.write("1")
+    host.start()
+    assert eventually(lambda: box.state == "stopped") and "exited" in box.events()
+    assert box.run("cat ~/file") == "kept\n"  # a request starts it again
+    box.delete()
+
+
+def test_half_made_boxes_are_removed(start_host):
+    """Killed in the middle of making boxes, again and again."""
+    host = start_host()
+    for _ in range(4):
+
+        def make():
+            try:
+                while True:
+                    httpx.post(f"{host.url}/v1/sandboxes", headers=host.auth, json={}, timeout=20, trust_env=False)
+            except httpx.HTTPError:
+                pass
+
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        known = len(host.ids())
+        assert eventually(lambda: len(os.listdir(host.state / "boxes")) > known + 1, 20)
+        host.kill()
+        for thread in threads:
+            thread.join()
+        host.start()
+        held, ids = host.holdings(), set(host.ids())
+        assert set(held["directories"]) == ids
+        assert {path.rsplit("/", 1)[1].split("-", 1)[1] for path in held["cgroups"]} <= ids
+        assert held["mounts"] == []
+        for box in ids - {"default"}:
+            assert host.api("GET", f"/v1/sandboxes/{box}")["state"] == "running"
+            host.api("DELETE", f"/v1/sandboxes/{box}")
+        assert host.holdings()["directories"] == ["default"]
+
+
+def test_one_host_per_state_directory(host):
+    done = subprocess.run([program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(host.state)],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "another host" in done.stderr
+    host.check()
+
+
+def test_the_store_knows_a_box_before_its_maker_does(start_host):
+    """What was acknowledged survives a crash at once."""
+    host = start_host()
+    for _ in range(3):
+        box = host.create()
+        host.kill()
+        with contextlib.closing(sqlite3.connect(host.state / "store.db")) as store:
+            rows = store.execute("SELECT id FROM box").fetchall()
+        assert (box.id,) in rows
+        host.start()
+        assert box.run("echo here") == "here\n"
+        box.delete()
