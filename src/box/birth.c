@@ -73,7 +73,7 @@ static int write_new(int dir, const char *path, const char *text, struct err *er
 }
 
 /* The directories that a box writes to, and the files that name it. */
-static int make_writable(int tree, const char *id, size_t places, struct err *err)
+static int make_writable(int tree, const struct box_spec *spec, size_t places, struct err *err)
 {
 	static const char *const subs[] = { "", "/upper", "/work" };
 	char path[64], text[256];
@@ -87,10 +87,14 @@ static int make_writable(int tree, const char *id, size_t places, struct err *er
 		}
 	if (mkdirat(tree, "0/upper/etc", 0755) < 0)
 		return err_set(err, errno, "its /etc");
-	snprintf(text, sizeof text, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", id);
+	snprintf(text, sizeof text, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", spec->id);
 	if (write_new(tree, "0/upper/etc/hosts", text, err) < 0)
 		return -1;
-	snprintf(text, sizeof text, "%s\n", id);
+	/* The way out answers there, see egress/names.h. */
+	if (spec->network != BOX_NETWORK_NONE &&
+	    write_new(tree, "0/upper/etc/resolv.conf", "nameserver 198.18.0.1\n", err) < 0)
+		return -1;
+	snprintf(text, sizeof text, "%s\n", spec->id);
 	return write_new(tree, "0/upper/etc/hostname", text, err);
 }
 
@@ -254,7 +258,7 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 		return -1;
 	auto_close int writable =
 		disk_open(spec->dir, state, spec->limits.disk, spec->uid_base, err);
-	int result = writable < 0 ? -1 : make_writable(writable, spec->id, template.count, err);
+	int result = writable < 0 ? -1 : make_writable(writable, spec, template.count, err);
 	if (result == 0)
 		result = group_make(spec->cgroup, &spec->limits, spec->uid_base, &group, err);
 	if (result == 0) {

@@ -1,8 +1,11 @@
 #include "egress/veth.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,14 +109,29 @@ static int run_inside(pid_t pid, const char *batch, struct err *err)
 	return result;
 }
 
-int veth_open(unsigned number, pid_t pid, const char *nets, struct err *err)
+/* Between the rules and the interface that needs them, nobody may take the rules away. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static int exists(unsigned number)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/sys/class/net/aiob%u", number);
+	return access(path, F_OK) == 0;
+}
+
+static int remove_link(unsigned number, struct err *err)
+{
+	char batch[64];
+	snprintf(batch, sizeof batch, "link delete aiob%u\n", number);
+	return exists(number) ? run_ip(batch, err) : 0;
+}
+
+static int add_link(unsigned number, pid_t pid, const char *nets, struct err *err)
 {
 	char ours[20], its[20], batch[512];
-	if (number >= VETH_MAX)
-		return err_set(err, ERR_LIMIT, "more than %d boxes with a network", VETH_MAX);
 	address(number, 1, ours, sizeof ours);
 	address(number, 2, its, sizeof its);
-	if (check_forwarding(err) < 0 || set_rules(nets, err) < 0 || veth_close(number, err) < 0)
+	if (check_forwarding(err) < 0 || set_rules(nets, err) < 0 || remove_link(number, err) < 0)
 		return -1;
 	snprintf(batch, sizeof batch,
 		 "link add aiob%u type veth peer name eth0 netns %d\n"
@@ -127,22 +145,39 @@ int veth_open(unsigned number, pid_t pid, const char *nets, struct err *err)
 		its, ours);
 	if (run_inside(pid, batch, err) == 0)
 		return 0;
-	(void)veth_close(number, NULL);
+	(void)remove_link(number, NULL);
 	return -1;
 }
 
-static int exists(unsigned number)
+int veth_open(unsigned number, pid_t pid, const char *nets, struct err *err)
 {
-	char path[64];
-	snprintf(path, sizeof path, "/sys/class/net/aiob%u", number);
-	return access(path, F_OK) == 0;
+	if (number >= VETH_MAX)
+		return err_set(err, ERR_LIMIT, "more than %d boxes with a network", VETH_MAX);
+	pthread_mutex_lock(&one_at_a_time);
+	int result = add_link(number, pid, nets, err);
+	pthread_mutex_unlock(&one_at_a_time);
+	return result;
+}
+
+static bool any_link(void)
+{
+	bool found = false;
+	DIR *links = opendir("/sys/class/net");
+	for (struct dirent *entry; links && (entry = readdir(links));)
+		found = found || !strncmp(entry->d_name, "aiob", 4);
+	if (links)
+		closedir(links);
+	return found;
 }
 
 int veth_close(unsigned number, struct err *err)
 {
-	char batch[64];
-	snprintf(batch, sizeof batch, "link delete aiob%u\n", number);
-	return exists(number) ? run_ip(batch, err) : 0;
+	pthread_mutex_lock(&one_at_a_time);
+	int result = remove_link(number, err);
+	if (!any_link())
+		(void)run_nft("delete table inet aio_boxes\n", NULL);
+	pthread_mutex_unlock(&one_at_a_time);
+	return result;
 }
 
 static int read_number(unsigned number, const char *what, uint64_t *ret)

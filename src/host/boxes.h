@@ -46,8 +46,9 @@ struct box {
 	struct box_proc proc;
 	int64_t expires_ms, idle_ms; /* wall clock, 0: never; milliseconds, 0: never */
 	bool auto_resume;
-	int pidfd, log_fd;                       /* of a running box; -1 */
-	int64_t oom_kills;                       /* reported so far */
+	int pidfd, log_fd; /* of a running box; -1 */
+	int64_t oom_kills; /* reported so far */
+	int64_t denied_at; /* how far the keeper has read what its network denied */
 	struct box_event events[BOX_EVENTS_MAX]; /* a ring: seq % BOX_EVENTS_MAX */
 	int64_t next_seq;
 	struct waiter *watchers; /* of its events */

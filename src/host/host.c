@@ -340,6 +340,12 @@ static json_t *default_spec(const struct host_config *config)
 				 "network", "mode", modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
+	json_t *allow = json_array();
+	auto_free char *names = xstrdup(config->allow ? config->allow : "");
+	for (char *state, *name = strtok_r(names, ", ", &state); name;
+	     name = strtok_r(NULL, ", ", &state))
+		json_array_append_new(allow, json_string(name));
+	json_object_set_new(json_object_get(spec, "network"), "allow", allow);
 	return spec;
 }
 

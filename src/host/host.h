@@ -15,7 +15,8 @@ struct store;
 
 /* The options of `aio up`. */
 struct host_config {
-	const char *listen, *state, *domain, *cors_origins, *template, *mount_roots;
+	const char *listen, *state, *domain, *cors_origins, *template, *mount_roots, *allow,
+		*open_nets;
 	const char *api_key, *auth_token, *jwt_public_key;
 	bool insecure;
 	int64_t memory, disk, pids, cpu_percent; /* of the default box; 0: none */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "host/host.h"
+#include "host/network.h"
 
 enum { TICK_MS = 250, OOM_TICKS = 8, LOG_MAX = 8 << 20, LOG_PIECE = 65536 };
 
@@ -106,6 +107,23 @@ static void check_memory(struct host *host, struct box *box)
 	box->oom_kills = usage.oom_kills;
 }
 
+struct denied {
+	struct host *host;
+	struct box *box;
+};
+
+static void tell_denied(const char *line, void *arg)
+{
+	struct denied *denied = arg;
+	host_event(denied->host, denied->box, "denied", "%s", line);
+}
+
+static void check_network(struct host *host, struct box *box)
+{
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	network_denied(dir, &box->denied_at, tell_denied, &(struct denied){ host, box });
+}
+
 static void check_box(struct host *host, struct box *box, bool memory)
 {
 	pthread_mutex_lock(&host->boxes.lock);
@@ -121,6 +139,8 @@ static void check_box(struct host *host, struct box *box, bool memory)
 		act(host, box, pause_idle);
 	else if (state == BOX_RUNNING && memory && clock_ms() - box->used_ms < 60000)
 		check_memory(host, box);
+	if (state == BOX_RUNNING)
+		check_network(host, box);
 }
 
 /* ---- the loop ---- */

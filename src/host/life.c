@@ -14,7 +14,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "egress/veth.h"
 #include "host/host.h"
+#include "host/network.h"
 #include "host/store.h"
 #include "host/uids.h"
 #include "net/auth.h"
@@ -215,6 +217,35 @@ static int start_box(const struct host *host, const struct box *box, const char 
 	return result;
 }
 
+/* Names, separated by commas. */
+static void allowed(const json_t *spec, struct buf *to)
+{
+	const json_t *names = json_object_get(json_object_get(spec, "network"), "allow");
+	for (size_t i = 0; i < json_array_size(names); i++)
+		buf_printf(to, "%s%s", i ? "," : "", json_string_value(json_array_get(names, i)));
+}
+
+static unsigned network_number(const struct box *box)
+{
+	return box->uid_base / 65536 % VETH_MAX;
+}
+
+static int connect_box(const struct host *host, const struct box *box, bool repair, struct err *err)
+{
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	auto_buf struct buf names = BUF(1 << 20);
+	allowed(box->spec, &names);
+	struct network_spec spec = { .dir = dir,
+				     .mode = network_of(box->spec),
+				     .pid = box->proc.pid,
+				     .number = network_number(box),
+				     .allow = names.len ? names.data : "",
+				     .nets = host->config->open_nets };
+	return (repair ? network_repair : network_open)(&spec, err);
+}
+
+static int stop_processes(struct host *host, struct box *box, struct err *err);
+
 static int start_processes(struct host *host, struct box *box, const char *root, struct err *err)
 {
 	struct box_proc proc;
@@ -234,7 +265,11 @@ static int start_processes(struct host *host, struct box *box, const char *root,
 	box->oom_kills = 0;
 	pthread_mutex_unlock(&host->boxes.lock);
 	box->used_ms = clock_ms();
-	return 0;
+	if (connect_box(host, box, false, err) == 0)
+		return 0;
+	struct err ignored;
+	(void)stop_processes(host, box, &ignored);
+	return -1;
 }
 
 static int stop_processes(struct host *host, struct box *box, struct err *err)
@@ -242,6 +277,7 @@ static int stop_processes(struct host *host, struct box *box, struct err *err)
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	network_close(dir, network_of(box->spec), network_number(box));
 	if (box_stop(box->id, dir, cgroup, box->proc.pid ? &box->proc : NULL, err) < 0)
 		return -1;
 	pthread_mutex_lock(&host->boxes.lock);
@@ -628,6 +664,10 @@ static void take_back(struct host *host, struct box *box)
 	box->log_fd = log_for(host, box->id, false, NULL, &err);
 	/* A crash in the middle of a pause leaves it frozen and noted as running, or the reverse. */
 	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	network_denied(dir, &box->denied_at, NULL, NULL); /* what the host before has told */
+	if (connect_box(host, box, true, &err) < 0)
+		log_warn("box %s: %s", box->id, err.msg);
 	log_info("box %s: taken back", box->id);
 }
 

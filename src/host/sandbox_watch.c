@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "host/host.h"
+#include "host/network.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
@@ -54,6 +55,8 @@ static int metrics(struct call *call, const void *in, struct err *err)
 	if ((state == BOX_RUNNING || state == BOX_PAUSED) &&
 	    box_usage(dir, cgroup, &box->proc, &usage, err) < 0)
 		return -1;
+	int64_t received, sent;
+	network_bytes(dir, &received, &sent);
 	struct metrics metrics = { .state = box_state_names[state],
 				   .cpu_seconds = (double)usage.cpu_us / 1e6,
 				   .memory = usage.memory,
@@ -61,8 +64,8 @@ static int metrics(struct call *call, const void *in, struct err *err)
 				   .pids = usage.pids,
 				   .disk = usage.disk,
 				   .oom_kills = usage.oom_kills,
-				   .network_received = usage.rx_bytes,
-				   .network_sent = usage.tx_bytes,
+				   .network_received = usage.rx_bytes + received,
+				   .network_sent = usage.tx_bytes + sent,
 				   .requests = (int64_t)box->requests,
 				   .connections = box->streams };
 	return call_reply(call, &metrics, err);

@@ -1,0 +1,150 @@
+#include "host/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "egress/program.h"
+#include "egress/veth.h"
+
+enum { END_MS = 10000, WAIT_MS = 10, DENIED_PIECE = 16384 };
+
+/* Of the worker that was started for this box, if it still runs; numbers of processes are used
+ * again, so its arguments must name the box's directory. */
+static pid_t find_worker(const char *dir)
+{
+	char path[4200], text[8192];
+	int pid = 0;
+	snprintf(path, sizeof path, "%s/egress.pid", dir);
+	FILE *file = fopen(path, "re");
+	if (!file || fscanf(file, "%d", &pid) != 1)
+		pid = 0;
+	if (file)
+		fclose(file);
+	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+	auto_close int fd = pid > 1 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+	snprintf(path, sizeof path, "%s/denied", dir);
+	return n > 0 && memmem(text, (size_t)n, path, strlen(path)) ? pid : 0;
+}
+
+static void end_worker(const char *dir)
+{
+	pid_t pid = find_worker(dir);
+	if (!pid)
+		return;
+	kill(pid, SIGKILL);
+	for (int i = 0; i < END_MS / WAIT_MS && find_worker(dir) == pid; i++)
+		poll(NULL, 0, WAIT_MS);
+}
+
+static int note_worker(const char *dir, pid_t pid, struct err *err)
+{
+	char path[4200];
+	snprintf(path, sizeof path, "%s/egress.pid", dir);
+	FILE *file = fopen(path, "we");
+	if (!file || fprintf(file, "%d\n", pid) < 0 || fclose(file) != 0)
+		return err_set(err, errno, "'%s'", path);
+	return 0;
+}
+
+/* Runs `aio egress` until it goes on by itself: it outlives the host, and ends with its box. */
+static int start_worker(const struct network_spec *spec, struct err *err)
+{
+	auto_free char *netns = xasprintf("/proc/%d/ns/net", spec->pid);
+	auto_free char *box = xasprintf("%d", spec->pid);
+	auto_free char *events = xasprintf("%s/denied", spec->dir);
+	auto_free char *counters = xasprintf("%s/bytes", spec->dir);
+	auto_buf struct buf said = BUF(4096);
+	const char *argv[] = { "aio",
+			       "egress",
+			       "--background",
+			       "--netns",
+			       netns,
+			       "--pid",
+			       box,
+			       "--events",
+			       events,
+			       "--counters",
+			       counters,
+			       "--allow",
+			       spec->allow ? spec->allow : "",
+			       "--nets",
+			       spec->nets ? spec->nets : "",
+			       spec->mode == BOX_NETWORK_FULL ? "--forward" : NULL,
+			       NULL };
+	int pid;
+	end_worker(spec->dir);
+	int result = program_read("/proc/self/exe", (char **)argv, &said, err);
+	if (said.len && sscanf(said.data, "ready %d", &pid) == 1)
+		return note_worker(spec->dir, pid, err);
+	if (said.len)
+		said.data[strcspn(said.data, "\n")] = 0;
+	return result < 0 && !said.len ? -1 : err_set(err, ERR_UNAVAILABLE, "%s", said.data);
+}
+
+int network_open(const struct network_spec *spec, struct err *err)
+{
+	if (spec->mode == BOX_NETWORK_NONE)
+		return 0;
+	if (spec->mode == BOX_NETWORK_FULL &&
+	    veth_open(spec->number, spec->pid, spec->nets, err) < 0)
+		return -1;
+	if (start_worker(spec, err) == 0)
+		return 0;
+	network_close(spec->dir, spec->mode, spec->number);
+	return -1;
+}
+
+void network_close(const char *dir, enum box_network mode, unsigned number)
+{
+	if (mode != BOX_NETWORK_NONE)
+		end_worker(dir);
+	if (mode == BOX_NETWORK_FULL)
+		(void)veth_close(number, NULL);
+}
+
+int network_repair(const struct network_spec *spec, struct err *err)
+{
+	return spec->mode == BOX_NETWORK_NONE || find_worker(spec->dir) ? 0
+									: network_open(spec, err);
+}
+
+void network_bytes(const char *dir, int64_t *ret_in, int64_t *ret_out)
+{
+	char path[4200];
+	uint64_t bytes[2] = { 0, 0 };
+	snprintf(path, sizeof path, "%s/bytes", dir);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, bytes, sizeof bytes) != sizeof bytes)
+		bytes[0] = bytes[1] = 0;
+	*ret_in = (int64_t)bytes[0];
+	*ret_out = (int64_t)bytes[1];
+}
+
+void network_denied(const char *dir, int64_t *at, void (*fn)(const char *line, void *arg),
+		    void *arg)
+{
+	char path[4200], text[DENIED_PIECE + 1];
+	snprintf(path, sizeof path, "%s/denied", dir);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (!fn && fd >= 0)
+		*at = lseek(fd, 0, SEEK_END);
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, DENIED_PIECE, *at);
+	if (n <= 0 || !fn)
+		return;
+	text[n] = 0;
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		*end = 0;
+		fn(line, arg);
+		*at += end + 1 - line;
+	}
+}

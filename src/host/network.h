@@ -1,0 +1,30 @@
+/* network.h - the network of a box that has one: opened when the box has begun, closed when it has
+ * ended. For the short-lived processes that make and unmake boxes. */
+#pragma once
+#include <stdint.h>
+
+#include "box/box.h"
+
+struct err;
+
+struct network_spec {
+	const char *dir; /* of the box, where its way out keeps what it tells */
+	enum box_network mode;
+	pid_t pid;         /* of the box's init */
+	unsigned number;   /* of the box, its own */
+	const char *allow; /* names, separated by commas: for BOX_NETWORK_ALLOW */
+	const char *nets;  /* networks that may be reached though they are not public; NULL: none */
+};
+
+int network_open(const struct network_spec *spec, struct err *err);
+
+/* After a crash of the host: what still works is left alone. */
+int network_repair(const struct network_spec *spec, struct err *err);
+void network_close(const char *dir, enum box_network mode, unsigned number);
+
+/* Bytes into and out of the box so far, by way of the relay. */
+void network_bytes(const char *dir, int64_t *ret_in, int64_t *ret_out);
+
+/* Calls fn with lines (of JSON) of what was denied since *at, which moves on; NULL: skips them. */
+void network_denied(const char *dir, int64_t *at, void (*fn)(const char *line, void *arg),
+		    void *arg);

@@ -1,0 +1,205 @@
+"""What a box can reach: nothing, some names, or the wide world but not the machine. The servers are the
+test's own: on the machine's loopback, reached by the name localhost, and at an address of the machine."""
+
+import contextlib
+import glob
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from harness import eventually
+
+if not shutil.which("ip") or not os.path.exists("/usr/sbin/nft"):
+    pytest.skip("NOT TESTED: networks of boxes need ip and nft", allow_module_level=True)
+
+PUBLIC = "198.51.100.77"  # of an interface that the test makes
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"hello from outside"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@contextlib.contextmanager
+def serve(address):
+    server = http.server.ThreadingHTTPServer((address, 0), Hello)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def open_host():
+    """A host whose boxes may reach loopback, by name, and nothing else that is not public."""
+    from hosts import Host, folder
+
+    host = Host(folder(), ["--open-nets", "127.0.0.0/8,198.51.100.0/24"])
+    yield host
+    host.end()
+
+
+def workers(host):
+    """The processes of the ways out of this host's boxes."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        with contextlib.suppress(OSError), open(path) as file:
+            text = file.read()
+            if "egress" in text and str(host.state) in text:
+                found.append(int(path.split("/")[2]))
+    return found
+
+
+def links():
+    return {name for name in os.listdir("/sys/class/net") if name.startswith("aiob")}
+
+
+def curl(box, url, seconds=5):
+    """What curl says, and how it ended."""
+    answer = box.request("POST", "/v1/bash/exec", json={"command": f"curl -sS -m {seconds} {url}"}, timeout=60)
+    data = answer.json()["data"]
+    return data["stdout"] + data["stderr"], data["exit_code"]
+
+
+def test_none(open_host):
+    box = open_host.create()
+    with serve("127.0.0.1") as port:
+        assert curl(box, f"http://127.0.0.1:{port}/")[1] == 7
+        assert curl(box, f"http://localhost.example:{port}/")[1] == 6
+    assert box.run("cat /etc/resolv.conf; ls /sys/class/net") == "lo\n"
+    assert workers(open_host) == []
+    box.delete()
+
+
+def test_allow(open_host):
+    with serve("127.0.0.1") as port:
+        box = open_host.create(network={"mode": "allow", "allow": ["*.localhost", f"localhost.:{port}"]})
+        # glibc knows localhost without asking; the answer of the box's own server is asked for by hand.
+        ask = "python3 - <<'X'\nimport socket, struct\n" \
+            "q = struct.pack('>6H', 7, 256, 1, 0, 0, 0) + b'\\x09localhost\\0\\0\\x01\\0\\x01'\n" \
+            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.sendto(q, ('198.18.0.1', 53))\n" \
+            "print(socket.inet_ntoa(s.recv(500)[-4:]))\nX\n"
+        address = box.run(ask).strip()
+        assert address.startswith("198.18.")
+        assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
+        assert curl(box, f"http://{address}:{port}/")[1] != 0, "the name must be said"
+        assert curl(box, "http://evil.example/")[1] == 6
+        assert curl(box, f"http://192.0.2.1:{port}/")[1] == 7
+        denied = lambda: [e["data"] for e in box.call("GET", "/events") if e["type"] == "denied"]
+        assert eventually(lambda: {"evil.example", "localhost"} <= {d["host"] for d in denied()}), denied()
+        metrics = box.call("GET", "/metrics")
+        assert metrics["network_received"] > 100 and metrics["network_sent"] > 50
+        assert len(workers(open_host)) == 1
+        # A host that comes back leaves it alone, and so it works all the while.
+        before = workers(open_host)
+        open_host.kill()
+        open_host.start()
+        assert workers(open_host) == before
+        assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
+        # Another is made for one that was killed meanwhile.
+        open_host.kill()
+        os.kill(before[0], 9)
+        open_host.start()
+        assert len(workers(open_host)) == 1 and workers(open_host) != before
+        address = box.run(ask).strip()
+        assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
+        box.delete()
+    assert eventually(lambda: workers(open_host) == [])
+
+
+def test_allow_that_makes_no_sense(open_host):
+    before = open_host.holdings()
+    got = open_host.client.post("/v1/sandboxes", headers=open_host.auth,
+                                json={"network": {"mode": "allow", "allow": ["a..b"]}})
+    assert got.status_code in (400, 422, 503) and "a..b" in got.text
+    assert open_host.holdings() == before
+
+
+@pytest.fixture
+def public():
+    """An address that is public in the eyes of the box: of a machine beyond this one."""
+    name = f"aiotest{os.getpid() % 10000}"
+    def ip(*args):
+        subprocess.run(["ip", *args], check=True, capture_output=True)
+    ip("netns", "add", name)
+    try:
+        ip("link", "add", "aiot0", "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("address", "add", "198.51.100.76/31", "dev", "aiot0")
+        ip("link", "set", "aiot0", "up")
+        ip("-n", name, "address", "add", f"{PUBLIC}/31", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        code = "import http.server as h; s = h.ThreadingHTTPServer(('', 8000), h.SimpleHTTPRequestHandler); print(1, flush=True); s.serve_forever()"
+        process = subprocess.Popen(["ip", "netns", "exec", name, "python3", "-c", code], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, cwd="/usr/share/doc")
+        process.stdout.readline()
+        yield PUBLIC
+        process.kill()
+        process.wait()
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+        subprocess.run(["ip", "link", "delete", "aiot0"], capture_output=True)
+
+
+def test_full(open_host, public):
+    before = links()
+    box = open_host.create(network={"mode": "full"})
+    other = open_host.create(network={"mode": "full"})
+    assert len(links() - before) == 2
+    assert curl(box, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
+    # Neither the machine, at any of its addresses, nor another box, nor what is not public.
+    gateway = box.run("ip route show default").split()[2]
+    neighbour = other.run("hostname -I").split()
+    other.run("(python3 -m http.server 8000 >/dev/null 2>&1 &); sleep 1")
+    with serve("0.0.0.0") as port:
+        for address in (gateway, "198.51.100.76", socket.gethostbyname(socket.gethostname())):
+            if not address.startswith("127."):
+                assert curl(box, f"http://{address}:{port}/", 1)[1] == 28, address
+        assert curl(box, f"http://{gateway}:{open_host.port}/", 1)[1] == 28
+    for address in neighbour:
+        if address.startswith("10.213."):
+            assert curl(box, f"http://{address}:8000/", 1)[1] == 28
+    assert curl(box, "http://169.254.169.254/", 1)[1] == 28
+    assert curl(box, "http://10.0.0.1/", 1)[1] == 28
+    metrics = box.call("GET", "/metrics")
+    assert metrics["network_received"] > 100 and metrics["network_sent"] > 100
+    box.delete()
+    other.delete()
+    assert links() == before and workers(open_host) == []
+    rules = subprocess.run(["/usr/sbin/nft", "list", "tables"], capture_output=True, text=True).stdout
+    assert before or "aio_boxes" not in rules
+
+
+def test_its_root_cannot_change_the_rules(open_host, public):
+    """Not its own network's either: that takes rights it does not have."""
+    box = open_host.create(network={"mode": "full"})
+    for command in ("ip address add 10.0.0.7/8 dev eth0", "ip link set eth0 down", "nft list ruleset",
+                    "ip route add 10.0.0.0/8 dev eth0"):
+        data = box.request("POST", "/v1/bash/exec", json={"command": f"sudo {command}"}).json()["data"]
+        assert data["exit_code"] != 0, (command, data)
+    assert curl(box, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
+    box.delete()
+
+
+def test_forwarding_of_names(open_host):
+    """DNS of a box with the whole network is the machine's."""
+    box = open_host.create(network={"mode": "full"})
+    data = json.loads(box.run("python3 -c \"import json,socket\ntry: print(json.dumps(socket.gethostbyname('nothing.invalid')))\n"
+                              "except socket.gaierror as e: print(json.dumps(e.errno))\""))
+    assert data in (-2, -3, -5), "it is answered, be it that there is none"
+    box.delete()
