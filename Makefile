@@ -38,7 +38,7 @@ FIXTURE := $(call objects,$(wildcard tests/fixture/*.c))
 DRIVER  := $(call objects,tests/escape/driver.c)
 UNIT    := $(patsubst %.c,%,$(wildcard tests/unit/*.c))
 FUZZ    := $(patsubst fuzz/%.c,%,$(wildcard fuzz/*.c))
-OWN     := $(shell find src tests fuzz -name '*.[ch]' 2>/dev/null)
+OWN     := $(shell find src tests fuzz bench -name '*.[ch]' 2>/dev/null)
 
 all: $(B)/aio ## build build/aio
 $(B)/aio: $(B)/src/main.o $(B)/libaio.a
@@ -47,8 +47,10 @@ $(B)/driver: $(DRIVER) $(B)/libaio.a
 $(UNIT:%=$(B)/%): $(B)/%: $(B)/%.o $(B)/libaio.a
 $(FUZZ:%=$(B)/%): $(B)/%: $(B)/fuzz/%.o $(B)/libaio.a
 $(FUZZ:%=$(B)/%): LDFLAGS += -fsanitize=fuzzer
-# It runs inside boxes, as nobody in particular: without sanitizers.
+# One runs inside boxes, the other is what boxes are measured by: without sanitizers.
 $(B)/probe: tests/escape/probe.c
+$(B)/floor: bench/floor.c
+$(B)/probe $(B)/floor:
 	@mkdir -p $(@D)
 	$(call say,cc,$<)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -o $@ $<
 $(B)/aio $(B)/fixture $(B)/driver $(UNIT:%=$(B)/%) $(FUZZ:%=$(B)/%):
@@ -79,9 +81,9 @@ deps: ## install what building and running need (apt, pip into .venv, npm into n
 	@tools/deps product
 test-deps: deps ## install what testing needs too (apt, pip into build/venv)
 	@tools/deps test
-run: deps ## build and start on LISTEN=127.0.0.1:8080
+run: deps ## build and start the host on LISTEN=127.0.0.1:8080 (as root, or with sudo)
 	+@$(SUB) all
-	@exec build/aio serve --listen $(LISTEN)
+	@exec $(if $(filter 0,$(shell id -u)),,sudo -E) build/aio up --listen $(LISTEN)
 install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
 	+@$(SUB) all
 	install -D -m 755 build/aio $(DESTDIR)$(PREFIX)/bin/aio
@@ -138,8 +140,9 @@ coverage: all ## how much of the API's contract is there
 	@if [ -x $(CONTRACT) ]; then build/aio openapi | $(CONTRACT) || true; else echo "SKIP: no $(CONTRACT)"; fi
 docs-check: all ## docs/configuration.md says what the program says
 	@build/aio serve --help-markdown | diff -u docs/configuration.md -
+	@build/aio up --help-markdown | diff -u docs/configuration-host.md -
 bench: test-deps ## measure, and compare
-	+@$(SUB) all fixture
+	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 
 .PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) format bench FORCE

@@ -46,7 +46,8 @@ static void inside(int ready, const char *dir)
 		MUST(syscall(SYS_move_mount, fds[i], "", AT_FDCWD, dir, MOVE_MOUNT_F_EMPTY_PATH));
 	snprintf(options, sizeof options,
 		 "userxattr,lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,"
-		 "workdir=/proc/self/fd/%d/work", fds[0], fds[1], fds[1]);
+		 "workdir=/proc/self/fd/%d/work",
+		 fds[0], fds[1], fds[1]);
 	MUST(mount("box", dir, "overlay", 0, options));
 	MUST(chdir(dir));
 	MUST(syscall(SYS_pivot_root, ".", "."));
@@ -101,7 +102,8 @@ int main(int argc, char **argv)
 		mkdir("upper", 0755), mkdir("work", 0755);
 		box(dir);
 		clock_gettime(CLOCK_MONOTONIC, &b);
-		printf("%.3f\n", (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6);
+		printf("%.3f\n",
+		       (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6);
 	}
 	return 0;
 }

@@ -3,8 +3,9 @@
     python forkserver.py [MODULE...]        (the modules are imported as well, where they are there)
 
 Standard input is a SOCK_SEQPACKET socket; each message is one JSON object. The server asks
-    {"id", "key", "ip", "connection_file"}
-for a kernel and is told {"id", "pid"}, with a pidfd and a socket to that kernel; later its end,
+    {"id", "key", "ip", "connection_file", "later"}
+for a kernel, which "later" is only forked when nothing has been asked for a while, so that it takes no
+time from the one that was just handed out; {"hurry"} ends that while. The server is told {"id", "pid"}, with a pidfd and a socket to that kernel; later its end,
 {"exit": pid, "code", "signal"}. The first message it gets is {"version"}, or {"error"} and the end.
 
 A kernel opens its sockets, makes its shell, and says so on the socket it has to the server. Then it
@@ -29,6 +30,7 @@ import threading
 import time
 
 MESSAGE_MAX = 1 << 20
+LATER_MS = 100
 SWITCH_SECONDS = 0.0001  # the thread that sends outputs does not wait 5 ms for a busy main thread
 FLUSH_TRIES = 100
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")  # the sockets are IP-1 to IP-5
@@ -144,6 +146,9 @@ class Kernel:
             transport="ipc", ip=self.request["ip"], **{f"{name}_port": 1 + i for i, name in enumerate(CHANNELS)})
         app.initialize([])
         app.log.setLevel("CRITICAL")  # else each message is logged, and only then dropped
+        # What the first execution would do for the first time, and wait for.
+        app.shell.run_cell("0;", store_history=False, silent=True)
+        app.shell.display_formatter.format(0)
         return app
 
     def await_order(self):
@@ -185,6 +190,7 @@ class Kernel:
 class ForkServer:
     def __init__(self, control):
         self.control, self.kernels = control, {}  # by pidfd, their pid
+        self.later = []
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
 
@@ -222,17 +228,33 @@ class ForkServer:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         self.say({"exit": pid, "code": code if code >= 0 else 128 - code, "signal": max(-code, 0)})
 
+    def take(self):
+        """The requests that are due; None when the server is gone."""
+        data = self.control.recv(MESSAGE_MAX)
+        if not data:
+            return None
+        request = json.loads(data)
+        if request.get("later"):
+            self.later.append(request)
+            return []
+        return self.hurry() if "hurry" in request else [request]
+
+    def hurry(self):
+        due, self.later = self.later, []
+        return due
+
     def serve(self):
         """Serves until the server is gone: None. In each child: its Kernel."""
         while True:
-            for fd, _ in self.poll.poll():
+            events = self.poll.poll(LATER_MS if self.later else None)
+            due = [] if events else self.hurry()
+            for fd, _ in events:
                 if fd != self.control.fileno():
                     self.bury(fd)
-                    continue
-                data = self.control.recv(MESSAGE_MAX)
-                if not data:
+                elif (due := self.take()) is None:
                     return None
-                kernel = self.fork(json.loads(data))
+            for request in due:
+                kernel = self.fork(request)
                 if kernel:
                     return kernel
 

@@ -227,7 +227,7 @@ static int find_files(struct call *call, const void *in, struct err *err)
 	int result = path ? compile(&hunt, call->arena, &root, r->glob, true, err) : -1;
 	if (result == 0)
 		result = look(call, &hunt, root, r->sudo, err);
-	if (result < 0) {
+	if (result < 0 || !root) {
 		struct err cause = *err;
 		hunt_done(&hunt);
 		return file_error(call, "find", path ? path : r->path, &cause, err);
@@ -352,7 +352,7 @@ static int glob_files(struct call *call, const void *in, struct err *err)
 		result = path ? compile(&hunt, call->arena, &root, r->pattern, false, err) : -1;
 	if (result == 0)
 		result = look(call, &hunt, root, r->sudo, err);
-	if (result < 0) {
+	if (result < 0 || !root) {
 		struct err cause = *err;
 		hunt_done(&hunt);
 		return file_error(call, "glob", path ? path : r->path, &cause, err);

@@ -81,7 +81,7 @@ static void put_components(const struct route_group *const *groups, struct jw *j
 			if (!in_document(route))
 				continue;
 			seen->answers = false;
-			if (body_wanted(route))
+			if (body_wanted(route) && !(route->flags & RAW))
 				desc_walk(route->in, note, seen);
 			seen->answers = true;
 			if (route->data && route->data->of)

@@ -13,6 +13,8 @@ extern const struct route_group bash_group, shell_group, terminal_group;
 extern const struct route_group file_search_group, file_grep_group, watch_group;
 extern const struct route_group bash_group, shell_group, terminal_group, nodejs_group;
 extern const struct route_group jupyter_group, code_group, contexts_group;
+extern const struct route_group file_search_group, file_grep_group, watch_group, watch_wait_group;
+extern const struct route_group bash_group, shell_group, terminal_group, mcp_group, mcp_view_group;
 extern const struct route_group sandbox_group, auth_group, document_group, metrics_group,
 	page_group;
 

@@ -12,6 +12,7 @@
 #include "api/moment.h"
 #include "api/routes.h"
 #include "api/sessions.h"
+#include "api/watch_news.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
@@ -26,66 +27,9 @@
 enum {
 	PING_MS = 15000,
 	EVENTS_AT_ONCE = 256, /* copied at a time for a stream */
-	WAIT_WINDOW_MS = 50,
 };
 
 static const char *const states[] = { "starting", "active", "ended", NULL };
-static const char *const types[] = { "create", "write", "remove", "rename", "chmod", NULL };
-
-/* ---- events ---- */
-
-struct event_info {
-	int64_t seq;
-	const char *type, *path, *relative_path, *old_path, *path_b64, *old_path_b64;
-	bool is_dir;
-	double timestamp, mtime;
-	int64_t size, inode;
-};
-static const struct field event_fields[] = {
-	INT(event_info, seq, 0, "Its number: each event of a watcher has the next one."),
-	ENUM(event_info, type, 0, "What happened.", .choices = types),
-	STR(event_info, path, 0, "Absolute path."),
-	STR(event_info, relative_path, 0,
-	    "The path relative to what is watched; `.` is that itself."),
-	STR(event_info, old_path, NULLABLE, "Of a `rename`: the path before."),
-	BOOL(event_info, is_dir, 0,
-	     "Whether it is a directory. One that is renamed takes all that is in it along, unsaid."),
-	NUM(event_info, timestamp, 0, "When it happened, in seconds since 1970."),
-	NUM(event_info, mtime, NULLABLE, "When the file was last changed, while there is one."),
-	INT(event_info, size, NULLABLE, "Its size in bytes."),
-	INT(event_info, inode, NULLABLE, "Its inode number."),
-	STR(event_info, path_b64, NULLABLE, "Base64 of the path when that is not UTF-8."),
-	STR(event_info, old_path_b64, NULLABLE, "The same for `old_path`."),
-};
-static const struct schema event_schema = SCHEMA(event_info, "FileWatchEvent", event_fields);
-
-static const char *whole_path(struct call *call, const char *root, const char *path)
-{
-	if (!strcmp(path, "."))
-		return *root ? arena_strdup(call->arena, root) : "/";
-	return arena_printf(call->arena, "%s/%s", root, path);
-}
-
-static struct event_info describe_event(struct call *call, const char *root,
-					const struct event *event)
-{
-	const char *path = whole_path(call, root, event->path);
-	const char *old = event->old_path ? whole_path(call, root, event->old_path) : NULL;
-	return (struct event_info){
-		.seq = event->seq,
-		.type = types[event->type],
-		.path = path,
-		.relative_path = event->path,
-		.old_path = old,
-		.path_b64 = file_path_b64(call, path),
-		.old_path_b64 = old ? file_path_b64(call, old) : NULL,
-		.is_dir = event->is_dir,
-		.timestamp = event->timestamp,
-		.mtime = event->known ? event->mtime : NAN,
-		.size = event->known ? event->size : INT_ABSENT,
-		.inode = event->known ? (int64_t)event->inode : INT_ABSENT,
-	};
-}
 
 /* ---- watchers ---- */
 
@@ -273,43 +217,6 @@ static void *watcher_make(const char *id, void *arg, struct err *err)
 	return watcher;
 }
 
-/* Waits until a watch is in another state than `state`, or has an event after `cursor`: how it ended. */
-static enum call_wake wait_news(struct call *call, struct watch *watch, enum watch_state state,
-				int64_t cursor, int64_t until_ms)
-{
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
-	const struct watch_view *view = watch_lock(watch);
-	watch_join(watch, &waiter);
-	while (view->state == state && events_last(view->events) == cursor && wake == CALL_WOKEN) {
-		watch_unlock(watch);
-		wake = call_wait(call, fd, until_ms);
-		watch_lock(watch);
-	}
-	watch_leave(watch, &waiter);
-	watch_unlock(watch);
-	return wake;
-}
-
-/* Waits until all is watched. -1 with the reason when that fails. */
-static int wait_start(struct call *call, struct watch *watch, struct err *err)
-{
-	enum call_wake wake = wait_news(call, watch, WATCH_STARTING, 0, INT64_MAX);
-	const struct watch_view *view = watch_lock(watch);
-	int result = 0;
-	if (wake == CALL_LEFT)
-		result = err_set(err, ERR_GONE, "the caller left");
-	else if (wake == CALL_STOPPING)
-		result = err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-	else if (view->state == WATCH_ENDED) {
-		*err = view->why;
-		result = -1;
-	}
-	watch_unlock(watch);
-	return result;
-}
-
 static int create_watcher(struct call *call, const void *in, struct err *err)
 {
 	const struct create *request = in;
@@ -330,7 +237,7 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 					  &spec, err));
 	if (!watcher)
 		return -1;
-	if (wait_start(call, watcher->watch, err) < 0) {
+	if (watch_news_start(call, watcher->watch, err) < 0) {
 		(void)sessions_close(&watch_sessions, watcher->id, NULL);
 		return -1;
 	}
@@ -442,7 +349,8 @@ struct polled {
 };
 static const struct field polled_fields[] = {
 	STR(polled, watcher_id, 0, "Watcher identifier."),
-	LIST(polled, events, 0, "What happened, in order.", .item = T_OBJ, .of = &event_schema),
+	LIST(polled, events, 0, "What happened, in order.", .item = T_OBJ,
+	     .of = &watch_news_schema),
 	INT(polled, cursor, 0, "For the next request."),
 	BOOL(polled, overflow, 0,
 	     "Events were lost: look at the files themselves, then go on from the cursor."),
@@ -461,8 +369,8 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 	struct events_page page;
 	if (!watcher)
 		return -1;
-	if (request->timeout && wait_news(call, watcher->watch, WATCH_ACTIVE, request->cursor,
-					  clock_ms() + request->timeout * 1000) == CALL_LEFT)
+	if (request->timeout && watch_news_wait(call, watcher->watch, WATCH_ACTIVE, request->cursor,
+						clock_ms() + request->timeout * 1000) == CALL_LEFT)
 		return err_set(err, ERR_GONE, "the caller left");
 	const struct watch_view *view = watch_lock(watcher->watch);
 	events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
@@ -477,9 +385,9 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 		.has_more = page.cursor < events_last(view->events),
 	};
 	watch_unlock(watcher->watch);
-	struct event_info *infos = arena_alloc(call->arena, page.count * sizeof *infos);
+	struct watch_news *infos = arena_alloc(call->arena, page.count * sizeof *infos);
 	for (size_t i = 0; i < page.count; i++)
-		infos[i] = describe_event(call, watch_root(watcher->watch), &page.events[i]);
+		infos[i] = watch_news_describe(call, watch_root(watcher->watch), &page.events[i]);
 	polled.events = (struct list){ page.count, infos };
 	return call_reply(call, &polled, err);
 }
@@ -541,14 +449,14 @@ static int put_page(struct call *call, struct watcher *watcher, const struct eve
 		return -1;
 	for (size_t i = 0; i < page->count; i++) {
 		const struct event *event = &page->events[i];
-		struct event_info info;
+		struct watch_news info;
 		int result;
 		if (event->type == EVENT_OVERFLOW) {
 			result = put_overflow(call, watcher->id, event->seq, err);
 		} else {
-			info = describe_event(call, watch_root(watcher->watch), event);
+			info = watch_news_describe(call, watch_root(watcher->watch), event);
 			result = put_event(call, "file_change", watcher->id, event->seq,
-					   &event_schema, &info, err);
+					   &watch_news_schema, &info, err);
 		}
 		if (result < 0)
 			return -1;
@@ -598,8 +506,8 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		arena_done(&arena);
 		if (result < 0 || ended)
 			return result;
-		enum call_wake wake =
-			wait_news(call, watcher->watch, WATCH_ACTIVE, cursor, clock_ms() + PING_MS);
+		enum call_wake wake = watch_news_wait(call, watcher->watch, WATCH_ACTIVE, cursor,
+						      clock_ms() + PING_MS);
 		if (wake == CALL_STOPPING)
 			return 0;
 		if (wake == CALL_LEFT)
@@ -608,189 +516,6 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 			result = call_event_ping(call, err);
 	}
 	return result;
-}
-
-/* ---- wait ---- */
-
-struct wait_request {
-	const char *path, *path_b64;
-	int64_t timeout;
-	struct list event_types;
-};
-static const struct field wait_fields[] = {
-	STR(wait_request, path, REQUIRED, "File to wait for: this very path."),
-	INT(wait_request, timeout, MIN | MAX, "Seconds to wait at most.", .def = "30", .min = 1,
-	    .max = 300),
-	LIST(wait_request, event_types, OPTIONAL,
-	     "What to wait for. With `create`, a file that is there is an answer.", .item = T_STR,
-	     .choices = types, .max_len = 100,
-	     .def = "[\"create\",\"write\",\"remove\",\"rename\",\"chmod\"]"),
-	FILE_B64(wait_request),
-};
-static const struct schema wait_schema = SCHEMA(wait_request, "FileWatchWaitRequest", wait_fields);
-
-struct waited {
-	const struct event_info *event;
-	bool timed_out;
-};
-static const struct field waited_fields[] = {
-	OBJ(waited, event, NULLABLE, "The first one that came; null when none did.",
-	    .of = &event_schema),
-	BOOL(waited, timed_out, 0, "None came in time."),
-};
-static const struct schema waited_schema = SCHEMA(waited, "FileWatchWait", waited_fields);
-static const struct field waited_data = { .type = T_OBJ, .of = &waited_schema };
-
-static bool wanted(const struct wait_request *request, enum event_type type)
-{
-	if (!request->event_types.items)
-		return true;
-	for (size_t i = 0; i < request->event_types.count; i++)
-		if (!strcmp(((const char *const *)request->event_types.items)[i], types[type]))
-			return true;
-	return false;
-}
-
-static bool exists(const struct user *user, const char *path, struct stat *ret)
-{
-	struct user_view rights;
-	if (user_enter(user, &rights, NULL) < 0)
-		return false;
-	bool there = lstat(path, ret) == 0;
-	user_leave(&rights);
-	return there;
-}
-
-/* The beginning of a path up to the first name that does not exist, or all of it. */
-static const char *next_missing(struct call *call, const struct user *user, const char *path)
-{
-	struct stat st;
-	char *copy = arena_strdup(call->arena, path);
-	for (char *slash = copy; (slash = strchr(slash + 1, '/'));) {
-		*slash = 0;
-		if (!exists(user, copy, &st))
-			return copy;
-		*slash = '/';
-	}
-	return copy;
-}
-
-static const struct event_info *created_event(struct call *call, const char *path,
-					      const struct stat *st)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	const char *slash = strrchr(path, '/');
-	struct event event = { .type = EVENT_CREATE,
-			       .path = slash + 1,
-			       .is_dir = S_ISDIR(st->st_mode),
-			       .known = true,
-			       .timestamp = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
-			       .mtime = (double)st->st_mtim.tv_sec +
-					(double)st->st_mtim.tv_nsec / 1e9,
-			       .size = st->st_size,
-			       .inode = st->st_ino };
-	struct event_info *info = arena_alloc(call->arena, sizeof *info);
-	*info = describe_event(call, arena_strndup(call->arena, path, (size_t)(slash - path)),
-			       &event);
-	return info;
-}
-
-/* The first wanted event that a watch of the path has: NULL when there was none before its end. */
-static const struct event_info *first_event(struct call *call, const struct wait_request *request,
-					    struct watch *watch, int64_t until_ms, struct err *err)
-{
-	int64_t cursor = 0;
-	for (;;) {
-		enum call_wake wake = wait_news(call, watch, WATCH_ACTIVE, cursor, until_ms);
-		struct events_page page;
-		if (wake != CALL_WOKEN) {
-			err_set(err,
-				wake == CALL_LEFT      ? ERR_GONE
-				: wake == CALL_TIMEOUT ? ERR_SLOW
-						       : ERR_UNAVAILABLE,
-				wake == CALL_LEFT ? "the caller left" : "the server is stopping");
-			return NULL;
-		}
-		const struct watch_view *view = watch_lock(watch);
-		events_page(view->events, cursor, EVENTS_AT_ONCE, false, call->arena, &page);
-		bool ended = view->state == WATCH_ENDED && page.cursor == events_last(view->events);
-		watch_unlock(watch);
-		for (size_t i = 0; i < page.count; i++) {
-			if (!wanted(request, page.events[i].type) ||
-			    !strcmp(page.events[i].path, "."))
-				continue;
-			struct event_info *info = arena_alloc(call->arena, sizeof *info);
-			*info = describe_event(call, watch_root(watch), &page.events[i]);
-			return info;
-		}
-		cursor = page.cursor;
-		if (ended || page.overflow) {
-			err_set(err, ERR_CONFLICT, "look again");
-			return NULL;
-		}
-	}
-}
-
-/* Waits for the next thing on the way to the path. NULL with ERR_CONFLICT: look again. */
-static const struct event_info *wait_step(struct call *call, const struct wait_request *request,
-					  const char *path, const struct user *user,
-					  int64_t until_ms, struct err *err)
-{
-	const struct event_info *event = NULL;
-	struct stat st;
-	const char *next = next_missing(call, user, path);
-	bool last = !strcmp(next, path);
-	struct watch_spec spec = { .path = next,
-				   .entry = true,
-				   .window_ms = WAIT_WINDOW_MS,
-				   .max_dirs = 1,
-				   .user = user };
-	struct watch *watch = watch_start(&spec, err);
-	if (!watch)
-		return NULL;
-	int result = wait_start(call, watch, err);
-	if (result < 0) {
-		if (err->code == ENOENT)
-			err_set(err, ERR_CONFLICT, "look again");
-	} else if (last && wanted(request, EVENT_CREATE) && exists(user, path, &st)) {
-		event = created_event(call, path, &st);
-	} else if (!last && exists(user, next, &st)) {
-		err_set(err, ERR_CONFLICT, "look again");
-	} else {
-		static const struct wait_request any;
-		event = first_event(call, last ? request : &any, watch, until_ms, err);
-		if (event && !last) {
-			event = NULL;
-			err_set(err, ERR_CONFLICT, "look again");
-		}
-	}
-	watch_free(watch);
-	return event;
-}
-
-static int wait_for_file(struct call *call, const void *in, struct err *err)
-{
-	const struct wait_request *request = in;
-	const struct user *user;
-	int64_t until = clock_ms() + request->timeout * 1000;
-	const char *given = file_path(call, request->path, request->path_b64, err);
-	if (!given || file_user_of(call, false, &user, err) < 0)
-		return -1;
-	char *path = arena_strdup(call->arena, given);
-	for (size_t len = strlen(path); len > 1 && path[len - 1] == '/';)
-		path[--len] = 0;
-	struct waited waited = { 0 };
-	if (!path[1])
-		return err_set(err, ERR_BAD_REQUEST, "'/' is no file to wait for");
-	do {
-		err->code = 0;
-		waited.event = wait_step(call, request, path, user, until, err);
-	} while (!waited.event && err->code == ERR_CONFLICT);
-	if (!waited.event && err->code != ERR_SLOW)
-		return -1;
-	waited.timed_out = !waited.event;
-	return call_reply(call, &waited, err);
 }
 
 static const struct route routes[] = {
@@ -802,17 +527,12 @@ static const struct route routes[] = {
 	  "one file that come close together are told as one. A directory that is renamed takes along "
 	  "what is in it. A watcher that nobody asks ends after a day (--session-timeout).",
 	  .flags = BARE },
-	{ "POST", "/v1/file/watch/wait", wait_for_file, &wait_schema, &waited_data,
-	  "Wait for a file",
-	  "Answers with the first event of this very path, without a watcher. Its directories need not "
-	  "exist yet.",
-	  .flags = BARE },
 	{ "GET", "/v1/file/watch/{watcher_id}/events", stream_events, &stream_schema, NULL,
 	  "Stream events",
 	  "Server-Sent Events: `watch_started`, then a `file_change` for each event, `overflow` where "
 	  "some were lost, and `watch_ended`. The id is `{watcher_id}:{seq}`; sent back as "
 	  "Last-Event-ID it resumes the stream.",
-	  .flags = BARE | EVENTS, .type = "text/event-stream" },
+	  .flags = BARE, .type = "text/event-stream" },
 	{ "POST", "/v1/file/watch/{watcher_id}/poll", poll_events, &poll_schema, &polled_data,
 	  "Ask for events",
 	  "Those after the cursor, which the answer moves on. `overflow` tells that some were lost: "

@@ -179,9 +179,9 @@ void opt_help(const struct opt_table *table)
 void opt_help_markdown(const struct opt_table *table)
 {
 	printf("# Configuration\n\n%s A flag wins over its environment variable. This page is what "
-	       "`aio serve --help-markdown` prints.\n\n"
+	       "`%.*s --help-markdown` prints.\n\n"
 	       "| flag | environment | default | meaning |\n|---|---|---|---|\n",
-	       table->about);
+	       table->about, (int)strcspn(table->usage, "[") - 1, table->usage);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct opt *opt = &table->opts[i];
 		printf("| ");

@@ -120,6 +120,16 @@ static char *find_template(const struct box_spec *spec, const struct ground *gro
 	return xstrdup(spec->template);
 }
 
+/* What its files lie over just now: for a snapshot. */
+static int note_base(const char *dir, const char *template, struct err *err)
+{
+	auto_free char *note = xasprintf("%s/base", dir);
+	auto_close int fd = open(note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, template, strlen(template)) < 0)
+		return err_set(err, errno, "'%s'", note);
+	return 0;
+}
+
 static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside *inside,
 			 struct err *err)
 {
@@ -254,7 +264,7 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	const struct ground *ground = ground_get(state, err);
 	auto_free char *path = ground ? find_template(spec, ground, state, err) : NULL;
 	auto_close int hold = path ? template_hold(path, err) : -1;
-	if (!path || template_read(path, &template, err) < 0)
+	if (!path || note_base(spec->dir, path, err) < 0 || template_read(path, &template, err) < 0)
 		return -1;
 	auto_close int writable =
 		disk_open(spec->dir, state, spec->limits.disk, spec->uid_base, err);

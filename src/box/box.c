@@ -18,6 +18,7 @@
 #include "box/group.h"
 #include "box/identity.h"
 #include "box/maker.h"
+#include "box/template.h"
 
 /* --- starting -------------------------------------------------------------------------------- */
 
@@ -75,7 +76,7 @@ int box_answer(int fd, struct box_proc *ret, struct err *err)
 	ssize_t n = recv(fd, &answer, sizeof answer, MSG_WAITALL);
 	close(fd);
 	if (n != sizeof answer)
-		return err_set(err, EIO, "the process that makes boxes is gone");
+		return err_set(err, ERR_GONE, "the process that makes boxes is gone");
 	if (answer.result == 0)
 		*ret = answer.proc;
 	else if (err)
@@ -165,6 +166,22 @@ int box_copy(const char *from_dir, const char *to_dir, struct err *err)
 	if (disk_copy(from_dir, to_dir, err) < 0)
 		return -1;
 	return access(note, F_OK) < 0 ? 0 : files_copy_one(note, copy, err);
+}
+
+int box_snapshot(const char *dir, const char *template, struct err *err)
+{
+	char base[4096], written[64];
+	auto_free char *note = xasprintf("%s/base", dir);
+	auto_close int fd = open(note, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, base, sizeof base - 1);
+	if (n <= 0)
+		return err_set(err, n < 0 ? errno : ENOENT, "'%s'", note);
+	base[n] = 0;
+	auto_close int tree = disk_open(dir, dir, 0, 0, err);
+	if (tree < 0)
+		return -1;
+	snprintf(written, sizeof written, "/proc/self/fd/%d", tree);
+	return template_snapshot(base, written, template, err);
 }
 
 int box_exit_status(const char *dir)

@@ -77,7 +77,9 @@ int box_makers(const char *state_dir, struct err *err);
  * asked is refused, with the reason, and leaves nothing. On a box of which only the directory is
  * there, starts it again on its files.
  * box_start() waits for it. For a loop, the same in two halves: box_ask() returns a descriptor that
- * becomes readable when there is an answer, and box_answer() takes it and closes the descriptor. */
+ * becomes readable when there is an answer, and box_answer() takes it and closes the descriptor.
+ * ERR_GONE: the makers died over it; box_stop() removes what there may be of the box, and
+ * box_makers() starts others. */
 int box_start(const struct box_spec *spec, struct box_proc *ret, struct err *err);
 int box_ask(const struct box_spec *spec, struct err *err);
 int box_answer(int fd, struct box_proc *ret, struct err *err);
@@ -97,6 +99,10 @@ int box_usage(const char *dir, const char *cgroup, const struct box_proc *proc,
 
 /* Copies the files of a box (frozen meanwhile by the caller) to those of another, not started yet. */
 int box_copy(const char *from_dir, const char *to_dir, struct err *err);
+
+/* Makes a template, in a directory that is not there yet, of what a box (frozen meanwhile, or stopped)
+ * looks like. */
+int box_snapshot(const char *dir, const char *template, struct err *err);
 
 /* The exit status that its init wrote, as wait() has it; -1 when there is none. */
 int box_exit_status(const char *dir);

@@ -92,6 +92,8 @@ static int run_mkfs(const char *path)
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	signal(SIGCHLD, before);
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* boxes that ended meanwhile */
+		;
 	return status == 0 ? 0 : -1;
 }
 

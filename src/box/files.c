@@ -185,7 +185,7 @@ static int copy_inside(struct copy *copy, int from, int to, int depth)
 	int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	int result = dir ? 0 : fail(copy, "reading");
-	for (struct dirent *entry; result == 0 && (entry = readdir(dir));)
+	for (struct dirent *entry; dir && result == 0 && (entry = readdir(dir));)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			result = copy_entry(copy, from, to, entry->d_name, depth);
 	if (dir)
@@ -265,7 +265,7 @@ struct removal {
 	struct err *err;
 };
 
-static int empty(struct removal *removal, int dir, int depth);
+static int empty(struct removal *removal, int fd, int depth);
 
 static int remove_entry(struct removal *removal, int dir, const char *name, int depth)
 {
@@ -296,7 +296,7 @@ static int empty(struct removal *removal, int fd, int depth)
 	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = own < 0 ? NULL : fdopendir(own);
 	int result = dir ? 0 : err_set(removal->err, errno, "removing a directory");
-	for (struct dirent *entry; result == 0 && (entry = readdir(dir));)
+	for (struct dirent *entry; dir && result == 0 && (entry = readdir(dir));)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			result = remove_entry(removal, fd, entry->d_name, depth);
 	if (dir)

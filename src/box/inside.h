@@ -27,4 +27,4 @@ typedef int inside_serve(int argc, char **argv);
 
 /* Waits for the struct on `talk`, does everything, and says there what failed, as a struct err; says
  * nothing and closes it when the box's server runs. */
-_Noreturn void inside_run(const struct box_spec *spec, inside_serve *serve, int talk);
+_Noreturn void inside_run(const struct box_spec *spec, inside_serve *run, int talk);

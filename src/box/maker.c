@@ -18,6 +18,7 @@
 #include "box/disk.h"
 #include "box/ground.h"
 #include "box/group.h"
+#include "box/template.h"
 #include "box/title.h"
 
 enum { REQUEST_MAX = 160 << 10, LIST_MAX = 1024, FDS = 3 };
@@ -186,12 +187,16 @@ int maker_main(int argc, char **argv, inside_serve *serve)
 	int fd = atoi(argv[2]);
 	long workers = sysconf(_SC_NPROCESSORS_ONLN) + 1;
 	title_set("maker");
-	signal(SIGCHLD, SIG_IGN); /* boxes that end are seen by the host, through their pidfd */
+	prctl(PR_SET_NAME, "aio"); /* not "exe" */
+	signal(SIGCHLD, SIG_IGN);  /* boxes that end are seen by the host, through their pidfd */
 	signal(SIGPIPE, SIG_IGN);
 	setsid();
 	/* What fails here is said in the answer to each request. */
-	(void)ground_get(state, NULL);
+	const struct ground *ground = ground_get(state, NULL);
 	(void)group_setup(NULL);
+	auto_free char *template = NULL;
+	if (ground)
+		(void)template_machine(state, ground->python, &template, NULL);
 	while (--workers > 0 && fork() > 0)
 		;
 	work(fd, state, serve);

@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -366,19 +368,44 @@ static int link_python(const char *root, const char *python, struct err *err)
 	return 0;
 }
 
+static bool is_overlay(const char *path)
+{
+	struct statfs st;
+	return statfs(path, &st) == 0 && (uint64_t)st.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/* An overlay, as the root of a container is, cannot be id-mapped: then it is copied, once. */
+static int copy_live(const char *dir, struct err *err)
+{
+	auto_free char *to = xasprintf("%s/live", dir);
+	if (mkdir(to, 0755) < 0)
+		return err_set(err, errno, "'%s'", to);
+	if (files_copy(LIVE, to, keep_public, err) < 0)
+		return -1;
+	return write_text(dir, "layers", 0644, "/ root\n" LIVE " live\n", err);
+}
+
+static int show_live(const char *dir, struct err *err)
+{
+	auto_free char *layer = xasprintf("%s/hide", dir);
+	if (make_hiding(layer, err) < 0)
+		return -1;
+	return write_text(dir, "layers", 0644, "/ root\n" LIVE " hide " LIVE "\n", err);
+}
+
 static int build(const char *dir, const char *python, struct err *err)
 {
-	auto_free char *root = xasprintf("%s/root", dir), *hiding_dir = xasprintf("%s/hide", dir);
+	auto_free char *root = xasprintf("%s/root", dir);
 	mode_t mask = umask(0);
 	int result = mkdir(dir, 0755) < 0 || mkdir(root, 0755) < 0
 			     ? err_set(err, errno, "'%s'", dir)
 			     : make_root(root, err);
 	if (result == 0)
 		result = link_python(root, python, err);
-	if (result == 0)
-		result = make_hiding(hiding_dir, err);
-	if (result == 0)
-		result = write_text(dir, "layers", 0644, "/ root\n" LIVE " hide " LIVE "\n", err);
+	if (result == 0 && is_overlay(LIVE))
+		result = copy_live(dir, err);
+	else if (result == 0)
+		result = show_live(dir, err);
 	umask(mask);
 	return result;
 }
@@ -462,4 +489,49 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 	}
 	*ret = TAKE(path);
 	return 0;
+}
+
+/* Copies a layer that is not the machine's own directory, and adds its name to the line. */
+static int copy_layer(const char *from, const char *dir, const char *name, struct buf *line,
+		      struct err *err)
+{
+	auto_free char *to = xasprintf("%s/%s", dir, name);
+	struct stat st;
+	if (stat(from, &st) < 0 || mkdir(to, 0700) < 0 || chown(to, st.st_uid, st.st_gid) < 0 ||
+	    chmod(to, st.st_mode & 07777) < 0)
+		return err_set(err, errno, "'%s'", to);
+	buf_printf(line, " %s", name);
+	return files_copy(from, to, NULL, err);
+}
+
+int template_snapshot(const char *base, const char *written, const char *dir, struct err *err)
+{
+	struct template template;
+	auto_buf struct buf lines = BUF(TEXT_MAX);
+	auto_close int hold = template_hold(base, NULL);
+	if (template_read(base, &template, err) < 0)
+		return -1;
+	int result = mkdir(dir, 0755) < 0 ? err_set(err, errno, "'%s'", dir) : 0;
+	for (size_t i = 0; i < template.count && result == 0; i++) {
+		const struct template_place *place = &template.places[i];
+		auto_free char *upper = xasprintf("%s/%zu/upper", written, i);
+		char name[64];
+		snprintf(name, sizeof name, "%zu", i);
+		buf_str(&lines, place->at);
+		result = copy_layer(upper, dir, name, &lines, err);
+		for (size_t n = 0; n < place->count && result == 0; n++) {
+			snprintf(name, sizeof name, "%zu.%zu", i, n);
+			if (!strcmp(place->layers[n], LIVE))
+				buf_printf(&lines, " %s", place->layers[n]);
+			else
+				result = copy_layer(place->layers[n], dir, name, &lines, err);
+		}
+		buf_str(&lines, "\n");
+	}
+	if (result == 0)
+		result = write_text(dir, "layers", 0644, lines.data, err);
+	template_done(&template);
+	if (result < 0)
+		(void)files_remove(dir, NULL);
+	return result;
 }

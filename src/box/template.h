@@ -34,3 +34,6 @@ int template_hold(const char *dir, struct err *err);
  * product's Python environment is on the machine, or NULL: what is installed in it wants to find it
  * there. */
 int template_machine(const char *state, const char *python, char **ret, struct err *err);
+
+/* Makes a template in `dir`, which is not there yet, from another and what was written over it. */
+int template_snapshot(const char *base, const char *written, const char *dir, struct err *err);

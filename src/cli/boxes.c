@@ -263,7 +263,7 @@ static int exec(struct ask *ask)
 
 static int template_ls(struct ask *ask)
 {
-	static const char *const titles[] = { "NAME", "SOURCE", "BASE" };
+	static const char *const titles[] = { "NAME", "SOURCE" };
 	json_t *list = remote_call(&ask->remote, "GET", "/v1/templates", NULL, &ask->err), *one;
 	size_t i;
 	if (!list)
@@ -273,8 +273,7 @@ static int template_ls(struct ask *ask)
 	} else {
 		struct table *table = table_new(titles, COUNT(titles));
 		json_array_foreach(list, i, one) {
-			const char *cells[] = { text(one, "name"), text(one, "source"),
-						text(one, "base") };
+			const char *cells[] = { text(one, "name"), text(one, "source") };
 			table_row(table, cells);
 		}
 		table_print(table);

@@ -40,7 +40,7 @@ static int run(const char *const *words, const char *dir, const char *tag, const
 	       struct err *err)
 {
 	char *argv[8] = { NULL };
-	for (size_t i = 0; words[i]; i++)
+	for (size_t i = 0; i + 1 < COUNT(argv) && words[i]; i++)
 		argv[i] = fill(words[i], dir, tag, file);
 	fflush(stdout);
 	pid_t pid = fork();

@@ -16,14 +16,12 @@
 #include "base/glob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "fs/changes.h"
 #include "fs/watch_tree.h"
 #include "proc/user.h"
 
 enum {
 	STACK_SIZE = 256 * 1024,
-	BATCH_ROOM = 256 * 1024, /* bytes of events that are looked at together */
-	MATE_EVENTS = 64,        /* within which the other half of a rename is found */
-	MATE_MS = 10,            /* for which the kernel may be between the two halves */
 	RELOCATIONS_MAX = 16,
 	STARTS_MAX = 8,
 };
@@ -49,10 +47,9 @@ struct watch {
 	struct watch_tree *tree;
 	bool over; /* with why */
 	struct err why;
-	int relocating; /* how deep */
-	int fd, parent_wd;
-	char *batch; /* what was read from fd and not handled yet is between at and end */
-	size_t at, end;
+	int relocating;         /* how deep */
+	struct changes changes; /* what the kernel says */
+	int parent_wd;
 };
 
 /* ---- telling ---- */
@@ -151,7 +148,7 @@ static void drop(struct watch *w, struct watch_dir *dir)
 		int wd;
 		more = watch_tree_prune(w->tree, dir, &wd);
 		if (wd >= 0)
-			(void)inotify_rm_watch(w->fd, wd);
+			(void)inotify_rm_watch(w->changes.fd, wd);
 	}
 }
 
@@ -224,7 +221,8 @@ static int watch_dir(struct watch *w, struct watch_dir *parent, const char *name
 			       "'%s' has more than %zu directories: exclude some, or raise "
 			       "--max-watch-dirs",
 			       w->root, w->max_dirs);
-	int wd = inotify_add_watch(w->fd, path, MASK | IN_MASK_ADD | (parent ? IN_DONT_FOLLOW : 0));
+	int wd = inotify_add_watch(w->changes.fd, path,
+				   MASK | IN_MASK_ADD | (parent ? IN_DONT_FOLLOW : 0));
 	if (wd < 0 && (errno == ENOSPC || errno == ENOMEM))
 		return err_set(err, ERR_LIMIT,
 			       "the system does not allow to watch more directories: raise "
@@ -308,9 +306,7 @@ static int scan(struct watch *w, bool announce, struct err *err)
 static void stop_tree(struct watch *w)
 {
 	watch_tree_free(TAKE(w->tree));
-	if (w->fd >= 0)
-		close(TAKE_FD(w->fd));
-	w->at = w->end = 0;
+	changes_close(&w->changes);
 }
 
 /* While somebody is in it, a directory that was removed does not say so itself. */
@@ -322,14 +318,13 @@ static void watch_parent(struct watch *w)
 	if (!slash || snprintf(path, sizeof path, "%.*s/", (int)(slash - w->root), w->root) >=
 			      (int)sizeof path)
 		return;
-	w->parent_wd = inotify_add_watch(w->fd, path,
+	w->parent_wd = inotify_add_watch(w->changes.fd, path,
 					 IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR | IN_MASK_ADD);
 }
 
 static int try_tree(struct watch *w, struct err *err)
 {
-	w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (w->fd < 0)
+	if (changes_open(&w->changes) < 0)
 		return err_set(err, errno == EMFILE || errno == ENFILE ? ERR_LIMIT : errno,
 			       "no more watches: the system allows no other inotify instance "
 			       "(fs.inotify.max_user_instances)");
@@ -360,7 +355,7 @@ static void restart(struct watch *w)
 	bool limited = result < 0 && (w->why.code == ERR_LIMIT || w->why.code == ERR_CONFLICT);
 	if (result < 0 && !limited)
 		finish(w, "removed");
-	else if (w->fd < 0 || !watch_tree_root(w->tree))
+	else if (w->changes.fd < 0 || !watch_tree_root(w->tree))
 		w->over = true;
 	mark_lost(w, limited);
 }
@@ -416,77 +411,6 @@ static void leave(struct watch *w, struct watch_dir *parent, const char *name)
 
 /* ---- what the kernel says ---- */
 
-/* One event of the kernel's, apart from the buffer it came in. */
-struct change {
-	int wd;
-	uint32_t mask, cookie;
-	char name[NAME_MAX + 1];
-};
-
-static struct inotify_event *event_at(struct watch *w, size_t at)
-{
-	return at < w->end ? (struct inotify_event *)(void *)(w->batch + at) : NULL;
-}
-
-/* Reads more behind what is there: false when nothing came in time. */
-static bool read_more(struct watch *w, int wait_ms)
-{
-	struct pollfd pfd = { .fd = w->fd, .events = POLLIN };
-	if (w->at) {
-		memmove(w->batch, w->batch + w->at, w->end - w->at);
-		w->end -= w->at;
-		w->at = 0;
-	}
-	if (w->end + sizeof(struct inotify_event) + NAME_MAX + 1 > BATCH_ROOM ||
-	    (wait_ms && poll(&pfd, 1, wait_ms) <= 0))
-		return false;
-	ssize_t n = read(w->fd, w->batch + w->end, BATCH_ROOM - w->end);
-	if (n > 0)
-		w->end += (size_t)n;
-	return n > 0;
-}
-
-static bool take(struct watch *w, struct change *ret)
-{
-	struct inotify_event *event = event_at(w, w->at);
-	if (!event)
-		return false;
-	*ret = (struct change){ event->wd, event->mask, event->cookie, "" };
-	if (event->len)
-		snprintf(ret->name, sizeof ret->name, "%s", event->name);
-	w->at += sizeof *event + event->len;
-	return true;
-}
-
-/* Looks for the other half of a rename among the next events, and takes it out. */
-static bool find_mate(struct watch *w, uint32_t cookie, bool *ret_last, struct change *ret)
-{
-	size_t seen = 0;
-	*ret_last = false;
-	for (size_t at = w->at; seen < MATE_EVENTS; seen++) {
-		struct inotify_event *event = event_at(w, at);
-		*ret_last = !event;
-		if (!event)
-			return false;
-		if (event->mask & IN_MOVED_TO && event->cookie == cookie) {
-			*ret = (struct change){ event->wd, event->mask, cookie, "" };
-			snprintf(ret->name, sizeof ret->name, "%s", event->name);
-			event->mask = 0;
-			return true;
-		}
-		at += sizeof *event + event->len;
-	}
-	return false;
-}
-
-static bool take_mate(struct watch *w, uint32_t cookie, struct change *ret)
-{
-	bool last, found = find_mate(w, cookie, &last, ret);
-	while (!found && last && read_more(w, MATE_MS))
-		found = find_mate(w, cookie, &last, ret);
-	return found;
-}
-
 static void renamed(struct watch *w, struct watch_dir *from, const char *old_name,
 		    struct watch_dir *to, const char *name, bool is_dir)
 {
@@ -528,7 +452,7 @@ static void moved_away(struct watch *w, struct watch_dir *dir, const struct chan
 	bool is_dir = change->mask & IN_ISDIR;
 	struct change mate;
 	struct watch_dir *to = NULL;
-	if (take_mate(w, change->cookie, &mate))
+	if (changes_mate(&w->changes, change->cookie, &mate))
 		to = watch_tree_find(w->tree, mate.wd);
 	if (to) {
 		renamed(w, dir, change->name, to, mate.name, is_dir);
@@ -618,9 +542,9 @@ static void handle(struct watch *w, const struct change *change)
 static void drain(struct watch *w)
 {
 	struct change change;
-	if (!read_more(w, 0)) /* what was seen lies before all that is to come */
+	if (!changes_more(&w->changes, 0)) /* what was seen lies before all that is to come */
 		watch_tree_unsee_all(w->tree);
-	while (!w->over && take(w, &change))
+	while (!w->over && changes_take(&w->changes, &change))
 		handle(w, &change);
 	if (!w->over)
 		catch_up(w);
@@ -632,7 +556,7 @@ static void serve(struct watch *w)
 		publish(w, clock_ms());
 		int64_t due = events_due(w->events);
 		int64_t left = due == INT64_MAX ? -1 : due - clock_ms();
-		struct pollfd pfds[] = { { .fd = w->fd, .events = POLLIN },
+		struct pollfd pfds[] = { { .fd = w->changes.fd, .events = POLLIN },
 					 { .fd = w->stop_fd, .events = POLLIN } };
 		int n = poll(pfds, COUNT(pfds), due == INT64_MAX ? -1 : left > 0 ? (int)left : 0);
 		if (n < 0 && errno != EINTR)
@@ -707,12 +631,11 @@ struct watch *watch_start(const struct watch_spec *spec, struct err *err)
 {
 	struct watch *w = xcalloc(1, sizeof *w);
 	pthread_mutex_init(&w->lock, NULL);
-	w->fd = -1;
+	w->changes = (struct changes){ .fd = -1 };
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->recursive = spec->recursive;
 	w->max_dirs = spec->max_dirs;
 	w->user = spec->user;
-	w->batch = xmalloc(BATCH_ROOM);
 	w->view.events = w->events = events_new(spec->window_ms);
 	if (w->stop_fd < 0) {
 		err_set(err, ERR_LIMIT, "no descriptor for another watch");
@@ -756,7 +679,6 @@ void watch_free(struct watch *watch)
 	globs_done(&watch->exclude);
 	events_free(watch->events);
 	pthread_mutex_destroy(&watch->lock);
-	free(watch->batch);
 	free(watch->root);
 	free(watch->only);
 	free(watch);

@@ -1,5 +1,6 @@
 #include "host/boxes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -18,7 +19,7 @@ void boxes_init(struct boxes *boxes)
 	pthread_cond_init(&boxes->turn, NULL);
 }
 
-static void box_free(struct box *box)
+void boxes_free(struct box *box)
 {
 	auth_free(box->auth);
 	auth_free(box->cookies);
@@ -35,7 +36,7 @@ void boxes_done(struct boxes *boxes)
 	while (boxes->first) {
 		struct box *box = boxes->first;
 		boxes->first = box->next;
-		box_free(box);
+		boxes_free(box);
 	}
 	pthread_cond_destroy(&boxes->turn);
 	pthread_mutex_destroy(&boxes->lock);
@@ -49,19 +50,22 @@ static struct box *find(struct boxes *boxes, const char *id)
 	return box;
 }
 
-struct box *boxes_add(struct boxes *boxes, const char *id, struct err *err)
+struct box *boxes_new(const char *id)
 {
-	struct box *box = NULL;
+	struct box *box = xcalloc(1, sizeof *box);
+	snprintf(box->id, sizeof box->id, "%s", id);
+	box->refs = 2; /* the table's and the caller's */
+	box->busy = true;
+	box->pidfd = box->log_fd = -1;
+	box->next_seq = 1;
+	return box;
+}
+
+int boxes_add(struct boxes *boxes, struct box *box, struct err *err)
+{
 	pthread_mutex_lock(&boxes->lock);
-	if (find(boxes, id)) {
-		err_set(err, ERR_CONFLICT, "there is a sandbox '%s' already", id);
-	} else {
-		box = xcalloc(1, sizeof *box);
-		memcpy(box->id, id, strlen(id) + 1);
-		box->refs = 2; /* the table's and the caller's */
-		box->busy = true;
-		box->pidfd = box->log_fd = -1;
-		box->next_seq = 1;
+	bool taken = find(boxes, box->id);
+	if (!taken) {
 		struct box **at = &boxes->first;
 		while (*at)
 			at = &(*at)->next;
@@ -69,13 +73,17 @@ struct box *boxes_add(struct boxes *boxes, const char *id, struct err *err)
 		boxes->count++;
 	}
 	pthread_mutex_unlock(&boxes->lock);
-	return box;
+	if (!taken)
+		return 0;
+	err_set(err, ERR_CONFLICT, "there is a sandbox '%s' already", box->id);
+	boxes_free(box);
+	return -1;
 }
 
 static void put_locked(struct box *box)
 {
 	if (--box->refs == 0)
-		box_free(box);
+		boxes_free(box);
 }
 
 void boxes_drop(struct boxes *boxes, struct box *box)
@@ -136,6 +144,14 @@ void boxes_end(struct boxes *boxes, struct box *box)
 	pthread_cond_broadcast(&boxes->turn);
 	put_locked(box);
 	pthread_mutex_unlock(&boxes->lock);
+}
+
+struct box_proc boxes_proc(struct boxes *boxes, const struct box *box)
+{
+	pthread_mutex_lock(&boxes->lock);
+	struct box_proc proc = box->proc;
+	pthread_mutex_unlock(&boxes->lock);
+	return proc;
 }
 
 enum box_state boxes_state(struct boxes *boxes, const struct box *box)

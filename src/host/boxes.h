@@ -36,6 +36,7 @@ struct box {
 	_Atomic int active, streams; /* requests being answered; connections to its server */
 	_Atomic uint64_t requests;
 	_Atomic bool acting; /* the keeper has something done to it */
+	_Atomic bool waking; /* a request wants it back */
 
 	/* Under the table's lock. */
 	struct box *next;
@@ -67,9 +68,13 @@ struct boxes {
 void boxes_init(struct boxes *boxes);
 void boxes_done(struct boxes *boxes);
 
-/* A new box in the table, busy and with one reference, the caller's. ERR_CONFLICT if the id is
- * taken. */
-struct box *boxes_add(struct boxes *boxes, const char *id, struct err *err);
+/* A new box, nobody's but the caller's until it is added. */
+struct box *boxes_new(const char *id);
+void boxes_free(struct box *box); /* one that was not */
+
+/* Puts it into the table, busy and with a reference of the caller's. On failure it is freed:
+ * ERR_CONFLICT if the id is taken. */
+int boxes_add(struct boxes *boxes, struct box *box, struct err *err);
 void boxes_drop(struct boxes *boxes, struct box *box); /* takes it out of the table */
 
 struct box *boxes_get(struct boxes *boxes, const char *id); /* NULL if there is none */
@@ -79,6 +84,8 @@ void boxes_put(struct boxes *boxes, struct box *box);       /* NULL is fine */
 struct box *boxes_begin(struct boxes *boxes, const char *id, struct err *err);
 void boxes_end(struct boxes *boxes, struct box *box); /* gives the reference back too */
 
+/* A copy of what must be known of its processes. */
+struct box_proc boxes_proc(struct boxes *boxes, const struct box *box);
 enum box_state boxes_state(struct boxes *boxes, const struct box *box);
 void boxes_set_state(struct boxes *boxes, struct box *box, enum box_state state);
 

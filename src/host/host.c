@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -112,19 +114,21 @@ static void resume_box(struct host *host, const char *id)
 {
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
+	if (box)
+		box->waking = false; /* before: who asks from now on may mean the next pause */
+	boxes_put(&host->boxes, box);
 	if (life_resume(host, id, &err) < 0)
 		log_warn("box %s does not come back: %s", id, err.msg);
-	if (box)
-		box->acting = false;
-	boxes_put(&host->boxes, box);
 }
 
 static void on_wake(void *arg, struct box *box)
 {
-	if (!atomic_exchange(&box->acting, true))
+	if (!atomic_exchange(&box->waking, true))
 		host_job(arg, resume_box, box->id);
 }
 
+static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)
 {
 	char data[256];
@@ -288,6 +292,9 @@ static int open_listener(struct host *host, struct err *err)
 			"SANDBOX_API_KEY or JWT_PUBLIC_KEY, or give --insecure",
 			config->listen);
 	fcntl(listener->fd, F_SETFL, fcntl(listener->fd, F_GETFL) | O_NONBLOCK);
+	/* A connection is ours once its first request is there: one wake-up for both. */
+	if (!listener->local)
+		setsockopt(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){ 1 }, sizeof(int));
 	return 0;
 }
 

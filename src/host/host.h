@@ -83,8 +83,8 @@ int life_stop(struct host *host, const char *id, struct err *err); /* its files 
 int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err);
 /* Its processes have ended by themselves. */
 int life_ended(struct host *host, const char *id, struct err *err);
-/* Copies a box's files, which stand still meanwhile, to a directory. */
-int life_copy(struct host *host, const char *id, const char *to, struct err *err);
+/* Makes a template, in a directory that is not there yet, of a box, which stands still meanwhile. */
+int life_snapshot(struct host *host, const char *id, const char *to, struct err *err);
 
 /* A new box as `spec` (given up) says, with the files of another, which stands still meanwhile. */
 struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err);
@@ -103,10 +103,8 @@ void keeper_notice(struct host *host);
 
 /* ---- templates.c ---- */
 
-/* What a box of this template starts from: its root (*ret_root, NULL for the machine's own) or files
- * of a box to be copied (*ret_files). */
-int templates_find(const struct host *host, const char *name, char **ret_root, char **ret_files,
-		   struct err *err);
+/* The directory of a template; *ret is NULL for the machine's own. */
+int templates_find(const struct host *host, const char *name, char **ret, struct err *err);
 
 /* Makes a template of a box's files. */
 int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err);

@@ -77,8 +77,7 @@ static void pause_idle(struct host *host, const char *id)
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
 	/* Somebody may have come meanwhile. */
-	if (box && !box->active && clock_ms() - box->used_ms >= box->idle_ms &&
-	    life_pause(host, id, "idle", &err) < 0)
+	if (box && !box->active && life_pause(host, id, "idle", &err) < 0)
 		log_warn("box %s: %s", id, err.msg);
 	done(host, box);
 }
@@ -99,12 +98,16 @@ static void check_memory(struct host *host, struct box *box)
 	struct err err;
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	if (box_usage(dir, cgroup, &box->proc, &usage, &err) < 0 ||
-	    usage.oom_kills <= box->oom_kills)
+	struct box_proc proc = boxes_proc(&host->boxes, box);
+	if (box_usage(dir, cgroup, &proc, &usage, &err) < 0)
 		return;
-	host_event(host, box, "oom", "{\"kills\":%lld}",
-		   (long long)(usage.oom_kills - box->oom_kills));
-	box->oom_kills = usage.oom_kills;
+	pthread_mutex_lock(&host->boxes.lock);
+	int64_t more = usage.oom_kills - box->oom_kills;
+	if (more > 0)
+		box->oom_kills = usage.oom_kills;
+	pthread_mutex_unlock(&host->boxes.lock);
+	if (more > 0)
+		host_event(host, box, "oom", "{\"kills\":%lld}", (long long)more);
 }
 
 struct denied {

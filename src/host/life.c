@@ -58,11 +58,12 @@ static void proc_read(const json_t *from, struct box_proc *to)
 	snprintf(to->boot_id, sizeof to->boot_id, "%s", boot_id ? boot_id : "");
 }
 
-/* Only the holder of the box's turn calls this, so nothing changes meanwhile. */
-static int save(struct host *host, const struct box *box, struct err *err)
+/* Only the holder of the box's turn calls this, so nothing changes meanwhile. `state` is the one it is
+ * about to have. */
+static int save(struct host *host, const struct box *box, enum box_state state, struct err *err)
 {
-	json_t *doc = json_pack("{sssssssIsIsIsIsbsOso}", "state", box_state_names[box->state],
-				"token", box->token, "secret", box->secret, "uid_base",
+	json_t *doc = json_pack("{sssssssIsIsIsIsbsOso}", "state", box_state_names[state], "token",
+				box->token, "secret", box->secret, "uid_base",
 				(json_int_t)box->uid_base, "created_ms",
 				(json_int_t)box->created_ms, "expires_ms",
 				(json_int_t)box->expires_ms, "idle_ms", (json_int_t)box->idle_ms,
@@ -307,22 +308,33 @@ static int remove_files(struct host *host, const char *id, struct err *err)
 
 /* ---- creating ---- */
 
-static uint32_t pick_uids(struct host *host, struct box *box, struct err *err)
+/* Adds the box to the table with a range of uids that no other there has. */
+static int add_box(struct host *host, struct box *box, struct err *err)
 {
-	size_t count;
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+	size_t count;
 	pthread_mutex_lock(&one_at_a_time);
 	struct box **list = boxes_list(&host->boxes, &count);
 	uint32_t *taken = xcalloc(count + 1, sizeof *taken);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		taken[i] = list[i]->uid_base;
-	box->uid_base = uids_pick(host->seed, taken, count, err);
-	pthread_mutex_unlock(&one_at_a_time);
-	for (size_t i = 0; i < count; i++)
 		boxes_put(&host->boxes, list[i]);
+	}
+	bool room = count < (size_t)host->config->max_boxes;
+	box->uid_base = room ? uids_pick(host->seed, taken, count, err) : 0;
+	int result;
+	if (!room)
+		err_set(err, ERR_LIMIT, "there are %zu sandboxes already: see --max-boxes", count);
+	if (box->uid_base) {
+		result = boxes_add(&host->boxes, box, err);
+	} else {
+		boxes_free(box);
+		result = -1;
+	}
+	pthread_mutex_unlock(&one_at_a_time);
 	free(list);
 	free(taken);
-	return box->uid_base;
+	return result;
 }
 
 static void set_timers(struct box *box)
@@ -337,57 +349,54 @@ static void set_timers(struct box *box)
 
 static int furnish(struct host *host, struct box *box, const char *from, struct err *err)
 {
-	auto_free char *root = NULL, *files = NULL, *dir = host_path(host, "boxes", box->id, "");
-	host_secret(box->token, 33);
-	host_secret(box->secret, 33);
-	const char *mode = text(box->spec, "auth");
-	if (mode && !strcmp(mode, "none"))
-		box->token[0] = 0;
-	box->created_ms = host_now_ms();
-	set_timers(box);
-	if (make_auth(host, box, err) < 0 || !pick_uids(host, box, err) ||
-	    templates_find(host, text(box->spec, "template"), &root, &files, err) < 0)
+	auto_free char *root = NULL, *dir = host_path(host, "boxes", box->id, "");
+	if (templates_find(host, text(box->spec, "template"), &root, err) < 0)
 		return -1;
 	if (mkdir(dir, 0700) < 0)
 		return err_set(err, errno, "mkdir '%s'", dir);
-	if ((from || files) && box_copy(from ? from : files, dir, err) < 0)
+	if (from && box_copy(from, dir, err) < 0)
 		return -1;
 	return start_processes(host, box, root, err);
 }
 
-static int new_id(struct host *host, const json_t *spec, struct box **ret, struct err *err)
+/* A box with all that others look at, so that it can be shown. */
+static struct box *new_box(struct host *host, json_t *spec, struct err *err)
 {
 	char id[BOX_ID_MAX + 1] = "b";
-	const char *name = text(spec, "name");
-	if (name && !address_is_id(name))
-		return err_set(
-			err, ERR_INVALID,
+	const char *name = text(spec, "name"), *mode = text(spec, "auth");
+	if (name && !address_is_id(name)) {
+		err_set(err, ERR_INVALID,
 			"a name is a letter, then letters, digits and single '-', at most %d",
 			BOX_ID_MAX);
+		return NULL;
+	}
 	if (!name)
 		host_secret(id + 1, 12);
-	*ret = boxes_add(&host->boxes, name ? name : id, err);
-	return *ret ? 0 : -1;
+	struct box *box = boxes_new(name ? name : id);
+	box->spec = json_incref(spec);
+	host_secret(box->token, 33);
+	host_secret(box->secret, 33);
+	if (mode && !strcmp(mode, "none"))
+		box->token[0] = 0;
+	box->created_ms = host_now_ms();
+	box->used_ms = clock_ms();
+	set_timers(box);
+	if (make_auth(host, box, err) == 0)
+		return add_box(host, box, err) < 0 ? NULL : box;
+	boxes_free(box);
+	return NULL;
 }
 
 struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err)
 {
-	struct box *box = NULL;
-	if (host->boxes.count >= (size_t)host->config->max_boxes) {
-		err_set(err, ERR_LIMIT, "there are %zu sandboxes already: see --max-boxes",
-			host->boxes.count);
-	} else if (new_id(host, spec, &box, err) == 0) {
-		box->spec = json_incref(spec);
-	}
+	struct box *box = new_box(host, spec, err);
+	struct err ignored;
 	json_decref(spec);
 	if (!box)
 		return NULL;
-	struct err ignored;
 	int result = furnish(host, box, from, err);
-	if (result == 0) {
-		box->state = BOX_RUNNING; /* as it is saved; the gateway hears of it below */
-		result = save(host, box, err);
-	}
+	if (result == 0)
+		result = save(host, box, BOX_RUNNING, err);
 	if (result < 0) {
 		boxes_set_state(&host->boxes, box, BOX_DELETED);
 		(void)stop_processes(host, box, &ignored);
@@ -396,7 +405,7 @@ struct box *life_create(struct host *host, json_t *spec, const char *from, struc
 		boxes_end(&host->boxes, box);
 		return NULL;
 	}
-	const char *template = text(spec, "template");
+	const char *template = text(box->spec, "template");
 	host_event(host, box, "created", "{\"template\":\"%s\"}", template ? template : "machine");
 	host_event(host, box, "started", "{}");
 	boxes_set_state(&host->boxes, box, BOX_RUNNING);
@@ -470,7 +479,7 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 	}
 	int result = freeze(host, box, true, err);
 	if (result == 0)
-		result = save(host, box, err);
+		result = save(host, box, BOX_PAUSED, err);
 	if (result < 0) {
 		(void)freeze(host, box, false, NULL);
 		boxes_set_state(&host->boxes, box, BOX_RUNNING);
@@ -482,8 +491,8 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 
 static int start_again(struct host *host, struct box *box, struct err *err)
 {
-	auto_free char *root = NULL, *files = NULL;
-	if (templates_find(host, text(box->spec, "template"), &root, &files, err) < 0)
+	auto_free char *root = NULL;
+	if (templates_find(host, text(box->spec, "template"), &root, err) < 0)
 		return -1;
 	return start_processes(host, box, root, err);
 }
@@ -500,10 +509,7 @@ int life_resume(struct host *host, const char *id, struct err *err)
 					  : start_again(host, box, err);
 	if (result == 0) {
 		box->used_ms = clock_ms();
-		pthread_mutex_lock(&host->boxes.lock);
-		box->state = BOX_RUNNING;
-		pthread_mutex_unlock(&host->boxes.lock);
-		result = save(host, box, err);
+		result = save(host, box, BOX_RUNNING, err);
 		host_event(host, box, before == BOX_PAUSED ? "resumed" : "started", "{}");
 	}
 	boxes_set_state(&host->boxes, box, result == 0 ? BOX_RUNNING : before);
@@ -517,7 +523,7 @@ static int settle_stopped(struct host *host, struct box *box, struct err *err)
 	boxes_set_state(&host->boxes, box, BOX_STOPPED);
 	if (stop_processes(host, box, err) < 0)
 		return -1;
-	return save(host, box, err);
+	return save(host, box, BOX_STOPPED, err);
 }
 
 int life_stop(struct host *host, const char *id, struct err *err)
@@ -570,17 +576,17 @@ int life_timeout(struct host *host, const char *id, double seconds, double idle,
 	if (!isnan(idle))
 		box->idle_ms = llround(idle * 1000);
 	pthread_mutex_unlock(&host->boxes.lock);
-	return end(host, box, save(host, box, err));
+	return end(host, box, save(host, box, box->state, err));
 }
 
-int life_copy(struct host *host, const char *id, const char *to, struct err *err)
+int life_snapshot(struct host *host, const char *id, const char *to, struct err *err)
 {
 	struct box *box;
 	if (begin(host, id, &box, err) < 0)
 		return -1;
 	auto_free char *dir = host_path(host, "boxes", id, "");
 	bool thaw = box->state == BOX_RUNNING && freeze(host, box, true, err) == 0;
-	int result = box->state == BOX_RUNNING && !thaw ? -1 : box_copy(dir, to, err);
+	int result = box->state == BOX_RUNNING && !thaw ? -1 : box_snapshot(dir, to, err);
 	if (thaw)
 		(void)freeze(host, box, false, NULL);
 	return end(host, box, result);
@@ -614,7 +620,7 @@ static void load_box(void *arg, const char *id, const char *doc)
 	struct host *host = arg;
 	struct err err;
 	json_t *d = json_loads(doc, 0, NULL);
-	struct box *box = d && address_is_id(id) ? boxes_add(&host->boxes, id, &err) : NULL;
+	struct box *box = d && address_is_id(id) ? boxes_new(id) : NULL;
 	if (box) {
 		box->spec = json_incref(json_object_get(d, "spec"));
 		snprintf(box->token, sizeof box->token, "%s", text(d, "token"));
@@ -631,7 +637,8 @@ static void load_box(void *arg, const char *id, const char *doc)
 		box->used_ms = clock_ms();
 		if (make_auth(host, box, &err) < 0)
 			log_error("box %s: %s", id, err.msg);
-		boxes_end(&host->boxes, box);
+		if (boxes_add(&host->boxes, box, &err) == 0)
+			boxes_end(&host->boxes, box);
 	}
 	json_decref(d);
 }
@@ -682,7 +689,9 @@ static void remove_strays(struct host *host)
 		if (known || entry->d_name[0] == '.' || !address_is_id(entry->d_name))
 			continue;
 		struct err err;
-		struct box *stray = boxes_add(&host->boxes, entry->d_name, &err);
+		struct box *stray = boxes_new(entry->d_name);
+		if (boxes_add(&host->boxes, stray, &err) < 0)
+			continue;
 		log_info("box %s: half made, removed", entry->d_name);
 		if (stop_processes(host, stray, &err) < 0 ||
 		    remove_files(host, stray->id, &err) < 0)

@@ -575,6 +575,8 @@ void link_expire(struct link *link)
 		front_leave(link); /* before the box's server does, in the middle of a request */
 	} else if (link->phase == PARKED && phase > PARK_MS) {
 		refuse(link, 503, "the sandbox does not come back", true);
+	} else if (link->phase == PARKED) {
+		link->woken = false; /* it may have been paused again meanwhile: ask once more */
 	} else if (link->phase == RELAYING && !link->tunnel && !link->up.done && !pending &&
 		   quiet > config->body_ms && !link->answered) {
 		refuse(link, 408, "the body took too long to arrive", true);

@@ -52,8 +52,9 @@ static int metrics(struct call *call, const void *in, struct err *err)
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	enum box_state state = boxes_state(&host->boxes, box);
+	struct box_proc proc = boxes_proc(&host->boxes, box);
 	if ((state == BOX_RUNNING || state == BOX_PAUSED) &&
-	    box_usage(dir, cgroup, &box->proc, &usage, err) < 0)
+	    box_usage(dir, cgroup, &proc, &usage, err) < 0)
 		return -1;
 	int64_t received, sent;
 	network_bytes(dir, &received, &sent);

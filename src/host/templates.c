@@ -1,8 +1,5 @@
-/* Templates: directories of the host's state that are never changed once they are there.
- *
- *   templates/NAME/root        a root file system, from an image or an archive
- *   templates/NAME/files       what a box had written, from a snapshot
- *   templates/NAME/about.json  */
+/* Templates: directories of the host's state that are never changed once they are there. What is in one
+ * box/template.h says; about.json is ours. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,28 +36,16 @@ static bool is_machine(const char *name)
 	return !name || !*name || !strcmp(name, "machine");
 }
 
-int templates_find(const struct host *host, const char *name, char **ret_root, char **ret_files,
-		   struct err *err)
+int templates_find(const struct host *host, const char *name, char **ret, struct err *err)
 {
-	*ret_root = *ret_files = NULL;
+	*ret = NULL;
 	if (is_machine(name))
 		return 0;
-	auto_free char *dir = place(host, name, ""), *files = place(host, name, "/files");
-	json_t *known = address_is_id(name) ? about(host, name) : NULL;
-	if (!known)
+	auto_free char *note = place(host, name, "/about.json");
+	if (!address_is_id(name) || access(note, F_OK) < 0)
 		return err_set(err, ERR_NOT_FOUND, "there is no template '%.60s'", name);
-	const char *base = json_string_value(json_object_get(known, "base"));
-	int result = 0;
-	if (access(files, F_OK) == 0) {
-		char *ignored = NULL;
-		result = templates_find(host, base, ret_root, &ignored, err);
-		free(ignored);
-		*ret_files = TAKE(files);
-	} else {
-		*ret_root = TAKE(dir);
-	}
-	json_decref(known);
-	return result;
+	*ret = place(host, name, "");
+	return 0;
 }
 
 /* A template is made in a place that no name has, and gets its name when it is whole. */
@@ -77,7 +62,7 @@ static int draft(const struct host *host, const char *name, char **ret, struct e
 		return err_set(err, ERR_CONFLICT, "there is a template '%s' already", name);
 	host_secret(random, sizeof random);
 	*ret = host_path(host, "templates/.draft", "", random);
-	return mkdir(*ret, 0700) < 0 ? err_set(err, errno, "mkdir '%s'", *ret) : 0;
+	return 0;
 }
 
 /* Gives a draft its name. to and text are given up. */
@@ -95,13 +80,9 @@ static int publish(const char *path, char *to, json_t *text, struct err *err)
 static int snapshot(struct host *host, const struct box *box, const char *name, const char *path,
 		    struct err *err)
 {
-	auto_free char *files = xasprintf("%s/files", path);
-	const char *base = json_string_value(json_object_get(box->spec, "template"));
-	if (mkdir(files, 0700) < 0)
-		return err_set(err, errno, "mkdir '%s'", files);
-	if (life_copy(host, box->id, files, err) < 0)
+	if (life_snapshot(host, box->id, path, err) < 0)
 		return -1;
-	json_t *text = json_pack("{ssss*ss}", "source", "snapshot", "base", base, "box", box->id);
+	json_t *text = json_pack("{ssss}", "source", "snapshot", "box", box->id);
 	return publish(path, place(host, name, ""), text, err);
 }
 
@@ -127,13 +108,12 @@ int templates_snapshot(struct host *host, const char *id, const char *name, stru
 /* ---- the API ---- */
 
 struct template_info {
-	const char *name, *source, *base;
+	const char *name, *source;
 	int64_t created_ms;
 };
 static const struct field info_fields[] = {
 	STR(template_info, name, REQUIRED, "For POST /v1/sandboxes."),
 	STR(template_info, source, REQUIRED, "machine, snapshot, or what it was imported from."),
-	STR(template_info, base, NULLABLE, "The template that a snapshot's box was made from."),
 	INT(template_info, created_ms, REQUIRED, "When, in milliseconds since 1970."),
 };
 static const struct schema info_schema = SCHEMA(template_info, "Template", info_fields);
@@ -154,7 +134,6 @@ static bool describe(struct call *call, const char *name, struct template_info *
 	*to = (struct template_info){
 		arena_strdup(call->arena, name),
 		json_string_value(json_object_get(known, "source")),
-		json_string_value(json_object_get(known, "base")),
 		json_integer_value(json_object_get(known, "created_ms")),
 	};
 	return to->source != NULL;
@@ -173,7 +152,7 @@ static int list(struct call *call, const void *in, struct err *err)
 	auto_free char *path = host_path(host_of(call->server), "templates", "", "");
 	struct template_info *all = arena_alloc(call->arena, (MOST + 1) * sizeof *all);
 	size_t count = 0;
-	all[count++] = (struct template_info){ "machine", "machine", NULL, 0 };
+	all[count++] = (struct template_info){ "machine", "machine", 0 };
 	DIR *dir = opendir(path);
 	for (struct dirent *entry; dir && count < MOST && (entry = readdir(dir));)
 		if (address_is_id(entry->d_name) && describe(call, entry->d_name, &all[count]))
@@ -220,7 +199,10 @@ static int import(struct call *call, const void *in, struct err *err)
 	struct err ignored;
 	int result = draft(host, request->name, &path, err);
 	if (result == 0) {
-		result = unpack(call, request->source, path, err);
+		if (mkdir(path, 0755) < 0)
+			result = err_set(err, errno, "mkdir '%s'", path);
+		else
+			result = unpack(call, request->source, path, err);
 		if (result == 0)
 			result = publish(path, place(host, request->name, ""),
 					 json_pack("{ss}", "source", request->source), err);
@@ -251,16 +233,6 @@ static bool in_use(struct host *host, const char *name)
 		boxes_put(&host->boxes, boxes[i]);
 	}
 	free(boxes);
-	auto_free char *path = host_path(host, "templates", "", "");
-	DIR *dir = opendir(path);
-	for (struct dirent *entry; dir && !used && (entry = readdir(dir));) {
-		json_t *other = address_is_id(entry->d_name) ? about(host, entry->d_name) : NULL;
-		const char *base = json_string_value(json_object_get(other, "base"));
-		used = base && !strcmp(base, name);
-		json_decref(other);
-	}
-	if (dir)
-		closedir(dir);
 	return used;
 }
 

@@ -86,8 +86,9 @@ int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct
 /* A kernel to be forked: its files are chosen, there is no process yet. */
 struct kernel *kernel_new_forked(const struct user *user, struct err *err);
 
-/* What the fork server is to be asked for, as JSON. */
-char *kernel_request(const struct kernel *kernel, uint64_t id);
+/* What the fork server is to be asked for, as JSON; later: when it has nothing else to do. */
+char *kernel_request(const struct kernel *kernel, uint64_t id, bool later);
+bool kernel_is_born(struct kernel *kernel); /* there is a process */
 
 /* The process is there; the descriptors are taken over. Or it will never be: why. */
 void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd);

@@ -35,10 +35,20 @@ struct kernel *kernel_new_forked(const struct user *user, struct err *err)
 	return kernel_new(user, err);
 }
 
-char *kernel_request(const struct kernel *kernel, uint64_t id)
+char *kernel_request(const struct kernel *kernel, uint64_t id, bool later)
 {
-	return xasprintf("{\"id\":%llu,\"key\":\"%s\",\"ip\":\"%s\",\"connection_file\":\"%s\"}",
-			 (unsigned long long)id, kernel->key, kernel->ip, kernel->file);
+	return xasprintf("{\"id\":%llu,\"key\":\"%s\",\"ip\":\"%s\",\"connection_file\":\"%s\","
+			 "\"later\":%s}",
+			 (unsigned long long)id, kernel->key, kernel->ip, kernel->file,
+			 later ? "true" : "false");
+}
+
+bool kernel_is_born(struct kernel *kernel)
+{
+	pthread_mutex_lock(&kernel->lock);
+	bool born = kernel->born;
+	pthread_mutex_unlock(&kernel->lock);
+	return born;
 }
 
 void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd)

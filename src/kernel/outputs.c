@@ -46,7 +46,7 @@ static struct outputs_item *last(const struct outputs *outputs)
 
 static struct outputs_item *add(struct outputs *outputs)
 {
-	if (outputs->count == outputs->room) {
+	if (!outputs->items || outputs->count == outputs->room) {
 		outputs->room = outputs->room ? outputs->room * 2 : 8;
 		outputs->items = xrealloc(outputs->items, outputs->room * sizeof *outputs->items);
 	}

@@ -222,7 +222,7 @@ static struct forkserver *start(const char *python, const struct pool_config *co
 		return NULL;
 	}
 	auto_close int its = ends[1], ours = ends[0];
-	struct process process;
+	struct process process = { 0 };
 	if (spawn_python(python, config, its, &process, err) < 0)
 		return NULL;
 	struct forkserver *fs = xcalloc(1, sizeof *fs);
@@ -264,12 +264,13 @@ static struct forkserver *find(const struct pool_config *config, const struct ke
 }
 
 /* With the lock: asks for one more kernel; the reference is the caller's. */
-static struct kernel *ask(struct forkserver *fs, const struct user *user, struct err *err)
+static struct kernel *ask(struct forkserver *fs, const struct user *user, bool later,
+			  struct err *err)
 {
 	struct kernel *kernel = kernel_new_forked(user, err);
 	if (!kernel)
 		return NULL;
-	auto_free char *request = kernel_request(kernel, ++fs->next_id);
+	auto_free char *request = kernel_request(kernel, ++fs->next_id, later);
 	if (send(fs->send_fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 		err_set(err, ERR_NOT_IMPLEMENTED, "the fork server of %s takes no request: %s",
 			fs->python, strerror(errno));
@@ -288,11 +289,14 @@ static struct kernel *ask(struct forkserver *fs, const struct user *user, struct
 static struct kernel *claim(const struct pool_config *config, const struct kernelspec *spec,
 			    struct err *err)
 {
+	static const char hurry[] = "{\"hurry\":true}";
 	pthread_mutex_lock(&pool.lock);
 	struct forkserver *fs = find(config, spec, err);
 	struct kernel *kernel = fs ? TAKE(fs->spare) : NULL;
+	if (kernel && !kernel_is_born(kernel))
+		(void)!send(fs->send_fd, hurry, strlen(hurry), MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (fs && !kernel)
-		kernel = ask(fs, config->user, err);
+		kernel = ask(fs, config->user, false, err);
 	pthread_mutex_unlock(&pool.lock);
 	return kernel;
 }
@@ -302,7 +306,7 @@ int pool_warm(const struct pool_config *config, const struct kernelspec *spec, s
 	pthread_mutex_lock(&pool.lock);
 	struct forkserver *fs = find(config, spec, err);
 	if (fs && !fs->spare)
-		fs->spare = ask(fs, config->user, err);
+		fs->spare = ask(fs, config->user, true, err);
 	int result = fs && fs->spare ? 0 : -1;
 	pthread_mutex_unlock(&pool.lock);
 	return result;

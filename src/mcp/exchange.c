@@ -299,7 +299,8 @@ void exchange_progress(struct exchange *ex, double progress, double total, const
 {
 	if (!ex->token)
 		return;
-	json_t *params = json_pack("{s:O,s:f}", "progressToken", ex->token, "progress", progress);
+	json_t *params = json_pack("{s:o,s:f}", "progressToken", json_deep_copy(ex->token),
+				   "progress", progress);
 	if (total > 0)
 		json_object_set_new(params, "total", json_real(total));
 	if (message && ex->from.revision >= MCP_2025_03_26)

@@ -70,7 +70,8 @@ struct exchange {
 enum log_rank { RANK_DEBUG, RANK_INFO, RANK_NOTICE, RANK_WARNING, RANK_ERROR, RANK_NONE = 8 };
 extern const char *const exchange_levels[]; /* ends with NULL */
 
-/* Takes a request's message over. The reply is expected on the stream. */
+/* Takes a request's message over, which no other thread may then use. The reply is expected on the
+ * stream. */
 struct exchange *exchange_new(const struct exchange_from *from, struct mcp_stream *stream,
 			      json_t *message);
 struct exchange *exchange_ref(struct exchange *ex);

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "mcp/exchange.h"
+#include "mcp/hub_check.h"
 #include "mcp/hub_client.h"
 #include "mcp/hub_config.h"
 #include "mcp/revision.h"
@@ -32,9 +33,6 @@ enum {
 	LIST_WAIT_MS = 4000, /* tools/list waits for servers that start, at most */
 	PAGES_MAX = 50,
 	TOOLS_MAX = 1000,
-	TOOL_BYTES_MAX = 65536,
-	NAME_MAX_LEN = 128,
-	RESULT_MAX = 8 << 20,
 	RETRY_MS = 2000, /* after a failure, doubled with each further one, up to a minute */
 	RETRY_MOST_MS = 60000,
 	LOOK_MS = 2000,
@@ -42,6 +40,12 @@ enum {
 };
 
 enum state { IDLE, STARTING, READY, FAILED };
+
+/* What a server offers. Many threads read it at once, none changes it. */
+struct offer {
+	_Atomic int refs;
+	json_t *tools; /* as it told them, checked */
+};
 
 /* One server. It is kept, with what is known of it, when its program is not running. */
 struct hub_server {
@@ -52,7 +56,7 @@ struct hub_server {
 	pthread_cond_t changed;
 	enum state state;
 	struct hub_client *client;
-	json_t *tools; /* as it told them, checked; NULL: never asked */
+	struct offer *offer; /* NULL: never asked */
 	_Atomic bool stale;
 	_Atomic bool dropped; /* not in the configuration any more */
 	int failures;
@@ -75,6 +79,31 @@ static struct {
 	pthread_cond_t none;
 	int count;
 } starters = { .lock = PTHREAD_MUTEX_INITIALIZER, .none = PTHREAD_COND_INITIALIZER };
+
+/* ---- offers ---- */
+
+static struct offer *offer_make(json_t *tools)
+{
+	struct offer *offer = xcalloc(1, sizeof *offer);
+	offer->refs = 1;
+	offer->tools = tools;
+	return offer;
+}
+
+static struct offer *offer_ref(struct offer *offer)
+{
+	if (offer)
+		atomic_fetch_add(&offer->refs, 1);
+	return offer;
+}
+
+static void offer_unref(struct offer *offer)
+{
+	if (!offer || atomic_fetch_sub(&offer->refs, 1) > 1)
+		return;
+	json_decref(offer->tools);
+	free(offer);
+}
 
 /* ---- messages ---- */
 
@@ -123,7 +152,7 @@ static void server_unref(struct hub_server *s)
 		return;
 	if (s->client)
 		s->client->ops->unref(s->client);
-	json_decref(s->tools);
+	offer_unref(s->offer);
 	hub_entry_free(s->entry);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->changed);
@@ -275,11 +304,13 @@ static void all_done(struct hub_server **list)
 
 static struct hub_server *find(const char *name)
 {
-	struct hub_server **list = all(), *found = NULL;
-	for (struct hub_server **at = list; *at && !found; at++)
-		if (!strcmp((*at)->entry->spec.name, name))
-			found = server_ref(*at);
-	all_done(list);
+	struct hub_server *found = NULL;
+	refresh();
+	pthread_mutex_lock(&hub.lock);
+	for (struct hub_server *s = hub.first; s && !found; s = s->next)
+		if (!strcmp(s->entry->spec.name, name))
+			found = server_ref(s);
+	pthread_mutex_unlock(&hub.lock);
 	return found;
 }
 
@@ -290,44 +321,6 @@ bool hub_has(const char *name)
 }
 
 /* ---- starting ---- */
-
-static bool is_name(const char *name)
-{
-	size_t len = name ? strlen(name) : 0;
-	return len && len <= NAME_MAX_LEN &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") ==
-		       len;
-}
-
-/* A tool as we dare to pass it on; NULL for one that cannot be. What a server claims its results look
- * like is left out: clients would refuse honest results because of a false claim. */
-static json_t *checked_tool(const json_t *tool)
-{
-	static const char *const kept[] = { "title", "annotations", "icons" };
-	const char *name = json_string_value(json_object_get(tool, "name"));
-	const char *about = json_string_value(json_object_get(tool, "description"));
-	json_t *schema = json_object_get(tool, "inputSchema");
-	const char *type = json_string_value(json_object_get(schema, "type"));
-	if (!is_name(name) || json_dumpb(tool, NULL, 0, JSON_COMPACT) > TOOL_BYTES_MAX)
-		return NULL;
-	json_t *result = json_pack("{s:s,s:s}", "name", name, "description", about ? about : name);
-	json_t *properties = json_object_get(schema, "properties");
-	bool sound = json_is_object(schema) && type && !strcmp(type, "object") &&
-		     (!properties || json_is_object(properties));
-	if (sound)
-		json_object_set(result, "inputSchema", schema);
-	else
-		json_object_set_new(result, "inputSchema", json_pack("{s:s}", "type", "object"));
-	for (size_t i = 0; i < COUNT(kept); i++) {
-		json_t *value = json_object_get(tool, kept[i]);
-		bool fits = i == 0   ? json_is_string(value)
-			    : i == 1 ? json_is_object(value)
-				     : json_is_array(value);
-		if (fits)
-			json_object_set(result, kept[i], value);
-	}
-	return result;
-}
 
 static json_t *fetch_tools(struct hub_client *client, struct err *err)
 {
@@ -344,7 +337,7 @@ static json_t *fetch_tools(struct hub_client *client, struct err *err)
 			return NULL;
 		}
 		json_array_foreach(json_object_get(result, "tools"), i, tool) {
-			json_t *sound = json_array_size(tools) < TOOLS_MAX ? checked_tool(tool)
+			json_t *sound = json_array_size(tools) < TOOLS_MAX ? hub_check_tool(tool)
 									   : NULL;
 			if (sound)
 				json_array_append_new(tools, sound);
@@ -409,8 +402,8 @@ static void start_locked(struct hub_server *s)
 		pthread_mutex_lock(&s->lock);
 		json_decref(tools);
 	} else if (client) {
-		json_decref(s->tools);
-		s->tools = tools;
+		offer_unref(s->offer);
+		s->offer = offer_make(tools);
 		s->failures = 0;
 		*s->reason = 0;
 	} else {
@@ -545,7 +538,7 @@ static bool is_wanted(const struct hub_server *s, const char *only)
 static bool is_unknown(struct hub_server *s)
 {
 	const char *why;
-	return (!s->tools || s->stale) && (s->state != READY || s->stale) && may_start(s, &why);
+	return (!s->offer || s->stale) && (s->state != READY || s->stale) && may_start(s, &why);
 }
 
 bool hub_would_wait(const char *only)
@@ -579,23 +572,23 @@ static void renew(struct hub_server *s)
 	if (!tools)
 		return;
 	pthread_mutex_lock(&s->lock);
-	json_decref(s->tools);
-	s->tools = tools;
+	offer_unref(s->offer);
+	s->offer = offer_make(tools);
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* What is known of a server's tools by a moment: a new list, or NULL. */
-static json_t *known_tools(struct hub_server *s, int64_t until_ms)
+/* What is known of a server's tools by a moment, with a reference, or NULL. */
+static struct offer *known_offer(struct hub_server *s, int64_t until_ms)
 {
 	struct timespec until = moment(until_ms);
 	renew(s);
 	pthread_mutex_lock(&s->lock);
-	while (s->state == STARTING && !s->tools)
+	while (s->state == STARTING && !s->offer)
 		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
 			break;
-	json_t *tools = json_incref(s->tools);
+	struct offer *offer = offer_ref(s->offer);
 	pthread_mutex_unlock(&s->lock);
-	return tools;
+	return offer;
 }
 
 /* "server_tool", but for a tool whose name begins so already. */
@@ -619,15 +612,16 @@ void hub_tools(struct server *server, const char *only, hub_each_tool *fn, void 
 		pthread_mutex_unlock(&(*at)->lock);
 	}
 	for (struct hub_server **at = list; *at; at++) {
-		json_t *tools = is_wanted(*at, only) ? known_tools(*at, until) : NULL, *tool;
+		struct offer *offer = is_wanted(*at, only) ? known_offer(*at, until) : NULL;
+		json_t *tool;
 		const char *name = (*at)->entry->spec.name;
-		char listed[2 * NAME_MAX_LEN + 2];
+		char listed[2 * HUB_NAME_MAX + 2];
 		size_t i;
-		json_array_foreach(tools, i, tool) {
+		json_array_foreach(offer ? offer->tools : NULL, i, tool) {
 			const char *own = json_string_value(json_object_get(tool, "name"));
 			fn(name, listed_name(name, own, listed, sizeof listed), tool, arg);
 		}
-		json_decref(tools);
+		offer_unref(offer);
 	}
 	all_done(list);
 }
@@ -642,14 +636,14 @@ json_t *hub_server_tools(struct server *server, const char *name, struct err *er
 	}
 	renew(s);
 	pthread_mutex_lock(&s->lock);
-	json_t *tools = json_incref(s->tools);
+	json_t *tools = s->offer ? json_deep_copy(s->offer->tools) : NULL;
 	pthread_mutex_unlock(&s->lock);
 	struct hub_client *client = tools ? NULL : ready_client(s, clock_ms() + START_MS, err);
 	if (!client)
 		return tools;
 	client->ops->unref(client);
 	pthread_mutex_lock(&s->lock);
-	tools = json_incref(s->tools);
+	tools = s->offer ? json_deep_copy(s->offer->tools) : json_array();
 	pthread_mutex_unlock(&s->lock);
 	return tools;
 }
@@ -692,17 +686,19 @@ size_t hub_list(struct arena *arena, struct hub_info *ret, size_t room)
 /* Which server a tool is of, by its listed name, and what the server itself calls it. */
 static struct hub_server *find_tool(const char *server, const char *name, char *ret, size_t room)
 {
-	struct hub_server **list = all(), *found = NULL;
-	for (struct hub_server **at = list; *at && !found; at++) {
-		const char *own = (*at)->entry->spec.name;
+	struct hub_server *found = NULL;
+	refresh();
+	pthread_mutex_lock(&hub.lock);
+	for (struct hub_server *s = hub.first; s && !found; s = s->next) {
+		const char *own = s->entry->spec.name;
 		size_t len = strlen(own);
 		bool prefixed = !strncmp(name, own, len) && name[len] == '_';
 		if (server ? strcmp(server, own) != 0 : !prefixed)
 			continue;
-		found = server_ref(*at);
+		found = server_ref(s);
 		snprintf(ret, room, "%s", prefixed ? name + len + 1 : name);
 	}
-	all_done(list);
+	pthread_mutex_unlock(&hub.lock);
 	return found;
 }
 
@@ -711,7 +707,7 @@ static bool pick_name(struct hub_server *s, const char *asked, char *own, size_t
 {
 	size_t i;
 	json_t *tool;
-	json_array_foreach(s->tools, i, tool) {
+	json_array_foreach(s->offer ? s->offer->tools : NULL, i, tool) {
 		const char *name = json_string_value(json_object_get(tool, "name"));
 		if (!strcmp(name, own) || !strcmp(name, asked)) {
 			snprintf(own, room, "%s", name);
@@ -721,60 +717,17 @@ static bool pick_name(struct hub_server *s, const char *asked, char *own, size_t
 	return false;
 }
 
-static json_t *failed(const char *text)
-{
-	return json_pack("{s:[{s:s,s:s}],s:b}", "content", "type", "text", "text", text, "isError",
-			 1);
-}
-
-/* A result as we dare to pass it on: of the right shape, and not too large. Takes it over. */
-static json_t *checked_result(const char *server, json_t *result)
-{
-	const json_t *content = json_object_get(result, "content");
-	const json_t *structured = json_object_get(result, "structuredContent");
-	char text[200];
-	size_t size = json_dumpb(result, NULL, 0, JSON_COMPACT);
-	if (size > RESULT_MAX) {
-		snprintf(text, sizeof text,
-			 "the result of the MCP server %.60s has %zu bytes, more than %d: ask for "
-			 "less",
-			 server, size, RESULT_MAX);
-		json_decref(result);
-		return failed(text);
-	}
-	size_t i;
-	json_t *item;
-	bool sound = json_is_array(content);
-	json_array_foreach(content, i, item)
-		sound = sound && json_is_string(json_object_get(item, "type"));
-	if (!sound && json_is_object(structured)) {
-		char *dump = json_dumps(structured, JSON_COMPACT);
-		json_object_set_new(result, "content",
-				    json_pack("[{s:s,s:s}]", "type", "text", "text", dump));
-		free(dump);
-		sound = true;
-	}
-	if (structured && !json_is_object(structured))
-		json_object_del(result, "structuredContent");
-	json_object_del(result, "resultType");
-	if (sound)
-		return result;
-	json_decref(result);
-	snprintf(text, sizeof text, "the MCP server %.60s gave a result without content", server);
-	return failed(text);
-}
-
 int hub_call(struct exchange *ex, const char *server, const char *name, const json_t *args,
 	     json_t **ret_result, struct err *err)
 {
-	char own[2 * NAME_MAX_LEN + 2];
+	char own[2 * HUB_NAME_MAX + 2];
 	auto_server struct hub_server *s =
 		strlen(name) < sizeof own ? find_tool(server, name, own, sizeof own) : NULL;
 	if (!s)
 		return exchange_fail(ex, RPC_PARAMS, "Unknown tool: %.100s", name);
 	struct hub_client *client = ready_client(s, clock_ms() + START_MS, err);
 	if (!client) {
-		*ret_result = failed(err->msg);
+		*ret_result = hub_check_failed(err->msg);
 		return 0;
 	}
 	pthread_mutex_lock(&s->lock);
@@ -789,7 +742,8 @@ int hub_call(struct exchange *ex, const char *server, const char *name, const js
 			    json_is_object(args) ? json_deep_copy(args) : json_object());
 	json_t *result =
 		client->ops->request(client, "tools/call", params, ex, s->entry->timeout_ms, err);
-	*ret_result = result ? checked_result(s->entry->spec.name, result) : failed(err->msg);
+	*ret_result = result ? hub_check_result(s->entry->spec.name, result)
+			     : hub_check_failed(err->msg);
 	json_decref(params);
 	client->ops->unref(client);
 	return 0;

@@ -267,17 +267,21 @@ static struct hub_entry *make_known(struct server *server, const struct known *r
 
 struct hub_entry *hub_config_read(struct server *server)
 {
-	struct hub_entry *first = read_file(server), **end = &first;
-	for (struct hub_entry *at = first; at; at = at->next)
-		end = &at->next;
+	struct hub_entry *first = read_file(server), *last = first;
+	while (last && last->next)
+		last = last->next;
 	for (size_t i = 0; i < COUNT(known); i++) {
 		bool named = known[i].unless && bridge_find(server->groups, known[i].unless);
 		for (struct hub_entry *at = first; at && !named; at = at->next)
 			named = !strcmp(at->spec.name, known[i].name);
 		if (named)
 			continue;
-		*end = make_known(server, &known[i]);
-		end = &(*end)->next;
+		struct hub_entry *entry = make_known(server, &known[i]);
+		if (last)
+			last->next = entry;
+		else
+			first = entry;
+		last = entry;
 	}
 	for (struct hub_entry *at = first; at; at = at->next)
 		at->spec.idle_ms = server->config->mcp_idle_ms;

@@ -58,6 +58,7 @@ struct stdio_client {
 	int64_t idle_ms;
 	const _Atomic bool *abandoned;
 	struct buf line; /* of the reader alone */
+	_Atomic int holders;
 	bool started;
 	_Atomic bool dead;
 	pthread_mutex_t write_lock;
@@ -89,19 +90,10 @@ void hub_stdio_count(int more)
 	pthread_mutex_unlock(&readers.lock);
 }
 
-static struct stdio_client *ref(struct stdio_client *c)
+/* Two hold it: all its users together, and its reader. */
+static void release(struct stdio_client *c)
 {
-	atomic_fetch_add(&c->client.refs, 1);
-	return c;
-}
-
-static void unref(struct hub_client *client)
-{
-	struct stdio_client *c = (struct stdio_client *)client;
-	int left = atomic_fetch_sub(&client->refs, 1) - 1;
-	if (left == 1) /* the reader's: nobody else will use it */
-		(void)eventfd_write(c->wake_fd, 1);
-	if (left)
+	if (atomic_fetch_sub(&c->holders, 1) > 1)
 		return;
 	int fds[] = { c->in, c->out, c->errors, c->wake_fd };
 	for (size_t i = 0; i < COUNT(fds); i++)
@@ -114,6 +106,15 @@ static void unref(struct hub_client *client)
 	pthread_mutex_destroy(&c->lock);
 	free(c->name);
 	free(c);
+}
+
+static void unref(struct hub_client *client)
+{
+	struct stdio_client *c = (struct stdio_client *)client;
+	if (atomic_fetch_sub(&client->refs, 1) > 1)
+		return;
+	(void)eventfd_write(c->wake_fd, 1); /* nobody will use it: the reader ends it */
+	release(c);
 }
 
 static bool alive(struct hub_client *client)
@@ -192,32 +193,37 @@ static void relay_progress(struct stdio_client *c, const json_t *params)
 	exchange_unref(ex);
 }
 
-/* Gives an answer to whoever waits for it; one that nobody waits for is dropped. */
+/* Gives an answer away to whoever waits for it; one that nobody waits for is dropped. */
 static void deliver(struct stdio_client *c, json_t *message)
 {
 	const json_t *id = json_object_get(message, "id");
 	pthread_mutex_lock(&c->lock);
 	for (struct pending *at = c->pending; at && json_is_integer(id); at = at->next)
 		if (at->id == json_integer_value(id) && !at->answer) {
-			at->answer = json_incref(message);
+			at->answer = TAKE(message);
 			(void)eventfd_write(at->event_fd, 1);
 			break;
 		}
 	pthread_mutex_unlock(&c->lock);
+	json_decref(message);
 }
 
+/* Takes the message over. */
 static void take_message(struct stdio_client *c, json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
 	struct err ignored;
-	if (!method)
+	if (!method) {
 		deliver(c, message);
-	else if (json_object_get(message, "id"))
+		return;
+	}
+	if (json_object_get(message, "id"))
 		(void)send_message(c, hub_answer(c->server, message), &ignored);
 	else if (!strcmp(method, "notifications/progress"))
 		relay_progress(c, json_object_get(message, "params"));
 	else
 		hub_told(c->name, message, &c->events);
+	json_decref(message);
 }
 
 /* What is no message is what programs print by mistake: it is passed over. */
@@ -229,7 +235,8 @@ static void take_line(struct stdio_client *c)
 				  : NULL;
 	if (json_is_object(message))
 		take_message(c, message);
-	json_decref(message);
+	else
+		json_decref(message);
 	line->len = 0;
 }
 
@@ -343,7 +350,7 @@ static void *reader(void *arg)
 	}
 	finish(c);
 	c->events.ended(c->events.arg, &c->client);
-	unref(&c->client);
+	release(c);
 	OPENSSL_thread_stop();
 	hub_stdio_count(-1);
 	return NULL;
@@ -532,6 +539,7 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 	struct stdio_client *c = xcalloc(1, sizeof *c);
 	int fds[3] = { -1, -1, -1 };
 	*c = (struct stdio_client){ .client = { &ops, 1 },
+				    .holders = 1,
 				    .server = server,
 				    .name = xstrdup(spec->name),
 				    .events = *events,
@@ -560,10 +568,11 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 		pthread_attr_setstacksize(&attr, STACK_SIZE);
 		hub_stdio_count(1);
 		c->started = true;
-		if (pthread_create(&thread, &attr, reader, ref(c)) != 0) {
+		c->holders++;
+		if (pthread_create(&thread, &attr, reader, c) != 0) {
 			hub_stdio_count(-1);
 			c->started = false;
-			atomic_fetch_sub(&c->client.refs, 1);
+			c->holders--;
 			finish(c);
 			result = err_set(err, ERR_LIMIT, "no thread for an MCP server");
 		}

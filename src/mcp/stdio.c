@@ -102,6 +102,7 @@ static bool check_modern(struct stdio *s, const json_t *message)
 	return false;
 }
 
+/* Takes the message over. */
 static void take_message(struct stdio *s, json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
@@ -121,10 +122,11 @@ static void take_message(struct stdio *s, json_t *message)
 	} else if (!id && !strncmp(method, "notifications/", 14)) {
 		method_notified(&from, message);
 	} else if (!modern || !id || check_modern(s, message)) {
-		struct exchange *ex = exchange_new(&from, s->stream, json_incref(message));
+		struct exchange *ex = exchange_new(&from, s->stream, TAKE(message));
 		exchange_start(ex);
 		exchange_unref(ex);
 	}
+	json_decref(message);
 }
 
 static void take_line(struct stdio *s)
@@ -145,9 +147,9 @@ static void take_line(struct stdio *s)
 		refuse(s, NULL, RPC_INVALID, "batches are not part of this revision", NULL);
 	else if (json_is_array(value))
 		json_array_foreach(value, i, message)
-			take_message(s, message);
+			take_message(s, json_deep_copy(message));
 	else
-		take_message(s, value);
+		take_message(s, TAKE(value));
 	json_decref(value);
 }
 

@@ -304,13 +304,27 @@ DEATHS = {
 @pytest.mark.parametrize("code", DEATHS)
 def test_death_is_reported_and_the_next_call_gets_a_new_kernel(server, code):
     execute(server, "x = 1", session_id="dead")
-    got = execute(server, "print('last words', flush=True)\n" + code, session_id="dead")
+    got = execute(server, code, session_id="dead")
     assert got["status"] == "error" and error(got)["ename"] == "DeadKernelError"
     assert DEATHS[code] in error(got)["evalue"] and DEATHS[code] in got["message"]
-    assert text(got) == "last words\n"
     got = execute(server, "'x' in globals()", session_id="dead")
     assert value(got) == "False" and DEATHS[code] in got["message"] and "new kernel" in got["message"]
     assert execute(server, "1", session_id="dead")["message"] == "Code executed"
+
+
+def test_what_was_said_before_death_is_kept(server, tmp_path):
+    code = f"""
+import os, time
+print('last words', flush=True)
+while not os.path.exists('{tmp_path}/go'): time.sleep(0.01)
+os._exit(1)
+"""
+    with Events(server, "/v1/jupyter/execute", code=code, session_id="words") as events:
+        assert [events.next()[0], events.next()] == ["start", ("stdout", {"text": "last words\n"})]
+        (tmp_path / "go").touch()
+        rest = list(events)
+    assert [name for name, _ in rest] == ["error", "end"] and rest[0][1]["ename"] == "DeadKernelError"
+    assert rest[1][1]["status"] == "error" and "exit code 1" in rest[1][1]["notice"]
 
 
 def test_killed_by_hand_while_idle(server):

@@ -80,6 +80,7 @@ def test_a_program_stays_while_it_is_used(hub):
         assert eventually(lambda: not server.children(), 10)
 
 
+@pytest.mark.concurrency
 def test_many_calls_at_once(hub):
     server = hub(good=program("good"))
     with Peer(server) as peer:
@@ -138,7 +139,7 @@ def test_the_plain_view(hub):
     assert [tool["name"] for tool in tools][:2] == ["echo", "add"]  # under their own names
     answer = server.post("/v1/mcp/good/tools/add", {"a": 1, "b": 2}).json()
     assert answer["success"] and answer["data"] == {
-        "content": [{"type": "text", "text": "3"}], "structuredContent": {"sum": 3}, "isError": False}
+        "content": [{"type": "text", "text": "3"}], "structuredContent": {"sum": 3}, "isError": False, "_meta": None}
     assert server.post("/v1/mcp/good/tools/good_echo", {"text": "x"}).json()["data"]["content"][0]["text"] == "x"
     assert server.post("/v1/mcp/good/tools/nothing", {}).status_code == 404
     assert server.get("/v1/mcp/nobody/tools").status_code == 404
@@ -186,6 +187,7 @@ def test_a_server_over_http_that_is_not_there(hub):
 # --- bad ones ----------------------------------------------------------------------------------
 
 
+@pytest.mark.concurrency
 def test_one_that_crashes_is_started_again(hub):
     server = hub(crash=program("crash"), good=program("good"))
     with Peer(server) as peer:
@@ -214,6 +216,7 @@ def test_one_that_hangs(hub):
         assert peer.text("good_echo", text="x") == "x"
 
 
+@pytest.mark.concurrency
 def test_a_hanging_call_can_be_cancelled(hub):
     server = hub(hang=program("hang"))
     with Peer(server) as peer:
@@ -327,6 +330,7 @@ def test_a_file_that_is_wrong(hub, text):
     assert bool(reasons) == bool(text) and all("the file" in reason for reason in reasons)
 
 
+@pytest.mark.concurrency
 def test_a_file_that_changes_is_read_again(hub):
     server = hub()
     with Peer(server) as peer:

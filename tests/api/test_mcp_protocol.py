@@ -1,10 +1,12 @@
 """MCP over HTTP as clients of every revision speak it: versions, sessions, streams, and bad manners."""
 
+import base64
 import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonschema
 import pytest
 
 from harness import LEAN, eventually, request
@@ -284,6 +286,38 @@ def test_a_batch_has_an_end(server):
     assert len(server.post("/mcp", batch[:100]).json()) == 100
 
 
+# --- routes as tools ---------------------------------------------------------------------------
+
+
+def test_a_picture_is_image_content(peer):
+    (image,) = peer.call("picture")["content"]
+    assert (image["type"], image["mimeType"]) == ("image", "image/png")
+    assert base64.b64decode(image["data"]).startswith(b"\x89PNG")
+
+
+def test_a_list_is_structured_too(peer):
+    tool = next(tool for tool in peer.ask("tools/list")["tools"] if tool["name"] == "things")
+    assert tool["inputSchema"]["required"] == ["name"] and tool["inputSchema"]["properties"]["size"]["default"] == 1
+    result = peer.call("things", name="one", size=5)
+    assert result["structuredContent"] == {"result": [{"name": "one", "size": 5}, {"name": "other", "size": 2}]}
+    jsonschema.validate(result["structuredContent"], tool["outputSchema"])
+
+
+def test_what_a_route_refuses_is_the_tool_s_failure(peer):
+    result = peer.call("refused", name="x")
+    texts = [item["text"] for item in result["content"]]
+    assert result["isError"] and texts[0] == "It cannot be done" and texts[-1] == "Do something else."
+    assert json.loads(texts[1]) == {"name": "x", "size": 1}
+    result = peer.call("broken")
+    assert result["isError"] and result["content"][0]["text"] == "somebody else is at it"
+    assert "name: Field required" in peer.call("things")["content"][0]["text"]
+
+
+def test_a_tool_without_its_route_is_not_there(peer):
+    assert "absent" not in [tool["name"] for tool in peer.ask("tools/list")["tools"]]
+    assert fails(peer.call, "absent").code == -32602
+
+
 # --- whose pages may call ----------------------------------------------------------------------
 
 
@@ -346,6 +380,7 @@ def test_a_long_call_tells_how_long(peer):
     assert got[-1]["result"]["content"][0]["text"] == "waited"
 
 
+@pytest.mark.concurrency
 def test_a_broken_stream_goes_on_where_it_broke(peer):
     """The client is cut off in the middle, comes back, and misses nothing."""
     message = peer.build("tools/call", {"name": "test_tool_with_logging"})
@@ -442,6 +477,7 @@ def test_the_end_of_a_session_ends_its_stream(server):
     assert fails(Peer(server, headers={"Mcp-Session-Id": "gone"}).ask, "ping").status == 404
 
 
+@pytest.mark.concurrency
 def test_the_end_of_the_server_ends_all_streams(start_server):
     server = start_server(program="fixture", env=FIXTURE)
     peer = Peer(server)
@@ -465,6 +501,7 @@ def test_logs_are_what_was_asked_for(peer):
     assert fails(peer.ask, "logging/setLevel", {"level": "loud"}).code == -32602
 
 
+@pytest.mark.concurrency
 def test_a_client_is_asked_and_answers(server):
     with Peer(server, capabilities={"elicitation": {}}) as peer:
         message = peer.build("tools/call", {"name": "test_elicitation", "arguments": {"message": "who?"}})
@@ -496,6 +533,7 @@ def ended(path):
     return eventually(lambda: path.exists() and path.read_text(), 10)
 
 
+@pytest.mark.concurrency
 def test_a_call_is_cancelled(peer, tmp_path):
     trace = tmp_path / "trace"
     message = peer.build("tools/call", {"name": "wait", "arguments": {"trace": str(trace)}})
@@ -509,7 +547,7 @@ def test_a_call_is_cancelled(peer, tmp_path):
 def test_cancelling_another_s_call_does_nothing(server, tmp_path):
     trace = tmp_path / "trace"
     with Peer(server) as peer, Peer(server) as other:
-        message = peer.build("tools/call", {"name": "wait", "arguments": {"trace": str(trace), "seconds": 1}})
+        message = peer.build("tools/call", {"name": "wait", "arguments": {"trace": str(trace), "seconds": 2}})
         with peer.stream(message) as events:
             other.tell("notifications/cancelled", {"requestId": message["id"]})
             assert events.message()["result"]["content"][0]["text"] == "waited"
@@ -535,6 +573,7 @@ def test_who_leaves_without_a_session_cancels(server, tmp_path, kind):
     assert ended(trace) == "cut"
 
 
+@pytest.mark.concurrency
 def test_deleting_a_session_cancels_its_calls(server, tmp_path):
     trace = tmp_path / "trace"
     peer = Peer(server)
@@ -643,6 +682,7 @@ def test_no_log_unless_it_was_asked_for(modern):
     assert modern.send(message).text.count("notifications/message") == 3
 
 
+@pytest.mark.concurrency
 def test_listening(modern):
     message = modern.build("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="sub")
     with modern.stream(message) as events:

@@ -189,6 +189,7 @@ def test_arguments_that_are_wrong_are_told_to_the_model(peer, arguments, says):
         assert failed(result).startswith("Invalid arguments: ") and says in failed(result)
 
 
+@pytest.mark.concurrency
 def test_many_commands_at_once(peer):
     waits = [in_thread(lambda n=n: peer.call("sandbox_execute_bash", command=f"sleep 0.2; echo {n}")) for n in range(20)]
     assert [wait()["structuredContent"]["output"] for wait in waits] == [f"{n}\n" for n in range(20)]
@@ -336,6 +337,7 @@ def test_the_sandbox_itself_is_a_resource(peer, server):
     assert isinstance(json.loads(contents(peer, "sandbox://mcp-servers")["text"]), list)
 
 
+@pytest.mark.concurrency
 def test_a_subscriber_hears_of_changes(server, peer):
     file = server.home / "watched.txt"
     file.write_text("1")

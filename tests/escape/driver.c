@@ -2,6 +2,7 @@
  *   driver STATE start ID [memory=N] [cpus=N] [pids=N] [disk=N] [template=DIR] [mount=FROM:TO[:rw]]…
  *   driver STATE stop ID       driver STATE remove ID      driver STATE probe
  *   driver STATE freeze ID     driver STATE thaw ID        driver STATE usage ID
+ *   driver STATE snapshot ID NAME
  *   driver STATE copy ID ID    driver STATE bench COUNT    driver STATE cycle COUNT
  * A box listens on STATE/ID.sock and keeps its files in STATE/ID. */
 #include <errno.h>
@@ -371,13 +372,25 @@ static int copy(int argc, char **argv)
 	return box_copy(from, to, &err) < 0 ? fail(&err) : 0;
 }
 
+static int snapshot(int argc, char **argv)
+{
+	char from[4200], to[4200];
+	struct err err;
+	if (argc < 2)
+		return 2;
+	in_state(from, sizeof from, argv[0], "");
+	in_state(to, sizeof to, argv[1], "");
+	return box_snapshot(from, to, &err) < 0 ? fail(&err) : 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "start", start },       { "stop", stop },     { "remove", remove_box },
-	{ "freeze", freeze_box }, { "thaw", thaw_box }, { "usage", usage },
-	{ "copy", copy },         { "bench", bench },   { "cycle", cycle },
+	{ "start", start },       { "stop", stop },         { "remove", remove_box },
+	{ "freeze", freeze_box }, { "thaw", thaw_box },     { "usage", usage },
+	{ "copy", copy },         { "snapshot", snapshot }, { "bench", bench },
+	{ "cycle", cycle },
 };
 
 int main(int argc, char **argv)

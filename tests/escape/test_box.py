@@ -100,6 +100,25 @@ def test_a_copy_is_a_box_of_its_own(farm, start_box, limits):
     assert said == "original\n2\ngem\n0\n"
 
 
+@pytest.mark.parametrize("limits", [{}, {"disk": 64 << 20}])
+def test_a_snapshot_is_a_template(farm, start_box, limits):
+    try:
+        box = start_box(**limits)
+    except Refused as why:
+        pytest.skip(str(why))
+    box.out("echo taken > ~/f; sudo rm -rf /usr/share/doc/bash; sudo touch /usr/bin/taken; sudo rm /etc/issue")
+    name = f"template-{box.id}"
+    farm.run("freeze", box.id)
+    farm.run("snapshot", box.id, name)
+    farm.run("thaw", box.id)
+    box.out("echo changed > ~/f")
+    for _ in range(2):
+        other = start_box(template=farm.state / name)
+        said = other.out("cat ~/f; ls /usr/bin/taken; ls /etc/issue /usr/share/doc/bash 2>&1 | grep -c 'No such'; id -un")
+        assert said == "taken\n/usr/bin/taken\n2\ngem\n"
+        assert other.out("cat /etc/hostname; echo own > ~/f; cat ~/f") == f"{other.id}\nown\n"
+
+
 def test_the_end_of_the_server_is_the_end_of_the_box(farm, start_box):
     box = start_box()
     box.out("(sleep 600 &) ; true")

@@ -197,3 +197,19 @@ def test_a_box_cannot_lead_its_own_mounts_astray(farm, start_box, tmp_path):
     box.start(f"mount={farm.probe}:/data/probe", f"mount={tmp_path}:/media")
     out = box.out("ls -ld /media /data; grep -c ' /media ' /proc/mounts; /data/probe af_inet")
     assert "->" not in out and out.endswith("1\naf_inet OK\n")
+
+
+def test_a_link_in_a_template_leads_nowhere(farm, start_box, planted):
+    token, _ = planted
+    made = next(farm.state.glob("machine-*"))
+    template = farm.state / f"hostile-{os.getpid()}"
+    subprocess.run(["cp", "-a", made, template], check=True)
+    top = template / "root"
+    for name, target in {"proc": "/root", "sys": "../../../root", "dev": "/etc", "home/gem/out": "/../../root"}.items():
+        if (top / name).is_dir():
+            subprocess.run(["rm", "-rf", top / name], check=True)
+        (top / name).symlink_to(target)
+    box = start_box(template=template)
+    text = box.run(f"ls -ld /proc /sys /dev; cat /home/gem/out/{NAME} /proc/sys/kernel/ostype; echo x > /dev/null",
+                   root=True)["stdout"]
+    assert token not in text and "->" not in text and "Linux" in text

@@ -63,6 +63,7 @@ def test_the_official_sdk(host, box):
     assert by_name.shell.exec_command(command="hostname").data.output == box.id
 
 
+@pytest.mark.concurrency
 def test_one_connection_switches_between_boxes(host, box):
     other = host.create()
     boxes = [host.default(), box, other, box, host.default(), other]

@@ -107,6 +107,7 @@ def test_pause_and_resume(host):
     assert [e for e in box.events() if e in ("paused", "resumed")] == ["paused", "resumed"]
 
 
+@pytest.mark.concurrency
 def test_a_request_resumes_where_that_is_wanted(host):
     box = host.create(auto_resume=True)
     box.call("POST", "/pause")
@@ -147,6 +148,7 @@ def is_init_of(pid, host, box):
     return f"{host.seed()}-{box.id}" in group and inner and inner[0][-1] == "1"
 
 
+@pytest.mark.concurrency
 def test_many_at_once(host):
     """Made at the same time, each with its own identity; deleted at the same time."""
     before = host.holdings()
@@ -160,6 +162,7 @@ def test_many_at_once(host):
     assert host.holdings() == before
 
 
+@pytest.mark.concurrency
 def test_two_who_delete_the_same_box(host):
     box = host.create()
     with ThreadPoolExecutor(4) as pool:
@@ -242,6 +245,7 @@ def test_mounts_come_from_the_operators_roots_only(host):
 
 # --- events ------------------------------------------------------------------------------------
 
+@pytest.mark.concurrency
 def test_events_are_streamed(host):
     box = host.create()
     got, ready = [], threading.Event()

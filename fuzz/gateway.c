@@ -1,0 +1,118 @@
+/* What the host passes on of a request or an answer: a head that the strict parser takes again, with
+ * the same framing, and with nothing that is not the other side's; a body that ends where it says. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "host/address.h"
+#include "net/flow.h"
+#include "net/head.h"
+#include "net/http.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+
+static const struct http_limits limits = { .head = 65536 };
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void request(struct http *http)
+{
+	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
+	struct address address;
+	struct http again;
+	struct err err;
+	if (http->head.target[0] != '/' || strchr(http->head.target, '#') ||
+	    address_find(&http->head, "box.example", &address, &err) < 0)
+		return;
+	must(address_is_id(address.id));
+	struct head_request how = { .secret = "s",
+				    .peer = "p",
+				    .prefix = address.prefix,
+				    .port = address.port,
+				    .strip_query = true };
+	head_request(&out, &http->head, &how);
+	http_init(&again, -1, HTTP_REQUESTS, &(struct http_limits){ .head = FLOW_OUT_MAX });
+	int got = http_feed(&again, out.data, out.len, &err);
+	if (got == 1) { /* more headers than it may have is no harm: the box refuses them */
+		must(again.head.size == out.len && again.head.chunked == http->head.chunked);
+		must(again.head.length == http->head.length);
+		must(!http_header(&again.head, "authorization") &&
+		     !http_header(&again.head, "upgrade"));
+		must(!strcmp(http_header(&again.head, "x-aio-api-key"), "s"));
+		must(again.head.target[0] == '/');
+	}
+	http_done(&again);
+}
+
+static void answer(struct http *http)
+{
+	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
+	struct http again;
+	struct err err;
+	if (http->head.status < 200)
+		return;
+	enum body_kind kind = http->head.chunked ? BODY_CHUNKED : BODY_LENGTH;
+	struct head_response how = { .plain = true,
+				     .kind = kind,
+				     .close = true,
+				     .length_known = http_header(&http->head, "content-length") };
+	head_response(&out, &http->head, "x", &how);
+	http_init(&again, -1, HTTP_RESPONSES, &(struct http_limits){ .head = FLOW_OUT_MAX });
+	if (http_feed(&again, out.data, out.len, &err) == 1) {
+		must(again.head.size == out.len && again.head.status == http->head.status);
+		must(!http_header(&again.head, "set-cookie"));
+		must(!http_header(&again.head, "service-worker-allowed"));
+		must(http_header_count(&again.head, "content-security-policy") > 0);
+	}
+	http_done(&again);
+}
+
+/* Chunks come out as chunks of the same data. */
+static void body(struct http *http, const char *data, size_t len)
+{
+	struct flow flow;
+	struct end from, to;
+	char piece[FLOW_PIECE];
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+		return;
+	end_init(&from, -1);
+	end_init(&to, pair[0]);
+	flow_begin(&flow, BODY_CHUNKED, -1, &http->parser);
+	buf_add(&from.in, data, len);
+	int got = flow_pump(&flow, &from, &to, piece);
+	must(got < 0 || flow.done || !end_held(&from) || end_pending(&to));
+	ssize_t n = recv(pair[1], piece, sizeof piece, 0);
+	if (got > 0 && flow.done && n > 0 && !end_pending(&to))
+		must(n >= 5 && !memcmp(piece + n - 5, "0\r\n\r\n", 5));
+	end_close(&to);
+	end_close(&from);
+	close(pair[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+	struct http http;
+	struct err err;
+	if (!size)
+		return 0;
+	bool asks = input[0] & 1;
+	http_init(&http, -1, asks ? HTTP_REQUESTS : HTTP_RESPONSES, &limits);
+	if (http_feed(&http, input + 1, size - 1, &err) == 1) {
+		size_t head = http.head.size;
+		(asks ? request : answer)(&http);
+		if (http.head.chunked)
+			body(&http, (const char *)input + 1 + head, size - 1 - head);
+	}
+	http_done(&http);
+	return 0;
+}

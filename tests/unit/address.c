@@ -1,0 +1,107 @@
+#include "host/address.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "host/uids.h"
+#include "net/http.h"
+#include "tap.h"
+
+/* "ID PORT PREFIX origin?" of a request, or "!" where there can be none. */
+static const char *finds(const char *host, const char *header, const char *port, const char *target)
+{
+	static char text[128];
+	struct http_head head = { .target = (char *)target };
+	struct address a;
+	struct err err;
+	if (host)
+		head.headers[head.count++] = (struct http_header){ "Host", host };
+	if (header)
+		head.headers[head.count++] = (struct http_header){ "X-AIO-Sandbox", header };
+	if (port)
+		head.headers[head.count++] = (struct http_header){ "x-aio-proxy-port", port };
+	if (address_find(&head, "box.example", &a, &err) < 0)
+		return "!";
+	snprintf(text, sizeof text, "%s %d %zu%s%s", a.id, a.port, a.prefix,
+		 a.own_origin ? " own" : "", a.named ? " named" : "");
+	return text;
+}
+
+#define FINDS(host, header, port, target, want) CHECK_STR(finds(host, header, port, target), want)
+
+static void names(void)
+{
+	FINDS("localhost:8080", NULL, NULL, "/", "default 0 0");
+	FINDS(NULL, NULL, NULL, "/", "default 0 0");
+	FINDS("127.0.0.1", NULL, NULL, "/", "default 0 0");
+	FINDS("[::1]:80", NULL, NULL, "/", "default 0 0");
+	FINDS("other.example", NULL, NULL, "/", "default 0 0");
+	FINDS("abc.localhost:8080", NULL, NULL, "/", "abc 0 0 own named");
+	FINDS("ABC.LocalHost.", NULL, NULL, "/", "abc 0 0 own named");
+	FINDS("abc.box.example", NULL, NULL, "/", "abc 0 0 own named");
+	FINDS("80-abc.localhost", NULL, NULL, "/", "abc 80 0 own named");
+	FINDS("5173-localhost:8080", NULL, NULL, "/", "default 5173 0 own named");
+	FINDS("5173-box.example", NULL, NULL, "/", "default 5173 0 own named");
+	FINDS("65536-abc.localhost", NULL, NULL, "/", "!");
+	FINDS("080-abc.localhost", NULL, NULL, "/", "!");
+	FINDS("a.b.localhost", NULL, NULL, "/", "!");
+	FINDS(".localhost", NULL, NULL, "/", "default 0 0");
+	FINDS("notlocalhost", NULL, NULL, "/", "default 0 0");
+	FINDS("evilbox.example", NULL, NULL, "/", "default 0 0");
+}
+
+static void headers_and_paths(void)
+{
+	FINDS("localhost", "abc", NULL, "/", "abc 0 0 named");
+	FINDS("localhost", "abc", "3000", "/", "abc 3000 0 named");
+	FINDS("localhost", NULL, "3000", "/", "default 3000 0");
+	FINDS("localhost", NULL, "3000x", "/", "default 0 0");
+	FINDS("localhost", "abc", NULL, "/s/def/x", "abc 0 0 named");
+	FINDS("localhost", NULL, NULL, "/s/def/x", "def 0 6 named");
+	FINDS("localhost", NULL, NULL, "/s/def", "def 0 6 named");
+	FINDS("localhost", NULL, NULL, "/s/def?x", "def 0 6 named");
+	FINDS("localhost", NULL, NULL, "/s/", "!");
+	FINDS("localhost", NULL, NULL, "/s/../x", "!");
+	FINDS("localhost", NULL, NULL, "/s/A/x", "!");
+	FINDS("localhost", "abc/../def", NULL, "/", "!");
+	FINDS("localhost", "", NULL, "/", "!");
+	/* A page can set headers and paths: at a box's own name they say nothing. */
+	FINDS("abc.localhost", "def", "3000", "/s/ghi/x", "abc 0 0 own named");
+}
+
+static void ids(void)
+{
+	CHECK(address_is_id("a"));
+	CHECK(address_is_id("a-1"));
+	CHECK(!address_is_id(""));
+	CHECK(!address_is_id("1a"));
+	CHECK(!address_is_id("a-"));
+	CHECK(!address_is_id("a--b"));
+	CHECK(!address_is_id("a.b"));
+	CHECK(!address_is_id("A"));
+	CHECK(address_is_id("abcdefghijabcdefghijabcdefghijabcdefghij"));
+	CHECK(!address_is_id("abcdefghijabcdefghijabcdefghijabcdefghijk"));
+}
+
+static void user_ids(void)
+{
+	CHECK(!uids_overlap(UIDS_FIRST, ""));
+	CHECK(!uids_overlap(UIDS_FIRST, "ann:100000:65536\nbob:165536:65536\n"));
+	CHECK(uids_overlap(UIDS_FIRST, "ann:1073741824:1\n"));
+	CHECK(uids_overlap(UIDS_FIRST, "x\nann:1073700000:65536"));
+	CHECK(uids_overlap(UIDS_FIRST, "ann:0:4294967295\n"));
+	CHECK(!uids_overlap(UIDS_FIRST, "ann:1073741824:0\n:::\nann:1073807360:5\n"));
+	struct err err;
+	uint32_t taken[] = { UIDS_FIRST + UIDS_COUNT, UIDS_FIRST + 2 * UIDS_COUNT };
+	CHECK(uids_pick(1, taken, 2, &err) == UIDS_FIRST + 3 * UIDS_COUNT);
+	CHECK(uids_pick(0, taken, 2, &err) == UIDS_FIRST);
+}
+
+int main(void)
+{
+	names();
+	headers_and_paths();
+	ids();
+	user_ids();
+	return tap_done();
+}
