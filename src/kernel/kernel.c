@@ -20,6 +20,7 @@
 #include "kernel/message.h"
 #include "kernel/zsock.h"
 #include "proc/spawn.h"
+#include "proc/stage.h"
 #include "proc/user.h"
 
 enum { REPORT_MS = 1000, END_S = 3 };
@@ -31,7 +32,6 @@ static struct {
 	struct kernel *first;
 	size_t count; /* with those that are being freed */
 	char dir[64];
-	const struct user *user;
 	uint64_t next;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER };
 
@@ -48,20 +48,10 @@ static void random_hex(char *to, size_t digits)
 /* Nobody else may look in: what the sockets tell is not signed for readers. */
 static int make_dir(const struct user *user, struct err *err)
 {
-	struct user_view view;
-	int code = 0;
-	if (*all.dir)
+	if (*all.dir || stage_make_dir(user, "kernels", all.dir, sizeof all.dir, err) == 0)
 		return 0;
-	if (user_enter(user, &view, err) < 0)
-		return -1;
-	snprintf(all.dir, sizeof all.dir, "/tmp/aio-kernels-XXXXXX");
-	if (!mkdtemp(all.dir))
-		code = errno;
-	user_leave(&view);
-	all.user = user;
-	if (code)
-		*all.dir = 0;
-	return code ? err_set(err, code, "no directory for kernels in /tmp") : 0;
+	*all.dir = 0;
+	return -1;
 }
 
 static void remove_files(const struct kernel *kernel)
@@ -81,17 +71,14 @@ static void remove_files(const struct kernel *kernel)
 void kernel_end_all(void)
 {
 	struct timespec until;
-	struct user_view view;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_S;
 	pthread_mutex_lock(&all.lock);
 	while (all.count && pthread_cond_timedwait(&all.gone, &all.lock, &until) == 0)
 		;
-	if (*all.dir && user_enter(all.user, &view, NULL) == 0) {
+	if (*all.dir)
 		(void)rmdir(all.dir);
-		user_leave(&view);
-		*all.dir = 0;
-	}
+	*all.dir = 0;
 	pthread_mutex_unlock(&all.lock);
 }
 
