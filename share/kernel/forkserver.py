@@ -128,6 +128,10 @@ class Kernel:
             def parse_command_line(self, argv=None):
                 """There is none; to find that out is a quarter of the start."""
 
+            def init_iopub(self, context):
+                context.SNDHWM = 0  # else what a program prints is dropped when nobody takes it at once
+                super().init_iopub(context)
+
             def init_control(self, context):
                 super().init_control(context)
                 self.shell_channel_thread = NoThread()

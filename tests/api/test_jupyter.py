@@ -493,4 +493,4 @@ def test_jupyter_client_attaches_to_the_connection_file(server):
     assert done.stdout == "from inside\n", done.stderr
     assert value(execute(server, "shared", session_id="attach")) == "'from outside'"
     close_all(server)
-    assert not os.path.exists(file)
+    assert eventually(lambda: not os.path.exists(file))
