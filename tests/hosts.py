@@ -172,7 +172,7 @@ class Host:
         return {
             "directories": sorted(os.listdir(self.state / "boxes")),
             "sockets": sorted(os.listdir(self.state / "run")),
-            "logs": sorted(os.listdir(self.state / "log")),
+            "logs": sorted(name for name in os.listdir(self.state / "log") if not name.startswith("default")),
             "cgroups": sorted(path for base in ("", "*/") for path in
                               glob.glob(f"/sys/fs/cgroup/{base}aiobox/{self.seed()}-*")),
             "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines()

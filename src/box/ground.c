@@ -57,7 +57,7 @@ static int make_dev(const char *at, struct err *err)
 		if (symlink(links[i][1], to) < 0)
 			return err_set(err, errno, "'%s'", to);
 	}
-	static const char *const dirs[] = { "pts", "shm", "mqueue" };
+	static const char *const dirs[] = { "pts", "shm", "mqueue", ".none" };
 	for (size_t i = 0; i < COUNT(dirs); i++) {
 		snprintf(to, sizeof to, "%s/%s", at, dirs[i]);
 		if (mkdir(to, 0755) < 0)

@@ -198,18 +198,16 @@ static int write_file(const char *path, const char *text)
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
 }
 
-/* Hides what is to be hidden: a file behind /dev/null, a directory behind an empty one. */
+/* Hides what is to be hidden: a file behind /dev/null, a directory behind one
+ * that is empty and, like all of /dev, read-only. */
 static int mask(struct err *err)
 {
 	for (size_t i = 0; i < COUNT(masked); i++) {
 		struct stat st;
 		if (lstat(masked[i], &st) < 0)
 			continue;
-		int result = S_ISDIR(st.st_mode)
-				     ? mount("none", masked[i], "tmpfs",
-					     MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
-					     "size=0,mode=555")
-				     : mount("/dev/null", masked[i], NULL, MS_BIND, NULL);
+		const char *nothing = S_ISDIR(st.st_mode) ? "/dev/.none" : "/dev/null";
+		int result = mount(nothing, masked[i], NULL, MS_BIND, NULL);
 		if (result < 0)
 			return err_set(err, errno, "masking '%s'", masked[i]);
 	}

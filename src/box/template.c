@@ -508,7 +508,8 @@ int template_snapshot(const char *base, const char *written, const char *dir, st
 {
 	struct template template;
 	auto_buf struct buf lines = BUF(TEXT_MAX);
-	auto_close int hold = template_hold(base, NULL);
+	auto_close int hold = template_hold(base, NULL); /* nobody removes it meanwhile */
+	(void)hold;
 	if (template_read(base, &template, err) < 0)
 		return -1;
 	int result = mkdir(dir, 0755) < 0 ? err_set(err, errno, "'%s'", dir) : 0;

@@ -36,8 +36,8 @@ static char *fill(const char *word, const char *dir, const char *tag, const char
 	return xasprintf("%.*s%s", (int)(mark - word), word, value);
 }
 
-static int run(const char *const *words, const char *dir, const char *tag, const char *file,
-	       struct err *err)
+static int run(const char *program, const char *const *words, const char *dir, const char *tag,
+	       const char *file, struct err *err)
 {
 	char *argv[8] = { NULL };
 	for (size_t i = 0; i + 1 < COUNT(argv) && words[i]; i++)
@@ -45,13 +45,14 @@ static int run(const char *const *words, const char *dir, const char *tag, const
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0) {
-		execvp(argv[0], argv);
+		execvp(program, argv);
 		_exit(127);
 	}
 	int status = -1;
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	int result = status ? err_set(err, ERR_BAD_REQUEST, "'%s %s' failed", argv[0], argv[1]) : 0;
+	int result = status ? err_set(err, ERR_BAD_REQUEST, "'%s %s' failed", program, words[1])
+			    : 0;
 	for (size_t i = 0; argv[i]; i++)
 		free(argv[i]);
 	return result;
@@ -82,9 +83,9 @@ int build_image(const char *dir, char **ret_archive, struct err *err)
 		if (!mkdtemp(place))
 			return err_set(err, errno, "no temporary directory for the image");
 		char *file = *ret_archive = xasprintf("%s/image", place);
-		if (run(builders[i].build, dir, tag, file, err) < 0)
+		if (run(builders[i].program, builders[i].build, dir, tag, file, err) < 0)
 			return -1;
-		return run(builders[i].save, dir, tag, file, err);
+		return run(builders[i].program, builders[i].save, dir, tag, file, err);
 	}
 	return err_set(err, ERR_UNAVAILABLE, "none of buildah, podman and docker is installed");
 }

@@ -383,6 +383,7 @@ static int start(struct host *host, struct err *err)
 	auto_free char *db = host_path(host, "store.db", "", "");
 	host->auth = auth_new(&auth, err);
 	host->store = host->auth ? store_open(db, err) : NULL;
+	templates_clean(host);
 	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
 		return -1;
 	if (ensure_default(host, err) < 0 || open_server(host, err) < 0)

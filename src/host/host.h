@@ -106,6 +106,9 @@ void keeper_notice(struct host *host);
 /* The directory of a template; *ret is NULL for the machine's own. */
 int templates_find(const struct host *host, const char *name, char **ret, struct err *err);
 
+/* Removes what a crash left half made. */
+void templates_clean(const struct host *host);
+
 /* Makes a template of a box's files. */
 int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err);
 

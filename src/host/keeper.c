@@ -43,8 +43,13 @@ static void drain_log(struct host *host, const struct box *box, char *piece)
 	pthread_mutex_lock(&host->boxes.lock); /* or its number may be another's by now */
 	ssize_t n = box->log_fd < 0 ? -1 : read(box->log_fd, piece, LOG_PIECE);
 	pthread_mutex_unlock(&host->boxes.lock);
-	if (n > 0)
-		append_log(host, box->id, piece, (size_t)n);
+	if (n <= 0)
+		return;
+	append_log(host, box->id, piece, (size_t)n);
+	if (boxes_state(&host->boxes, box) == BOX_DELETED) { /* its log may be gone already */
+		auto_free char *path = host_path(host, "log", box->id, ".log");
+		unlink(path);
+	}
 }
 
 /* ---- timers ---- */

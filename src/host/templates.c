@@ -18,6 +18,8 @@
 #include "net/route.h"
 #include "proc/child.h"
 
+#define DRAFT ".draft" /* begins the names of those that are not whole */
+
 static char *place(const struct host *host, const char *name, const char *below)
 {
 	auto_free char *dir = host_path(host, "templates", name, "");
@@ -49,20 +51,35 @@ int templates_find(const struct host *host, const char *name, char **ret, struct
 }
 
 /* A template is made in a place that no name has, and gets its name when it is whole. */
-static int draft(const struct host *host, const char *name, char **ret, struct err *err)
+static char *draft(const struct host *host, const char *name, struct err *err)
 {
 	char random[13];
 	auto_free char *path = place(host, name, "");
-	if (!address_is_id(name) || is_machine(name))
-		return err_set(err, ERR_INVALID,
-			       "a template's name is a letter, then letters, digits and "
-			       "single '-', at most %d",
-			       BOX_ID_MAX);
-	if (access(path, F_OK) == 0)
-		return err_set(err, ERR_CONFLICT, "there is a template '%s' already", name);
+	if (!address_is_id(name) || is_machine(name)) {
+		err_set(err, ERR_INVALID,
+			"a template's name is a letter, then letters, digits and single '-', at most %d",
+			BOX_ID_MAX);
+		return NULL;
+	}
+	if (access(path, F_OK) == 0) {
+		err_set(err, ERR_CONFLICT, "there is a template '%s' already", name);
+		return NULL;
+	}
 	host_secret(random, sizeof random);
-	*ret = host_path(host, "templates/.draft", "", random);
-	return 0;
+	return host_path(host, "templates/" DRAFT, "", random);
+}
+
+void templates_clean(const struct host *host)
+{
+	auto_free char *folder = host_path(host, "templates", "", "");
+	DIR *dir = opendir(folder);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		auto_free char *path = place(host, entry->d_name, "");
+		if (!strncmp(entry->d_name, DRAFT, strlen(DRAFT)))
+			(void)files_remove(path, NULL);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 /* Gives a draft its name. to and text are given up. */
@@ -88,19 +105,15 @@ static int snapshot(struct host *host, const struct box *box, const char *name, 
 
 int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err)
 {
-	auto_free char *path = NULL;
 	struct box *box = boxes_get(&host->boxes, id);
-	struct err ignored;
 	if (!box)
 		return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%.60s'", id);
-	int result = draft(host, name, &path, err);
-	if (result == 0) {
-		result = snapshot(host, box, name, path, err);
-		if (result < 0)
-			(void)files_remove(path, &ignored);
-		else
-			host_event(host, box, "snapshot", "{\"template\":\"%s\"}", name);
-	}
+	auto_free char *path = draft(host, name, err);
+	int result = path ? snapshot(host, box, name, path, err) : -1;
+	if (result == 0)
+		host_event(host, box, "snapshot", "{\"template\":\"%s\"}", name);
+	else if (path)
+		(void)files_remove(path, NULL);
 	boxes_put(&host->boxes, box);
 	return result;
 }
@@ -191,27 +204,29 @@ static int unpack(struct call *call, const char *from, const char *to, struct er
 			: 0;
 }
 
+static int import_to(struct call *call, const struct import *request, const char *path,
+		     struct err *err)
+{
+	if (mkdir(path, 0755) < 0)
+		return err_set(err, errno, "mkdir '%s'", path);
+	if (unpack(call, request->source, path, err) < 0)
+		return -1;
+	return publish(path, place(host_of(call->server), request->name, ""),
+		       json_pack("{ss}", "source", request->source), err);
+}
+
 static int import(struct call *call, const void *in, struct err *err)
 {
 	const struct import *request = in;
-	struct host *host = host_of(call->server);
-	auto_free char *path = NULL;
-	struct err ignored;
-	int result = draft(host, request->name, &path, err);
-	if (result == 0) {
-		if (mkdir(path, 0755) < 0)
-			result = err_set(err, errno, "mkdir '%s'", path);
-		else
-			result = unpack(call, request->source, path, err);
-		if (result == 0)
-			result = publish(path, place(host, request->name, ""),
-					 json_pack("{ss}", "source", request->source), err);
-	}
-	if (result < 0 && path)
-		(void)files_remove(path, &ignored);
+	auto_free char *path = draft(host_of(call->server), request->name, err);
 	struct template_info info;
-	return result == 0 && describe(call, request->name, &info) ? call_reply(call, &info, err)
-								   : result;
+	if (!path)
+		return -1;
+	if (import_to(call, request, path, err) < 0) {
+		(void)files_remove(path, NULL);
+		return -1;
+	}
+	return describe(call, request->name, &info) ? call_reply(call, &info, err) : 0;
 }
 
 struct one {
@@ -247,7 +262,7 @@ static int remove_template(struct call *call, const void *in, struct err *err)
 	if (in_use(host, request->name))
 		return err_set(err, ERR_CONFLICT, "template '%s' is in use", request->name);
 	host_secret(random, sizeof random);
-	auto_free char *away = host_path(host, "templates/.draft", "", random);
+	auto_free char *away = host_path(host, "templates/" DRAFT, "", random);
 	if (rename(path, away) < 0)
 		return err_set(err, errno, "cannot remove template '%s'", request->name);
 	return files_remove(away, err);

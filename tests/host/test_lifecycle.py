@@ -210,10 +210,10 @@ def test_metrics(host, box):
 
 
 def test_memory_is_limited_and_the_host_says_so(host):
-    box = host.create(limits={"memory": 128 << 20, "pids": 100})
+    box = host.create(limits={"memory": 512 << 20, "pids": 100})
     got = box.request("POST", "/v1/bash/exec", json={
-        "command": "python3 -c 'a = bytearray(400 << 20); print(len(a))'"}).json()["data"]
-    assert got["exit_code"] != 0 and "419430400" not in got["stdout"]
+        "command": "python3 -c 'a = bytearray(1200 << 20); print(len(a))'"}).json()["data"]
+    assert got["exit_code"] != 0 and "1258291200" not in got["stdout"]
     assert box.run("echo alive") == "alive\n"
     assert eventually(lambda: "oom" in box.events(), 20)
 

@@ -1,0 +1,80 @@
+"""Programs that listen in the sandbox, through its server: four ways to name their port."""
+
+import socket
+import threading
+
+import pytest
+from harness import request
+
+
+@pytest.fixture
+def program():
+    """A program that tells what it was asked; b"" once it is to say nothing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    heads, answers = [], []
+
+    def serve():
+        while True:
+            try:
+                conn, _ = listener.accept()
+            except OSError:
+                return
+            with conn:
+                head = b""
+                while b"\r\n\r\n" not in head and (piece := conn.recv(1)):
+                    head += piece
+                heads.append(head.decode())
+                conn.sendall(answers.pop(0) if answers else b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield listener.getsockname()[1], heads, answers
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(10)
+
+
+def test_four_ways_to_a_port(server, program):
+    port, heads, _ = program
+    with server.connect() as peer:  # one connection for all: it is kept
+        for ask, seen in [
+            (request("/a?b", host=f"{port}-localhost:8080"), "/a?b"),
+            (request("/a", headers={"x-aio-proxy-port": port}), "/a"),
+            (request(f"/proxy/{port}/a?b"), "/a?b"), (request(f"/proxy/{port}"), "/"),
+            (request(f"/absproxy/{port}/a"), f"/absproxy/{port}/a"),
+        ]:
+            got = peer.ask(ask)
+            assert (got.status, got.body) == (200, b"hi")
+            assert heads[-1].startswith(f"GET {seen} HTTP/1.1\r\n") and "proxy-port" not in heads[-1].lower()
+
+
+@pytest.mark.parametrize("path", ["/proxy/0/x", "/proxy/65536/x", "/proxy/12x/y", "/proxy//x", "/proxy/"])
+def test_what_is_no_port_is_no_route(server, path):
+    assert server.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("said", [b"", b"garbage", b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+                                  b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"])
+def test_a_program_that_does_not_speak_http(server, program, said):
+    port, _, answers = program
+    answers.append(said)
+    assert server.get(f"/proxy/{port}/").status_code == 502
+
+
+def test_nothing_listens(server):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    got = server.get(f"/proxy/{port}/")
+    assert got.status_code == 502 and str(port) in got.json()["detail"]
+
+
+def test_keys_of_the_sandbox_do_not_reach_the_program(start_server, program):
+    port, heads, _ = program
+    server = start_server(env={"SANDBOX_API_KEY": "the-key"})
+    assert server.get(f"/proxy/{port}/").status_code == 401 and heads == []
+    for more in ({"headers": {"Authorization": "Bearer the-key"}}, {"headers": {"X-AIO-API-Key": "the-key"}},
+                 {"params": {"api_key": "the-key", "x": "1"}}):
+        assert server.get(f"/proxy/{port}/", **more).text == "hi"
+        assert "the-key" not in heads[-1]
+    server.get(f"/proxy/{port}/?api_key=the-key", headers={"Authorization": "Bearer the-programs-own"})
+    assert "Bearer the-programs-own" in heads[-1]
