@@ -132,7 +132,7 @@ api: ## tests from outside, under ASan and UBSan (ARGS='-k shell' picks some)
 tsan: ## the tests marked concurrency, under ThreadSanitizer
 	+@$(SUB) VARIANT=tsan all fixture
 	@$(call pytest,tsan) -m concurrency
-fuzz: ## every fuzzer for FUZZ_SECONDS=20
+fuzz: ## every fuzzer for FUZZ_SECONDS=10
 	+@$(SUB) VARIANT=fuzz $(FUZZ:%=build/fuzz/%)
 	@$(FIXED) tools/fuzz $(FUZZ:%=build/fuzz/%)
 CONTRACT := ../shared/tools/contract-coverage

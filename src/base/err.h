@@ -14,7 +14,6 @@ enum err_code {
 	ERR_MEDIA_TYPE,
 	ERR_RANGE,
 	ERR_INVALID,
-	ERR_PATTERN, /* a glob or a regular expression that is none, or takes too long */
 	ERR_UPGRADE_REQUIRED,
 	ERR_LIMIT,
 	ERR_HEAD_TOO_LARGE,
@@ -22,7 +21,8 @@ enum err_code {
 	ERR_NOT_IMPLEMENTED,
 	ERR_UNAVAILABLE,
 	ERR_HTTP_VERSION,
-	ERR_GONE, /* the client left: nobody to answer */
+	ERR_GONE,    /* the client left: nobody to answer */
+	ERR_PATTERN, /* a glob or a regular expression that is none, or takes too long */
 };
 
 struct err {
