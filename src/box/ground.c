@@ -31,7 +31,7 @@ static const char *const links[][2] = {
 };
 
 /* Directories of the product beside its program, as far as they are there. */
-static const char *const parts[] = { "web", "node_modules", ".venv" };
+static const char *const parts[] = { "web", "share", "node_modules", ".venv" };
 
 static int bind_at(const char *from, const char *to, bool dir, struct err *err)
 {
