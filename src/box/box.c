@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/home.h"
 #include "base/own.h"
 #include "box/disk.h"
 #include "box/files.h"
@@ -27,15 +28,16 @@ static int makers = -1; /* a socket to them */
 int box_makers(const char *state_dir, struct err *err)
 {
 	int pair[2];
-	char state[4096], number[16];
+	char state[4096], number[16], home[4096] = "AIO_HOME=";
 	if (!realpath(state_dir, state))
 		return err_set(err, errno, "'%s'", state_dir);
+	home_find(home + strlen(home), sizeof home - strlen(home));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, errno, "socketpair");
 	pid_t pid = fork();
 	if (pid == 0) {
 		const char *const argv[] = { "aio", MAKER_COMMAND, state, number, NULL };
-		const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
+		const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", home, NULL };
 		int fd = dup2(pair[1], 3);
 		snprintf(number, sizeof number, "%d", fd);
 		syscall(SYS_close_range, 4, ~0u, 0);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/home.h"
 #include "base/own.h"
 
 /* Nodes of /dev: the only ones there are in a box. */
@@ -94,21 +95,15 @@ static int bind_programs(const char *at, char *exe, struct err *err)
 
 static int make_product(const char *at, char **ret_python, struct err *err)
 {
-	static const char *const places[] = { "/../share/aiobox", "/.." };
-	char exe[PATH_MAX / 2], home[PATH_MAX - 256] = "", from[ROOM], to[ROOM];
+	char exe[PATH_MAX / 2], home[PATH_MAX - 256], from[ROOM], to[ROOM];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
 	exe[n < 0 ? 0 : n] = 0;
 	if (strrchr(exe, '/'))
 		*strrchr(exe, '/') = 0;
 	if (bind_programs(at, exe, err) < 0)
 		return -1;
-	for (size_t i = 0; i < COUNT(places) && !*home; i++) {
-		snprintf(home, sizeof home, "%s%s", exe, places[i]);
-		snprintf(from, sizeof from, "%s/web", home);
-		if (access(from, F_OK) < 0)
-			*home = 0;
-	}
-	for (size_t i = 0; i < COUNT(parts) && *home; i++) {
+	home_find(home, sizeof home);
+	for (size_t i = 0; i < COUNT(parts); i++) {
 		snprintf(from, sizeof from, "%s/%s", home, parts[i]);
 		snprintf(to, sizeof to, "%s/%s", at, parts[i]);
 		if (access(from, F_OK) == 0 && bind_at(from, to, true, err) < 0)

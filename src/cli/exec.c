@@ -1,10 +1,12 @@
 /* aio exec: a command in a box. On a terminal through the box's terminal, else as a stream of events. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <termios.h>
@@ -15,6 +17,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
 #include "net/client.h"
@@ -46,16 +49,139 @@ static void command_line(int argc, char **argv, struct buf *to)
 
 /* ---- without a terminal ---- */
 
+/* What goes the other way, by a thread and a connection of its own: standard input, and signals. */
+struct feeder {
+	const struct remote *remote;
+	const char *const *headers;
+	char session[80], command[80];
+	int signals, done;
+	pthread_t thread;
+	bool started;
+	struct client client;
+};
+
 struct stream {
 	struct buf line;
 	char event[16];
 	int status;
 	bool ended;
+	struct feeder feeder;
 };
+
+static int tell(struct feeder *feeder, const char *target, json_t *more)
+{
+	struct err err;
+	json_t *body =
+		json_pack("{ssss}", "session_id", feeder->session, "command_id", feeder->command);
+	json_object_update_new(body, more);
+	auto_free char *text = json_dumps(body, JSON_COMPACT);
+	json_decref(body);
+	if (!text)
+		return -1;
+	struct client_request request = {
+		"POST", target, feeder->headers, NULL, text, strlen(text)
+	};
+	size_t len;
+	int status = client_ask(&feeder->client, &request, &err);
+	auto_free char *answer = status > 0 ? client_body(&feeder->client, 65536, &len, &err)
+					    : NULL;
+	return status == 200 ? 0 : -1;
+}
+
+/* Passes on what is whole characters, and keeps the beginning of one. -1: that was the end. */
+static int feed(struct feeder *feeder, char *data, size_t *len, size_t room)
+{
+	ssize_t n = read(STDIN_FILENO, data + *len, room - *len);
+	bool end = n <= 0;
+	*len += n > 0 ? (size_t)n : 0;
+	size_t whole = end ? *len : *len - utf8_partial(data, *len);
+	json_t *text = json_stringn(data, whole);
+	if (!text) {
+		fprintf(stderr, "aio exec: standard input that is not UTF-8 cannot be passed on\n");
+		text = json_string("");
+		end = true;
+	}
+	json_t *input = json_pack("{sosb}", "input", text, "close", end);
+	if (tell(feeder, "/v1/bash/write", input) < 0)
+		return -1; /* it has closed it, or has ended */
+	memmove(data, data + whole, *len - whole);
+	*len -= whole;
+	return end ? -1 : 0;
+}
+
+static void *feed_all(void *arg)
+{
+	struct feeder *feeder = arg;
+	char data[16384];
+	size_t len = 0;
+	int asked = 0;
+	struct pollfd wait[] = { { feeder->done, POLLIN, 0 },
+				 { feeder->signals, POLLIN, 0 },
+				 { STDIN_FILENO, POLLIN, 0 } };
+	while (poll(wait, COUNT(wait), -1) >= 0 || errno == EINTR) {
+		struct signalfd_siginfo info;
+		if (wait[0].revents)
+			break;
+		if (wait[1].revents && read(feeder->signals, &info, sizeof info) > 0)
+			(void)tell(feeder, "/v1/bash/kill",
+				   json_pack("{ss}", "signal",
+					     asked++                    ? "SIGKILL"
+					     : info.ssi_signo == SIGINT ? "SIGINT"
+									: "SIGTERM"));
+		if (wait[2].revents && feed(feeder, data, &len, sizeof data) < 0)
+			wait[2].fd = -1;
+	}
+	return NULL;
+}
+
+static void start_feeding(struct feeder *feeder, const json_t *event)
+{
+	struct err err;
+	const char *session = json_string_value(json_object_get(event, "session_id"));
+	const char *command = json_string_value(json_object_get(event, "command_id"));
+	if (feeder->started || !session || !command ||
+	    client_open(&feeder->client, feeder->remote->url, &err) < 0)
+		return;
+	snprintf(feeder->session, sizeof feeder->session, "%s", session);
+	snprintf(feeder->command, sizeof feeder->command, "%s", command);
+	feeder->started = pthread_create(&feeder->thread, NULL, feed_all, feeder) == 0;
+	if (!feeder->started)
+		client_close(&feeder->client);
+}
+
+static void end_feeding(struct feeder *feeder)
+{
+	if (feeder->started) {
+		(void)eventfd_write(feeder->done, 1);
+		pthread_join(feeder->thread, NULL);
+		client_close(&feeder->client);
+	}
+	own_close(&feeder->done);
+	own_close(&feeder->signals);
+}
+
+static void prepare_feeding(struct feeder *feeder, const struct remote *remote,
+			    const char *const *headers)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	*feeder = (struct feeder){ .remote = remote,
+				   .headers = headers,
+				   .signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK),
+				   .done = eventfd(0, EFD_CLOEXEC) };
+}
 
 static void take_data(struct stream *s, const char *data)
 {
-	json_t *event = json_loads(data, 0, NULL);
+	json_t *event = json_loads(data, JSON_ALLOW_NUL, NULL);
+	if (!event)
+		fprintf(stderr, "aio exec: the box sent an event that is none\n");
+	if (!strcmp(s->event, "start"))
+		start_feeding(&s->feeder, event);
 	json_t *output = json_object_get(event, "data");
 	FILE *to = !strcmp(s->event, "stderr") ? stderr : stdout;
 	if ((!strcmp(s->event, "stdout") || !strcmp(s->event, "stderr")) &&
@@ -93,6 +219,7 @@ static int run_plain(const struct remote *remote, char *headers[3], const char *
 	if (client_open(&client, remote->url, err) < 0)
 		return -1;
 	const char *all[] = { "Accept: text/event-stream", headers[0], headers[1], NULL };
+	prepare_feeding(&s.feeder, remote, all + 1);
 	struct client_request request = { "POST", "/v1/bash/exec", all, NULL, text, strlen(text) };
 	int status = client_ask(&client, &request, err);
 	char piece[16384];
@@ -107,6 +234,7 @@ static int run_plain(const struct remote *remote, char *headers[3], const char *
 	size_t len = 0;
 	auto_free char *answer = status > 200 ? client_body(&client, 65536, &len, err) : NULL;
 	client_close(&client);
+	end_feeding(&s.feeder);
 	buf_done(&s.line);
 	if (status > 200)
 		return err_set(err, ERR_BAD_REQUEST, "the box answers %d: %s", status,
@@ -146,7 +274,7 @@ struct session {
 
 static int take_message(struct session *s, const struct ws_message *message, struct err *err)
 {
-	json_t *object = json_loadb(message->data, message->len, 0, NULL);
+	json_t *object = json_loadb(message->data, message->len, JSON_ALLOW_NUL, NULL);
 	const char *type = json_string_value(json_object_get(object, "type"));
 	json_t *data = json_object_get(object, "data");
 	int result = 0;

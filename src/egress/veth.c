@@ -55,21 +55,22 @@ static int set_rules(const char *nets, struct err *err)
 		rules_closed(i, net, sizeof net);
 		buf_printf(&rules, "%s%s", i ? ", " : " ", net);
 	}
-	buf_printf(&rules,
-		   " }; }\n"
-		   "\tset counts { type ipv4_addr; size 65535; flags dynamic; }\n"
-		   "\tchain input { type filter hook input priority -5; iifname \"aiob*\" drop; }\n"
-		   "\tchain forward { type filter hook forward priority -5;\n"
-		   "\t\toifname \"aiob*\" ct state established,related accept\n"
-		   "\t\toifname \"aiob*\" drop\n"
-		   "\t\tiifname != \"aiob*\" accept\n"
-		   "\t\tmeta nfproto ipv6 drop\n"
-		   "\t\tct state new add @counts { ip saddr ct count over %d } drop\n"
-		   "\t\tip daddr @open accept\n"
-		   "\t\tip daddr @closed drop\n\t}\n"
-		   "\tchain out { type nat hook postrouting priority 100;\n"
-		   "\t\tip saddr 10.213.0.0/16 oifname != \"aiob*\" masquerade\n\t}\n}\n",
-		   CONNECTIONS_MAX);
+	buf_printf(
+		&rules,
+		" }; }\n"
+		"\tset counts { type ipv4_addr; size 65535; flags dynamic; }\n"
+		"\tchain input { type filter hook input priority -5; iifname \"aiob*\" reject; }\n"
+		"\tchain forward { type filter hook forward priority -5;\n"
+		"\t\toifname \"aiob*\" ct state established,related accept\n"
+		"\t\toifname \"aiob*\" reject\n"
+		"\t\tiifname != \"aiob*\" accept\n"
+		"\t\tmeta nfproto ipv6 reject\n"
+		"\t\tct state new add @counts { ip saddr ct count over %d } drop\n"
+		"\t\tip daddr @open accept\n"
+		"\t\tip daddr @closed reject\n\t}\n"
+		"\tchain out { type nat hook postrouting priority 100;\n"
+		"\t\tip saddr 10.213.0.0/16 oifname != \"aiob*\" masquerade\n\t}\n}\n",
+		CONNECTIONS_MAX);
 	return run_nft(rules.data, err);
 }
 

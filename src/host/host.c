@@ -357,7 +357,7 @@ static json_t *default_spec(const struct host_config *config)
 }
 
 /* It is there from the first start on; later ones find it running, or start it on its files. */
-static int ensure_default(struct host *host, struct err *err)
+int host_ensure_default(struct host *host, struct err *err)
 {
 	struct box *box = boxes_get(&host->boxes, "default");
 	boxes_put(&host->boxes, box);
@@ -386,7 +386,7 @@ static int start(struct host *host, struct err *err)
 	templates_clean(host);
 	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
 		return -1;
-	if (ensure_default(host, err) < 0 || open_server(host, err) < 0)
+	if (host_ensure_default(host, err) < 0 || open_server(host, err) < 0)
 		return -1;
 	return open_front(host, err);
 }

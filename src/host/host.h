@@ -63,6 +63,9 @@ char *host_path(const struct host *host, const char *folder, const char *name, c
 int64_t host_now_ms(void);               /* of the wall clock */
 void host_secret(char *to, size_t room); /* letters and digits */
 
+/* The box 'default' is always there: made, or started on its files, unless it runs. */
+int host_ensure_default(struct host *host, struct err *err);
+
 /* Something for a box's history. */
 void host_event(struct host *host, struct box *box, const char *type, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -573,8 +573,11 @@ int life_timeout(struct host *host, const char *id, double seconds, double idle,
 	pthread_mutex_lock(&host->boxes.lock);
 	if (!isnan(seconds))
 		box->expires_ms = seconds > 0 ? host_now_ms() + llround(seconds * 1000) : 0;
-	if (!isnan(idle))
+	if (!isnan(idle)) {
 		box->idle_ms = llround(idle * 1000);
+		if (!json_is_boolean(json_object_get(box->spec, "auto_resume")))
+			box->auto_resume = box->idle_ms || !strcmp(box->id, "default");
+	}
 	pthread_mutex_unlock(&host->boxes.lock);
 	return end(host, box, save(host, box, box->state, err));
 }

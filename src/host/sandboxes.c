@@ -8,10 +8,13 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "egress/rules.h"
 #include "host/host.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
+
+enum { MEMORY_MIN = 16 << 20 };
 
 /* ---- what is asked for ---- */
 
@@ -39,8 +42,8 @@ static const char *const network_modes[] = { "none", "allow", "full", NULL };
 static const struct field network_fields[] = {
 	ENUM(network, mode, OPTIONAL, "none, allow (only the domains listed) or full.",
 	     .choices = network_modes, .def = "none"),
-	LIST(network, allow, OPTIONAL, "Domains, for mode 'allow'.", .item = T_STR,
-	     .max_len = 1000),
+	LIST(network, allow, OPTIONAL, "Domains that may be reached; they mean mode 'allow'.",
+	     .item = T_STR, .max_len = 1000),
 };
 static const struct schema network_schema = SCHEMA(network, "SandboxNetwork", network_fields);
 
@@ -309,11 +312,35 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 		     { "pids", host->means.can_limit_pids },
 		     { "disk", host->means.can_limit_disk } };
 	const json_t *limits = json_object_get(spec, "limits");
+	double memory = json_number_value(json_object_get(limits, "memory"));
+	if (memory > 0 && memory < MEMORY_MIN)
+		return err_set(err, ERR_INVALID,
+			       "limits.memory: no command starts in less than 16 MiB");
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (json_number_value(json_object_get(limits, rows[i].limit)) > 0 && !rows[i].can)
 			return err_set(err, ERR_INVALID,
 				       "limits.%s: this machine has no means to hold it",
 				       rows[i].limit);
+	return 0;
+}
+
+/* Names that may be reached mean that some may be. */
+static int check_network(json_t *network, struct err *err)
+{
+	json_t *allow = json_object_get(network, "allow");
+	const char *mode = json_string_value(json_object_get(network, "mode"));
+	auto_buf struct buf names = BUF(1 << 20);
+	for (size_t i = 0; i < json_array_size(allow); i++)
+		buf_printf(&names, "%s%s", i ? "," : "",
+			   json_string_value(json_array_get(allow, i)));
+	if (!names.len)
+		return 0;
+	struct rules *rules = rules_new(names.data, NULL, err);
+	if (!rules)
+		return -1;
+	rules_free(rules);
+	if (!mode || !strcmp(mode, "none"))
+		json_object_set_new(network, "mode", json_string("allow"));
 	return 0;
 }
 
@@ -328,7 +355,8 @@ static int finish_spec(const struct host *host, json_t *spec, struct err *err)
 	    json_object_size(json_object_get(spec, "env")) > 256)
 		return err_set(err, ERR_INVALID,
 			       "at most 64 labels of metadata and 256 variables of env");
-	if (check_env(json_object_get(spec, "env"), err) < 0)
+	if (check_env(json_object_get(spec, "env"), err) < 0 ||
+	    check_network(json_object_get(spec, "network"), err) < 0)
 		return -1;
 	return check_means(host, spec, err);
 }
@@ -434,7 +462,10 @@ static int list(struct call *call, const void *in, struct err *err)
 static int delete (struct call *call, const void *in, struct err *err)
 {
 	const struct sandbox_id *request = in;
-	return life_delete(host_of(call->server), request->id, "asked", err);
+	struct host *host = host_of(call->server);
+	if (life_delete(host, request->id, "asked", err) < 0)
+		return -1;
+	return strcmp(request->id, "default") != 0 ? 0 : host_ensure_default(host, err);
 }
 
 static int pause_box(struct call *call, const void *in, struct err *err)

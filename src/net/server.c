@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/home.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "net/auth.h"
@@ -25,32 +26,6 @@
 #include "net/listen.h"
 
 enum { STOP_MS = 5000, FORCED_MS = 2000, ACCEPT_PAUSE_MS = 50 };
-
-/* The product's own files: $AIO_HOME, beside an installed program, or the source tree. */
-static void find_home(char *to, size_t room)
-{
-	static const char *const places[] = { "/../share/aiobox", "/.." };
-	const char *given = getenv("AIO_HOME");
-	if (given && *given) {
-		snprintf(to, room, "%s", given);
-		return;
-	}
-	char exe[2048], candidate[4096], real[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-	exe[n < 0 ? 0 : n] = 0;
-	char *slash = strrchr(exe, '/');
-	if (slash)
-		*slash = 0;
-	snprintf(to, room, "%s", exe);
-	for (size_t i = 0; i < COUNT(places); i++) {
-		snprintf(candidate, sizeof candidate, "%s%s/web", exe, places[i]);
-		if (access(candidate, F_OK) < 0)
-			continue;
-		snprintf(candidate, sizeof candidate, "%s%s", exe, places[i]);
-		snprintf(to, room, "%s", realpath(candidate, real) ? real : candidate);
-		return;
-	}
-}
 
 int server_init(struct server *server, const struct config *config,
 		const struct route_group *const *groups, struct err *err)
@@ -66,7 +41,7 @@ int server_init(struct server *server, const struct config *config,
 	pthread_cond_init(&server->empty, &attr);
 	pthread_condattr_destroy(&attr);
 	router_init(&server->router, groups);
-	find_home(server->home, sizeof server->home);
+	home_find(server->home, sizeof server->home);
 	mallopt(M_ARENA_MAX, 4); /* a thread per connection, not an arena per thread */
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->stop_fd < 0)

@@ -53,11 +53,13 @@ static bool is_hidden(const char *item)
 	return false;
 }
 
-static const char *path(struct arena *arena, const char *home)
+/* With what the user has installed, last: it must not get in the way of what is there. */
+static const char *path(struct arena *arena, const struct user *user, const char *home)
 {
 	const char *own = getenv("PATH");
 	const char *all =
 		own && *own ? own : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	all = arena_printf(arena, "%s:%s/.local/bin", all, user->home);
 	for (size_t i = COUNT(programs); i-- > 0;) {
 		const char *dir = arena_printf(arena, "%s/%s", home, programs[i]);
 		if (access(dir, X_OK) == 0)
@@ -80,7 +82,7 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	put(&e, "USER", user->name);
 	put(&e, "LOGNAME", user->name);
 	put(&e, "SHELL", "/bin/bash");
-	put(&e, "PATH", path(arena, home));
+	put(&e, "PATH", path(arena, user, home));
 	if (!getenv("LANG") && !getenv("LC_ALL"))
 		put(&e, "LANG", "C.UTF-8");
 	const struct pair *pairs = extra ? extra->items : NULL;

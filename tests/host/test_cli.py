@@ -5,7 +5,10 @@ import os
 import pty
 import select
 import shutil
+import signal
 import subprocess
+
+import pytest
 
 from harness import clean_environment, eventually, program
 from hosts import folder
@@ -41,6 +44,31 @@ def test_exec_is_transparent(host):
     assert host.cli("exec", "default", "printf", "%s|", "a b", "it's", "$HOME", "--json").stdout == "a b|it's|$HOME|--json|"
     big = host.cli("exec", "default", "head -c 2000000 /dev/zero | tr '\\0' x").stdout
     assert big == "x" * 2_000_000
+
+
+def test_exec_has_standard_input(host):
+    text = "grüße\n" * 20000
+    assert host.cli("exec", "default", "cat", input=text).stdout == text
+    assert host.cli("exec", "default", "cat; echo ended", input="").stdout == "ended\n"
+    assert host.cli("exec", "default", "head -c 2; exit 3", input=text, check=False).returncode == 3
+
+
+def test_exec_passes_on_every_byte(host):
+    got = subprocess.run([program("aio"), "exec", "default", "printf 'a\\0b\\n'"], capture_output=True, timeout=60,
+                         stdin=subprocess.DEVNULL, env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+    assert (got.returncode, got.stdout) == (0, b"a\0b\n")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_exec_that_is_interrupted_ends_its_command(host, number, code):
+    proc = subprocess.Popen([program("aio"), "exec", "default", "echo begun; exec sleep 987"], stdout=subprocess.PIPE,
+                            stdin=subprocess.PIPE, env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+    assert proc.stdout.readline() == b"begun\n"
+    proc.send_signal(number)
+    assert proc.wait(20) == code
+    proc.stdout.close()
+    proc.stdin.close()
+    assert host.default().run("pgrep -fc '^sleep 987' || true") == "0\n"
 
 
 def test_exec_on_a_terminal(host):

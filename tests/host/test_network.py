@@ -126,7 +126,7 @@ def test_allow_that_makes_no_sense(open_host):
     before = open_host.holdings()
     got = open_host.client.post("/v1/sandboxes", headers=open_host.auth,
                                 json={"network": {"mode": "allow", "allow": ["a..b"]}})
-    assert got.status_code in (400, 422, 503) and "a..b" in got.text
+    assert got.status_code == 422 and "a..b" in got.text
     assert open_host.holdings() == before
 
 
@@ -169,13 +169,13 @@ def test_full(open_host, public):
     with serve("0.0.0.0") as port:
         for address in (gateway, "198.51.100.76", socket.gethostbyname(socket.gethostname())):
             if not address.startswith("127."):
-                assert curl(box, f"http://{address}:{port}/", 1)[1] == 28, address
-        assert curl(box, f"http://{gateway}:{open_host.port}/", 1)[1] == 28
+                assert curl(box, f"http://{address}:{port}/", 5)[1] == 7, address
+        assert curl(box, f"http://{gateway}:{open_host.port}/", 5)[1] == 7
     for address in neighbour:
         if address.startswith("10.213."):
-            assert curl(box, f"http://{address}:8000/", 1)[1] == 28
-    assert curl(box, "http://169.254.169.254/", 1)[1] == 28
-    assert curl(box, "http://10.0.0.1/", 1)[1] == 28
+            assert curl(box, f"http://{address}:8000/", 5)[1] == 7
+    assert curl(box, "http://169.254.169.254/", 5)[1] == 7
+    assert curl(box, "http://10.0.0.1/", 5)[1] == 7
     metrics = box.call("GET", "/metrics")
     assert metrics["network_received"] > 100 and metrics["network_sent"] > 100
     box.delete()

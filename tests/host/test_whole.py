@@ -1,0 +1,74 @@
+"""Everything that a server can do, it can do in a box."""
+
+import json
+
+import pytest
+
+from harness import ROOT
+
+
+def call(box, path, body, timeout=120):
+    answer = box.request("POST", path, json=body, timeout=timeout)
+    assert answer.status_code == 200, answer.text
+    data = answer.json()
+    assert data.get("success", True), data
+    return data.get("data", data)
+
+
+def needs(name):
+    if not (ROOT / name).exists():
+        pytest.skip(f"NOT TESTED: there is no {name}; make deps makes it")
+
+
+def test_python(box):
+    needs(".venv/bin/python")
+    first = call(box, "/v1/jupyter/execute", {"code": "import os; x = 20; x + 22", "session_id": "w", "timeout": 100})
+    assert first["status"] == "ok" and first["outputs"][-1]["data"]["text/plain"] == "42"
+    again = call(box, "/v1/jupyter/execute", {"code": "print(x, os.getuid(), os.getcwd())", "session_id": "w", "timeout": 100})
+    assert again["outputs"][0]["text"].startswith("20 1000 /home/gem")
+    assert call(box, "/v1/code/execute", {"language": "python", "code": "print(6 * 7)"})["stdout"] == "42\n"
+
+
+def test_a_kernel_that_takes_too_long(box):
+    needs(".venv/bin/python")
+    got = call(box, "/v1/jupyter/execute", {"code": "print('before')\nwhile True: pass", "session_id": "slow", "timeout": 5})
+    assert got["status"] == "timeout" and got["outputs"][0]["text"] == "before\n"
+    assert call(box, "/v1/jupyter/execute", {"code": "1 + 1", "session_id": "slow"})["status"] == "ok"
+
+
+def test_javascript(box):
+    assert call(box, "/v1/nodejs/execute", {"code": "console.log(1 + 1)"})["stdout"] == "2\n"
+    session = {"stateful": True, "session_id": "w"}
+    assert call(box, "/v1/nodejs/execute", {"code": "const a = await Promise.resolve(20)", **session})["status"] == "ok"
+    assert "42" in json.dumps(call(box, "/v1/nodejs/execute", {"code": "a + 22", **session})["outputs"])
+
+
+def test_files(box):
+    call(box, "/v1/file/write", {"file": "/home/gem/a/b.txt", "content": "one\ntwo\n"})
+    assert call(box, "/v1/file/read", {"file": "/home/gem/a/b.txt"})["content"] == "one\ntwo\n"
+    assert box.run("stat -c '%U %a' /home/gem/a/b.txt").split()[0] == "gem"
+    found = call(box, "/v1/file/grep", {"path": "/home/gem/a", "pattern": "tw."})
+    assert [match["line_number"] for match in found["matches"]] == [2]
+    call(box, "/v1/file/write", {"file": "/root-made", "content": "x", "sudo": True})
+    assert box.run("stat -c %U /root-made") == "root\n"
+
+
+def test_documents(box):
+    needs(".venv/bin/markitdown")
+    box.run("printf '<h1>Title</h1><p>text</p>' >/tmp/page.html")
+    assert "# Title" in call(box, "/v1/util/convert_to_markdown", {"uri": "file:///tmp/page.html"})
+
+
+def test_shell_and_mcp(box):
+    assert call(box, "/v1/shell/exec", {"id": "w", "command": "cd /tmp; pwd"})["output"] == "/tmp"
+    answer = box.request("POST", "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "sandbox_execute_bash", "arguments": {"cmd": "whoami", "command": "whoami"}}},
+        headers={"Accept": "application/json"})
+    assert answer.status_code == 200 and "gem" in answer.text, answer.text
+
+
+def test_default_box_is_always_there(host):
+    default = host.default()
+    default.run("touch ~/old")
+    host.cli("rm", "default")
+    assert default.run("ls ~; whoami") == "gem\n"
