@@ -21,12 +21,14 @@
 
 enum { TEXT_MAX = 16 << 20, STEP_ROOM = 64 };
 
+enum { FDS = 5 }; /* the three standard ones, and two more */
+
 /* One program to start. Its strings follow: path, cwd ("": none), arguments, environment. */
 struct request {
 	uint64_t tag;
 	size_t size;
 	uint32_t arguments, variables;
-	bool terminal, other, has[5]; /* which standard descriptors come with it */
+	bool terminal, other, has[FDS]; /* which descriptors come with it */
 	uid_t uid;
 	gid_t gid, groups[USER_GROUPS_MAX];
 	int group_count;
@@ -77,7 +79,7 @@ static int receive_all(int fd, void *data, size_t len)
 
 union control {
 	struct cmsghdr head;
-	char room[CMSG_SPACE(5 * sizeof(int))];
+	char room[CMSG_SPACE(FDS * sizeof(int))];
 };
 
 /* --- the server's side ----------------------------------------------------------------------- */
@@ -90,13 +92,13 @@ static uint32_t add_strings(struct buf *text, char *const *strings)
 	return count;
 }
 
-static int send_request(const struct request *request, const int fds[5], const struct buf *text)
+static int send_request(const struct request *request, const int fds[FDS], const struct buf *text)
 {
 	union control control = { 0 };
 	struct iovec part = { (void *)request, sizeof *request };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-	int count = 0, sent[5];
-	for (int i = 0; i < 5; i++)
+	int count = 0, sent[FDS];
+	for (int i = 0; i < FDS; i++)
 		if (fds[i] >= 0)
 			sent[count++] = fds[i];
 	if (count) {
@@ -122,10 +124,10 @@ pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_st
 	request.arguments = add_strings(&text, spawn->argv);
 	request.variables = add_strings(&text, spawn->env);
 	request.size = text.len;
-	int all[5] = { spawn->fds[0], spawn->fds[1], spawn->fds[2] };
+	int all[FDS] = { spawn->fds[0], spawn->fds[1], spawn->fds[2] };
 	for (int i = 0; i < 2; i++)
 		all[3 + i] = spawn->extra[i] > 0 ? spawn->extra[i] : -1;
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < FDS; i++)
 		request.has[i] = all[i] >= 0;
 	if (spawn->as) {
 		request.other = spawn->as->other;
@@ -153,7 +155,7 @@ pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_st
 
 /* --- the cradle's side ----------------------------------------------------------------------- */
 
-static int receive_request(int fd, struct request *request, int fds[5])
+static int receive_request(int fd, struct request *request, int fds[FDS])
 {
 	union control control;
 	struct iovec part = { request, sizeof *request };
@@ -168,7 +170,7 @@ static int receive_request(int fd, struct request *request, int fds[5])
 		return -1;
 	const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 	const int *got = head ? (const int *)CMSG_DATA(head) : NULL;
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < FDS; i++)
 		fds[i] = request->has[i] && got ? *got++ : -1;
 	return 0;
 }
@@ -182,7 +184,7 @@ static char **point_at(char **at, uint32_t count)
 	return list;
 }
 
-static void start(const struct request *request, char *text, const int fds[5],
+static void start(const struct request *request, char *text, const int fds[FDS],
 		  struct answer *answer)
 {
 	char *at = text;
@@ -195,7 +197,8 @@ static void start(const struct request *request, char *text, const int fds[5],
 			       .fds = { fds[0], fds[1], fds[2] },
 			       .extra = { fds[3] > 0 ? fds[3] : 0, fds[4] > 0 ? fds[4] : 0 },
 			       .terminal = request->terminal,
-			       .tag = request->tag };
+			       .tag = request->tag,
+			       .expendable = true };
 	memcpy(user.groups, request->groups, sizeof user.groups);
 	at += strlen(at) + 1;
 	spawn.cwd = *at ? at : NULL;
@@ -213,7 +216,7 @@ static void start(const struct request *request, char *text, const int fds[5],
 void cradle_run(int fd)
 {
 	struct request request;
-	int fds[5];
+	int fds[FDS];
 	while (receive_request(fd, &request, fds) == 0) {
 		struct answer answer = { 0 };
 		auto_free char *text = xmalloc(request.size + 1);
@@ -221,7 +224,7 @@ void cradle_run(int fd)
 			break;
 		text[request.size] = 0;
 		start(&request, text, fds, &answer);
-		for (int i = 0; i < 5; i++)
+		for (int i = 0; i < FDS; i++)
 			if (fds[i] >= 0)
 				close(fds[i]);
 		if (send_all(fd, &answer, sizeof answer) < 0)

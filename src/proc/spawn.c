@@ -83,6 +83,11 @@ child(void *arg)
 	for (; most < 5 && extra[most - 3] > 0; most++)
 		STEP("dup3", (int)syscall(SYS_dup3, extra[most - 3], most, 0));
 	syscall(SYS_close_range, most, ~0u, 0); /* a belt: all of them are close-on-exec */
+	int score = s->expendable ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj",
+						 O_WRONLY | O_CLOEXEC)
+				  : -1;
+	if (score >= 0)
+		syscall(SYS_write, score, "300", 3);
 	if (files.rlim_max)
 		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
 	const struct rlimit tag = { s->tag, s->tag };
