@@ -60,7 +60,8 @@ struct stdio_client {
 	struct buf line; /* of the reader alone */
 	_Atomic int holders;
 	bool started;
-	_Atomic bool dead;
+	_Atomic bool dead;   /* it takes no more requests */
+	_Atomic bool buried; /* and it is known why */
 	pthread_mutex_t write_lock;
 	pthread_mutex_t lock; /* of what follows */
 	struct pending *pending;
@@ -321,6 +322,7 @@ static void finish(struct stdio_client *c)
 		snprintf(c->reason, sizeof c->reason, "it ended with exit code %d%s%.250s", ended,
 			 *words ? ": " : "", words);
 	}
+	c->buried = true;
 	for (struct pending *at = c->pending; at; at = at->next)
 		(void)eventfd_write(at->event_fd, 1);
 	pthread_mutex_unlock(&c->lock);
@@ -398,7 +400,7 @@ static bool await(struct stdio_client *c, struct pending *pending, struct exchan
 				 { .fd = ex ? ex->cancel_fds[0] : -1 },
 				 { .fd = server_stop_fd(c->server), .events = POLLIN } };
 	int64_t until = clock_ms() + timeout_ms;
-	while (!c->dead) {
+	while (!c->buried) {
 		int64_t left = until - clock_ms();
 		if (left <= 0 || *c->abandoned)
 			return false;
