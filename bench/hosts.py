@@ -1,21 +1,24 @@
 """Rows about the host and its boxes. They need root, and a machine that can make boxes."""
-import concurrent.futures
 import contextlib
 import http.client
 import json
 import os
 import pathlib
+import re
+import selectors
 import shutil
+import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
+import docker
 import peers
 from measure import in_turns, median, ratio, wrk
 
 GIB = 1 << 30
+GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 class Host(peers.Server):
@@ -31,16 +34,6 @@ class Host(peers.Server):
             if answer.status != 200:
                 raise RuntimeError(f"{method} {path}: {answer.status} {text[:100]!r}")
             return json.loads(text)["data"]
-
-    def run(self, box, command):
-        """Runs a command in a box, through its own API."""
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as conn:
-            conn.request("POST", "/v1/bash/exec", json.dumps({"command": command}),
-                         {"Authorization": f"Bearer {box['token']}", "x-aio-sandbox": box["id"],
-                          "Content-Type": "application/json"})
-            got = json.loads(conn.getresponse().read())
-            if got["data"]["exit_code"] != 0:
-                raise RuntimeError(f"{command}: {got}")
 
 
 @contextlib.contextmanager
@@ -122,92 +115,164 @@ def download(line):
         file.unlink(missing_ok=True)
 
 
-def docker():
-    """A function that times `docker run --rm true`, from this machine's own programs; None with the
-    reason printed where that is impossible."""
-    if not shutil.which("docker"):
-        print("SKIP docker run --rm true: docker is not installed", file=sys.stderr)
-        return None
-    up = subprocess.run(["docker", "info"], capture_output=True, text=True)
-    if up.returncode:
-        why = (up.stderr.strip().splitlines() or ["no daemon"])[-1]
-        print(f"SKIP docker run --rm true: no daemon answers ({why[:80]}); start dockerd first", file=sys.stderr)
-        return None
-    parts = [path for path in ("bin", "lib", "lib64", "usr/bin/true", "usr/bin/env") if os.path.exists("/" + path)]
-    tar = subprocess.Popen(["tar", "-C", "/", "-ch", "--hard-dereference", *parts], stdout=subprocess.PIPE,
-                           stderr=subprocess.DEVNULL)
-    done = subprocess.run(["docker", "import", "-", "aio-bench:true"], stdin=tar.stdout, capture_output=True)
-    if done.returncode:
-        print("SKIP docker run --rm true: docker import failed", file=sys.stderr)
-        return None
+class Maker:
+    """A connection that makes a box and then runs `true` in it, by bytes prepared before: little of what is measured
+    is the client's."""
 
-    def run():
-        begin = time.perf_counter()
-        subprocess.run(["docker", "run", "--rm", "aio-bench:true", "true"], check=True, capture_output=True)
+    def __init__(self, host, spec):
+        self.sock = socket.create_connection(("127.0.0.1", host.port), 60)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.first = self.request("/v1/sandboxes", spec, f"Authorization: Bearer {host.token}\r\n")
+        self.box, self.ran, self.got = None, False, b""
+
+    @staticmethod
+    def request(path, body, headers):
+        text = json.dumps(body)
+        return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Type: application/json\r\n"
+                f"Content-Length: {len(text)}\r\n\r\n{text}").encode()
+
+    def begin(self):
+        self.sock.sendall(self.first)
+
+    def read(self):
+        """Takes what there is; goes on with the second request when the first is answered. True when both are."""
+        piece = self.sock.recv(65536)
+        self.got += piece
+        head, _, body = self.got.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head, re.I)
+        if not piece or not head.startswith(b"HTTP/1.1 200") and body:
+            raise RuntimeError(f"a box: {self.got[:200]!r}")
+        if not length or len(body) < int(length[1]):
+            return False
+        data, self.got = json.loads(body)["data"], b""
+        if self.box is None:
+            self.box = data
+            self.sock.sendall(self.request("/v1/bash/exec", {"command": "true"}, f"x-aio-sandbox: {data['id']}\r\n"
+                                           f"Authorization: Bearer {data['token']}\r\n"))
+            return False
+        if data["exit_code"] != 0:
+            raise RuntimeError(f"true: {data}")
+        return True
+
+    def end(self, host):
+        self.sock.close()
+        if self.box:
+            host.call("DELETE", f"/v1/sandboxes/{self.box['id']}")
+
+
+def make_one(host, spec):
+    """Milliseconds until a new box has answered."""
+    begin = time.perf_counter()
+    maker = Maker(host, spec)
+    try:
+        maker.begin()
+        while not maker.read():
+            pass
         return (time.perf_counter() - begin) * 1e3
-    return run
+    finally:
+        maker.end(host)
+
+
+@contextlib.contextmanager
+def made_at_once(host, count):
+    """Seconds until all of so many boxes have answered, and their ids."""
+    makers = [Maker(host, {}) for _ in range(count)]
+    try:
+        with selectors.DefaultSelector() as waiting:
+            begin = time.perf_counter()
+            for maker in makers:
+                maker.begin()
+                waiting.register(maker.sock, selectors.EVENT_READ, maker)
+            while waiting.get_map():
+                for key, _ in waiting.select():
+                    if key.data.read():
+                        waiting.unregister(key.fileobj)
+            took = time.perf_counter() - begin
+        yield took, [maker.box["id"] for maker in makers]
+    finally:
+        for maker in makers:
+            maker.end(host)
+
+
+def floor(count):
+    """Milliseconds of each of so many boxes that do nothing but be there, of bench/floor.c."""
+    with tempfile.TemporaryDirectory(prefix="aio-bench.") as folder:
+        os.chmod(folder, 0o711)
+        done = subprocess.run([peers.ROOT / "build/floor", folder, str(count)], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(f"floor: {done.stderr.strip()[:100]}")
+    return list(map(float, done.stdout.split()))
 
 
 def create(line):
-    """A box made, used once and deleted, through the HTTP API."""
-    count, failed = 100, 0
-    with host() as ours:
-        def one():
-            begin = time.perf_counter()
-            box = ours.call("POST", "/v1/sandboxes", {})
-            ours.run(box, "true")
-            took = (time.perf_counter() - begin) * 1e3
-            ours.call("DELETE", f"/v1/sandboxes/{box['id']}")
-            return took
+    """A box made and used once through the HTTP API, beside Docker with the same root file system, and the floor."""
+    what, rounds, each = "create a box and run true, by HTTP", 10, 20
+    times, failed = [], 0
+    with host() as ours, contextlib.ExitStack() as stack:
+        spec, peer = {}, None
+        try:
+            tar = docker.root_tar()
+            ours.call("POST", "/v1/templates", {"name": "bench", "source": str(tar)})
+            spec = {"template": "bench"}
+            peer = stack.enter_context(docker.daemon(tar))
+            peer()
+        except docker.Absent as why:
+            docker.skip(why)
 
-        for _ in range(3):
-            one()
-        times = []
-        for _ in range(count):
-            try:
-                times.append(one())
-            except (OSError, RuntimeError):
-                failed += 1
-        peer = docker()
-        theirs = [peer() for _ in range(10)] if peer else None
-    p50, p99 = median(times), statistics.quantiles(times, n=100)[98]
-    yield line("create a box and run true, p50", f"{p50:.1f} ms",
-               f"docker run {median(theirs):.0f} ms" if theirs else "no docker: SKIP",
-               p50 / median(theirs) if theirs else None, "≤ 1/20 of docker" if theirs else "",
-               p50 * 20 <= median(theirs) if theirs else None)
-    yield line("the same, p99 and success rate", f"{p99:.1f} ms", f"{100 * len(times) / count:.0f} %", None,
-               "100 %", failed == 0)
+        def one():
+            nonlocal failed
+            took = []
+            for _ in range(each):
+                try:
+                    took.append(make_one(ours, spec))
+                except (OSError, RuntimeError):
+                    failed += 1
+            times.extend(took)
+            return median(took)
+
+        one()
+        times.clear()
+        a, f, d = in_turns(rounds, one, lambda: median(floor(each)), peer or (lambda: None))
+    if peer:
+        r = ratio(d, a)
+        yield line(f"{what}, p50", f"{median(a):.1f} ms", f"docker run {median(d):.0f} ms", r, "≥ 20 × faster", r >= 20)
+    r = ratio(a, f)
+    yield line(f"{what}, p50", f"{median(a):.1f} ms", f"floor {median(f):.1f} ms", r, "≤ 4 ×", r <= 4)
+    rate = 100 * len(times) / (len(times) + failed)
+    yield line(f"{what}, p99, success", f"{statistics.quantiles(times, n=100)[98]:.1f} ms", f"{rate:.1f} %", None, "100 %",
+               failed == 0)
 
 
 def hundred(line):
     """A hundred at once, each answering; then what one costs while it does nothing."""
+    count, took, floors, sizes = 100, [], [], []
     with host() as ours:
-        with concurrent.futures.ThreadPoolExecutor(100) as pool:
-            begin = time.perf_counter()
-            boxes = list(pool.map(lambda _: ours.call("POST", "/v1/sandboxes", {}), range(100)))
-            made = time.perf_counter() - begin
-            list(pool.map(lambda box: ours.run(box, "true"), boxes))
-            answered = time.perf_counter() - begin
-        yield line("100 boxes created at once", f"{made:.2f} s", f"all ran true after {answered:.2f} s", None,
-                   "≤ 0.35 s", made <= 0.35)
-        time.sleep(3)
-        kib, ids = 0, tuple(box["id"] for box in boxes)
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
+        for _ in range(3):
+            with made_at_once(ours, count) as (seconds, ids):
+                took.append(seconds)
+                time.sleep(2)
+                sizes.append(sum(map(idle_memory, ids)) / count)
+            floors.append(median(floor(count)))
+    least = 2 * median(floors) / 1e3 * count / (os.cpu_count() or 1)
+    yield line(f"{count} boxes at once, all answered", f"{median(took):.2f} s", f"2 floors {least:.2f} s",
+               median(took) / least, "≤ 0.35 s or ≤ 1 ×", median(took) <= max(0.35, least))
+    yield line(f"memory of one idle box, of {count}", f"{max(sizes):.2f} MiB", "", None, "≤ 4 MiB", max(sizes) <= 4)
+
+
+def idle_memory(box):
+    """MiB: its share of its processes' memory, and the kernel's for its cgroup."""
+    kib = 0
+    group = next(path for base in ("unified/", "") for path in GROUPS.glob(f"{base}aiobox/*-{box}"))
+    for procs in group.glob("*/cgroup.procs"):
+        for pid in procs.read_text().split():
             with contextlib.suppress(OSError):
-                groups = (entry / "cgroup").read_text()
-                if any(f"-{box}" in groups for box in ids):
-                    text = (entry / "smaps_rollup").read_text()
-                    kib += next(int(row.split()[1]) for row in text.splitlines() if row.startswith("Pss:"))
-        kernel = []
-        for path in pathlib.Path("/sys/fs/cgroup").glob("**/memory.kmem.usage_in_bytes"):
-            if any(box["id"] in str(path) for box in boxes[:10]):
-                kernel.append(int(path.read_text()))
-        for path in pathlib.Path("/sys/fs/cgroup/aiobox").glob("*/memory.stat"):
-            if any(box["id"] in str(path) for box in boxes[:10]):
-                rows = dict(row.split() for row in path.read_text().splitlines())
-                kernel.append(int(rows.get("kernel", 0)))
-        each = kib / 1024 / 100 + sum(kernel) / 10 / (1 << 20)
-        yield line("memory of one idle box, of 100", f"{each:.2f} MiB",
-                   f"PSS {kib / 1024 / 100:.2f}, kernel {sum(kernel) / 10 / (1 << 20):.2f}", None, "≤ 4 MiB", each <= 4)
+                text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+                kib += int(re.search(r"^Pss:\s+(\d+)", text, re.M)[1])
+    v1, v2 = GROUPS / "memory/aiobox" / group.name / "memory.kmem.usage_in_bytes", group / "memory.stat"
+    if v1.exists():
+        kib += int(v1.read_text()) / 1024
+    elif v2.exists():
+        kib += int(re.search(r"^kernel (\d+)", v2.read_text(), re.M)[1]) / 1024
+    else:
+        raise RuntimeError("no cgroup counts the kernel's memory of a box")
+    return kib / 1024

@@ -22,7 +22,6 @@ import httpx
 import kernels
 import measure
 import peers
-from boxes import Boxes
 from measure import in_turns, median, ratio, wrk
 
 PATH = "/v1/sandbox"
@@ -286,24 +285,6 @@ def mcp():
     r = ratio(n, m)
     yield Line("MCP initialize and tools/list, p50", f"{median(m):.2f} ms", f"Python SDK {median(n):.2f} ms", r,
                "≤ 2 ms or ≥ 5 × faster", median(m) <= 2 or r >= 5)
-def boxes():
-    farm = Boxes()
-    try:
-        farm.make()  # the first makes the template
-        made, floor = in_turns(3, farm.make, farm.floor)
-    finally:
-        farm.end()
-    one = [m["one_p50_ms"] for m in made]
-    yield Line("a box made, `true` answered, p50", f"{median(one):.1f} ms", f"floor {median(floor):.1f} ms",
-               ratio(one, floor), "≤ 4 ×", ratio(one, floor) <= 4)
-    yield Line("the same, p99", f"{median([m['one_p99_ms'] for m in made]):.1f} ms", "", None, "")
-    least = [2 * f * m["count"] / (os.cpu_count() or 1) for m, f in zip(made, floor)]
-    at_once = [m["all_ms"] for m in made]
-    yield Line(f"{made[0]['count']} boxes at once, all answered", f"{median(at_once):.0f} ms",
-               f"2 floors {median(least):.0f} ms", ratio(at_once, least), "≤ 1 × or 350 ms",
-               median(at_once) <= 350 or ratio(at_once, least) <= 1)
-    size = max(m["memory"] for m in made)
-    yield Line("one idle box, memory", f"{size:.2f} MiB", "", None, "≤ 4 MiB", size <= 4)
 
 
 # Name, what it needs beside aio, function.
@@ -327,7 +308,6 @@ ROWS = [
     ("host-download", ["curl"], lambda: hosts.download(Line)),
     ("box-create", [], lambda: hosts.create(Line)),
     ("boxes-100", [], lambda: hosts.hundred(Line)),
-    ("boxes", [], boxes),
 ]
 
 NOTES = """\

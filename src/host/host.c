@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -180,6 +182,18 @@ static int check_way(const char *path, struct err *err)
 	return 0;
 }
 
+/* Each box's files in another part of the disk, where the file system has such (ext4): it looks for
+ * room through all that was deleted lately nearby, and boxes come and go. */
+static void spread_boxes(const struct host *host)
+{
+	int flags;
+	auto_close int fd = openat(host->state_fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+		return;
+	flags |= FS_TOPDIR_FL;
+	(void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
 static int open_state(struct host *host, struct err *err)
 {
 	static const char *const folders[] = { "boxes", "run", "log", "templates" };
@@ -200,6 +214,7 @@ static int open_state(struct host *host, struct err *err)
 	for (size_t i = 0; i < COUNT(folders); i++)
 		if (make_dir(host, folders[i], err) < 0)
 			return -1;
+	spread_boxes(host);
 	host->run_fd = openat(host->state_fd, "run", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	host->seed = hash(host->state);
 	return host->run_fd < 0 ? err_set(err, errno, "--state: '%s/run'", host->state) : 0;

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "box/files.h"
+#include "host/gem.h"
 
 enum { LAYERS_MAX = 256, DEPTH_MAX = 4, ENTRIES_MAX = 5000000, UID_LAST = 65534 };
 
@@ -201,13 +202,18 @@ static int unpack(int fd, bool layer, bool whiteouts, struct err *err)
 	return result;
 }
 
-static int unpack_here(int fd, const char *root, bool layer, struct err *err)
+/* Without an archive the root gets its user. */
+static int work_here(int fd, const char *root, bool layer, struct err *err)
 {
 	setlocale(LC_CTYPE, "C.UTF-8"); /* names in archives are UTF-8 */
 	umask(0);
 	if (chroot(root) < 0 || chdir("/") < 0)
 		return err_set(err, errno, "chroot '%s'", root);
-	if (drop_privileges(err) < 0 || (layer && unpack(fd, true, true, err) < 0))
+	if (drop_privileges(err) < 0)
+		return -1;
+	if (fd < 0)
+		return gem_add(err);
+	if (layer && unpack(fd, true, true, err) < 0)
 		return -1;
 	return unpack(fd, layer, false, err);
 }
@@ -215,7 +221,7 @@ static int unpack_here(int fd, const char *root, bool layer, struct err *err)
 /* ---- outside ---- */
 
 /* In a process of its own, which never comes back out of its root. */
-static int unpack_into(int fd, const char *root, bool layer, struct err *err)
+static int work_in(int fd, const char *root, bool layer, struct err *err)
 {
 	int pipe_fds[2];
 	struct err said = { 0 };
@@ -223,7 +229,7 @@ static int unpack_into(int fd, const char *root, bool layer, struct err *err)
 		return err_set(err, errno, "pipe");
 	pid_t pid = fork();
 	if (pid == 0) {
-		if (unpack_here(fd, root, layer, &said) < 0)
+		if (work_here(fd, root, layer, &said) < 0)
 			(void)!write(pipe_fds[1], &said, sizeof said);
 		_exit(said.code ? 1 : 0);
 	}
@@ -322,7 +328,7 @@ static int unpack_layers(const char *dir, const json_t *layers, bool blobs, cons
 		const char *name = json_string_value(layer);
 		auto_close int fd = blobs ? open_blob(dir, layer, err)
 					  : open_below(dir, name ? name : "/", err);
-		if (fd < 0 || unpack_into(fd, root, true, err) < 0)
+		if (fd < 0 || work_in(fd, root, true, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -380,7 +386,7 @@ static int import_file(const char *from, const char *to, const char *root, struc
 		return err_set(err, ERR_INVALID, "'%s': %s", from, strerror(errno));
 	if (mkdir(inner, 0755) < 0)
 		return err_set(err, errno, "mkdir '%s'", inner);
-	if (unpack_into(fd, inner, false, err) < 0)
+	if (work_in(fd, inner, false, err) < 0)
 		return -1;
 	int result = import_dir(inner, root, err);
 	if (result == 0) /* no image: the root file system itself */
@@ -408,7 +414,7 @@ int import_tree(const char *from, const char *to, struct err *err)
 	if (result > 0 && !has(root, "bin/sh") && !has(root, "usr/bin") && !has(root, "bin"))
 		return err_set(err, ERR_INVALID, "'%s' holds no root file system: it has no /bin",
 			       from);
-	return result < 0 ? -1 : 0;
+	return result < 0 ? -1 : work_in(-1, root, false, err);
 }
 
 int import_main(int argc, char **argv)

@@ -1,8 +1,10 @@
 #include "host/uids.h"
 
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -30,13 +32,14 @@ bool uids_overlap(uint32_t base, const char *subids)
 
 static char *read_text(const char *path)
 {
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return xstrdup("");
-	char *data = xcalloc(1, FILE_MAX + 1);
-	size_t n = fread(data, 1, FILE_MAX, file);
-	data[n] = 0;
-	fclose(file);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st = { 0 };
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		st.st_size = 0;
+	size_t size = st.st_size < FILE_MAX ? (size_t)st.st_size : FILE_MAX, len = 0;
+	char *data = xcalloc(1, size + 1); /* not more: this is done for every box */
+	for (ssize_t n; len < size && (n = read(fd, data + len, size - len)) > 0;)
+		len += (size_t)n;
 	return data;
 }
 

@@ -3,7 +3,7 @@
  *   driver STATE stop ID       driver STATE remove ID      driver STATE probe
  *   driver STATE freeze ID     driver STATE thaw ID        driver STATE usage ID
  *   driver STATE snapshot ID NAME
- *   driver STATE copy ID ID    driver STATE bench COUNT    driver STATE cycle COUNT
+ *   driver STATE copy ID ID    driver STATE cycle COUNT
  * A box listens on STATE/ID.sock and keeps its files in STATE/ID. */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -197,13 +196,6 @@ static int remove_box(int argc, char **argv)
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
-static double now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* Sends `true` to a box, which need not listen yet. */
 static int send_true(const char *path)
 {
@@ -233,12 +225,6 @@ static bool is_done(int fd)
 		return true;
 	fprintf(stderr, "driver: %s\n", text);
 	return false;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 /* COUNT boxes at once, each answered; then all of them are unmade. */
@@ -273,50 +259,6 @@ static int cycle(int argc, char **argv)
 		char *id = ids[i];
 		good = stop(1, &id) == 0 && remove_box(1, &id) == 0 && good;
 	}
-	return good ? 0 : 1;
-}
-
-/* COUNT boxes one after the other, each answered; then COUNT at once; then all of them are stopped. */
-static int bench(int argc, char **argv)
-{
-	int count = atoi(argv[0]);
-	auto_free struct wanted *w = xcalloc((size_t)count * 2, sizeof *w);
-	auto_free double *took = xcalloc((size_t)count, sizeof *took);
-	auto_free int *replies = xcalloc((size_t)count * 2, sizeof *replies),
-		      *streams = xcalloc((size_t)count, sizeof *streams);
-	auto_free char(*ids)[32] = xcalloc((size_t)count * 2, sizeof *ids);
-	struct box_proc proc;
-	struct err err;
-	if (box_makers(state, &err) < 0)
-		return fail(&err);
-	for (int i = -1; i < count; i++) { /* the first one makes the template */
-		double begin = now_ms();
-		snprintf(ids[i + 1], sizeof ids[0], "bench%d", i + 1);
-		want(&w[i + 1], ids[i + 1], argc - 1, argv + 1);
-		int reply = box_ask(&w[i + 1].spec, &err);
-		int stream = send_true(w[i + 1].socket);
-		if (reply < 0 || box_answer(reply, &proc, &err) < 0 || !is_done(stream))
-			return fail(&err);
-		if (i >= 0)
-			took[i] = now_ms() - begin;
-	}
-	qsort(took, (size_t)count, sizeof *took, by_value);
-	printf("{\"one_min_ms\": %.2f, \"one_p50_ms\": %.2f, \"one_p99_ms\": %.2f", took[0],
-	       took[count / 2], took[(count * 99) / 100]);
-	double begin = now_ms();
-	for (int i = 0; i < count; i++) {
-		int n = count + 1 + i;
-		snprintf(ids[n % (count * 2)], sizeof ids[0], "bench%d", n);
-		want(&w[n % (count * 2)], ids[n % (count * 2)], argc - 1, argv + 1);
-		replies[i] = box_ask(&w[n % (count * 2)].spec, &err);
-		if (replies[i] < 0)
-			return fail(&err);
-		streams[i] = send_true(w[n % (count * 2)].socket);
-	}
-	bool good = true;
-	for (int i = 0; i < count; i++)
-		good = box_answer(replies[i], &proc, &err) == 0 && is_done(streams[i]) && good;
-	printf(", \"all_ms\": %.1f, \"count\": %d}\n", now_ms() - begin, count);
 	return good ? 0 : 1;
 }
 
@@ -389,8 +331,7 @@ static const struct {
 } commands[] = {
 	{ "start", start },       { "stop", stop },         { "remove", remove_box },
 	{ "freeze", freeze_box }, { "thaw", thaw_box },     { "usage", usage },
-	{ "copy", copy },         { "snapshot", snapshot }, { "bench", bench },
-	{ "cycle", cycle },
+	{ "copy", copy },         { "snapshot", snapshot }, { "cycle", cycle },
 };
 
 int main(int argc, char **argv)

@@ -4,6 +4,9 @@ import hashlib
 import io
 import json
 import os
+import re
+import shutil
+import subprocess
 import tarfile
 
 import pytest
@@ -65,6 +68,64 @@ def test_a_root_file_system(host, importer):
     importer(archive(fill), "rootfs")
     listed = {t["name"]: t for t in host.api("GET", "/v1/templates")}
     assert set(listed) == {"machine", "rootfs"} and listed["rootfs"]["source"].endswith("rootfs.tar")
+
+
+def programs(tar, *names):
+    """Programs of this machine, with the libraries that they load."""
+    libraries = set()
+    for name in names:
+        path = shutil.which(name)
+        add(tar, f"bin/{name}", open(path, "rb").read())
+        said = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        libraries |= set(re.findall(r"/\S+(?= \(0x)", said))
+    for path in libraries:
+        add(tar, path.lstrip("/"), open(path, "rb").read())
+
+
+@pytest.mark.parametrize("users", [
+    None, b"root:x:0:0::/root:/bin/bash\n", b"root:x:0:0::/root:/bin/bash\nnode:x:1000:1000::/home/node:/bin/bash\n",
+])
+def test_a_root_file_system_of_others_has_gem(host, importer, users):
+    def fill(tar):
+        programs(tar, "bash", "id", "cat")
+        if users:
+            add(tar, "etc/passwd", users, mode=0o644)
+            add(tar, "etc/group", b"root:x:0:\n", mode=0o644)
+            add(tar, "etc/shadow", b"root:*:1:0:9:7:::\n", mode=0o640)
+            add(tar, "etc/sudoers.d", type=tarfile.DIRTYPE)
+
+    root = importer(archive(fill), "others")
+    assert (root / "etc/shadow").exists() == bool(users) == (root / "etc/sudoers.d/gem").exists()
+    assert (root / "etc/passwd").read_bytes().endswith(users or b"root:x:0:0:root:/root:/bin/sh\n")
+    box = host.create(template="others")
+    try:
+        assert box.run("id -un; id -u; id -gn; cd; echo $PWD; echo x >y; cat y") == "gem\n1000\ngem\n/home/gem\nx\n"
+    finally:
+        box.delete()
+
+
+def test_a_gem_that_is_there_stays(host, importer):
+    def fill(tar):
+        add(tar, "bin/sh", b"")
+        add(tar, "etc/passwd", b"root:x:0:0::/root:/bin/sh\ngem:x:1234:1234::/home/gem:/bin/sh\n")
+
+    assert (importer(archive(fill), "own") / "etc/passwd").read_bytes().startswith(b"root:")
+
+
+def test_adding_gem_writes_nowhere_else(host, importer, tmp_path):
+    """Links of a template where the tables of users should be: the machine's files stay as they are."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "passwd").write_text("untouched")
+
+    def fill(tar):
+        add(tar, "bin/sh", b"")
+        add(tar, "etc", type=tarfile.SYMTYPE, linkname=str(outside))
+        add(tar, str(outside)[1:] + "/group", b"root:x:0:\n")
+
+    root = importer(archive(fill), "links")
+    assert (root / str(outside)[1:] / "passwd").read_text().startswith("gem:x:1000:")
+    assert os.listdir(outside) == ["passwd"] and (outside / "passwd").read_text() == "untouched"
 
 
 def test_a_hostile_archive_stays_inside(host, importer, tmp_path):
@@ -166,7 +227,7 @@ def test_an_image_is_its_layers(host, importer, tmp_path):
     for name, source in (("layout", layout), ("packed", packed)):
         root = importer(source, name)
         assert (root / "bin/sh").read_bytes() == b"two"
-        assert sorted(os.listdir(root / "etc")) == ["kept"] and os.listdir(root / "opt/all") == ["c"]
+        assert sorted(os.listdir(root / "etc")) == ["group", "kept", "passwd"] and os.listdir(root / "opt/all") == ["c"]
 
 
 def test_a_damaged_image_is_refused(host, importer, tmp_path):
