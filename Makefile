@@ -142,6 +142,7 @@ docs-check: all ## docs/configuration.md says what the program says
 	@build/aio serve --help-markdown | diff -u docs/configuration.md -
 	@build/aio up --help-markdown | diff -u docs/configuration-host.md -
 bench: test-deps ## measure, and compare
+	@tools/deps bench
 	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 

@@ -83,8 +83,8 @@ static int tell(struct feeder *feeder, const char *target, json_t *more)
 	};
 	size_t len;
 	int status = client_ask(&feeder->client, &request, &err);
-	auto_free char *answer = status > 0 ? client_body(&feeder->client, 65536, &len, &err)
-					    : NULL;
+	if (status > 0) /* read, so that the next one can be asked */
+		free(client_body(&feeder->client, 65536, &len, &err));
 	return status == 200 ? 0 : -1;
 }
 

@@ -137,11 +137,20 @@ static int await_welcome(struct kernel *kernel, const struct kernel_wait *wait, 
 	}
 }
 
+/* It has said that it listens: if it does not, it has ended since. */
+static int reach(struct kernel *kernel, struct err *err)
+{
+	if (kernel_connect(kernel, err) == 0)
+		return 0;
+	bool gone = err->code == ECONNREFUSED || err->code == ENOENT;
+	return gone ? err_set(err, ESRCH, "the kernel has ended") : -1;
+}
+
 int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
 		    const struct kernel_wait *wait, struct err *err)
 {
 	if (await_birth(kernel, wait, err) < 0 || take_answer(kernel, wait, err) < 0 ||
-	    kernel_connect(kernel, err) < 0 || give_order(kernel, place, err) < 0 ||
+	    reach(kernel, err) < 0 || give_order(kernel, place, err) < 0 ||
 	    take_answer(kernel, wait, err) < 0 || await_welcome(kernel, wait, err) < 0)
 		return -1;
 	close(kernel->order_fd);

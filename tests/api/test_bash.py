@@ -1031,7 +1031,7 @@ def test_sigterm_ends_all_commands(start_server):
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(run, server, "echo a; sleep 1000")
         polling = pool.submit(lambda: server.post("/v1/bash/output", {
-            "session_id": server.get("/v1/bash/sessions").json()["data"][0]["session_id"], "wait": True,
+            "session_id": server.get("/v1/bash/sessions").json()["data"][-1]["session_id"], "wait": True,
             "offset": 1 << 40}).status_code)
         time.sleep(0.4)
         start = time.monotonic()

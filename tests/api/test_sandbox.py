@@ -401,7 +401,7 @@ def test_programs_learn_no_secret(start_server, place, tmp_path):
     text = seen.read_text()
     assert "the-secret" not in text
     assert f"HOME={server.home}\n" in text or "USER=gem\n" in text
-    assert re.search(rf"^PATH=.*{re.escape(str(place.bin))}$", text, re.MULTILINE)
+    assert re.search(rf"^PATH=.*{re.escape(str(place.bin))}:[^:]*/.local/bin$", text, re.MULTILINE)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run programs as another user")
