@@ -33,6 +33,7 @@ struct command {
 	struct link pipes[2], end, timer;
 	int input_fd;
 	bool overdue, signalled;
+	bool at_end[2];        /* the pipes that the pump closes */
 	int64_t killed_before; /* oom_count() when it started */
 };
 
@@ -99,7 +100,7 @@ bool command_pending(struct command *command)
 	pthread_mutex_lock(&command->lock);
 	for (int i = 0; i < 2 && !pending; i++) {
 		int waiting = 0;
-		pending = command->view.open[i] &&
+		pending = command->view.open[i] && !command->at_end[i] &&
 			  ioctl(command->pipes[i].source.fd, FIONREAD, &waiting) == 0 && waiting;
 	}
 	pthread_mutex_unlock(&command->lock);
@@ -143,6 +144,8 @@ static bool take(struct command *command, int stream, size_t *ret_taken)
 		output_add(&command->view.out[stream], data, (size_t)n);
 		waiter_wake(command->waiters);
 	}
+	if (!more) /* the pump closes it next: nobody may look at it any more */
+		command->at_end[stream] = true;
 	pthread_mutex_unlock(&command->lock);
 	return more;
 }
@@ -361,6 +364,7 @@ void command_abandon(struct command *command)
 	for (int i = 0; i < 2; i++) {
 		pthread_mutex_lock(&command->lock);
 		bool open = command->view.open[i] && command->pipes[i].command;
+		command->at_end[i] = true;
 		pthread_mutex_unlock(&command->lock);
 		if (open)
 			pump_drop(&command->pipes[i].source);
