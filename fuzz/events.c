@@ -6,6 +6,8 @@
 #include "base/buf.h"
 #include "mcp/events.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
 static bool note(void *arg, char *data, size_t len)
 {
 	struct buf *all = arg;

@@ -6,6 +6,8 @@
 #include "base/own.h"
 #include "mcp/hub_config.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	auto_free char *text = xstrndup("", 0);

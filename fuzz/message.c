@@ -7,6 +7,8 @@
 #include "base/own.h"
 #include "mcp/message.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	auto_free char *text = xmalloc(len + 1);
