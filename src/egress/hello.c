@@ -1,21 +1,22 @@
 #include "egress/hello.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
-enum { NAME_MAX_ = 255, TLS_RECORD = 22, CLIENT_HELLO = 1, SERVER_NAME = 0 };
+enum { HOST_MAX = 255, TLS_RECORD = 22, CLIENT_HELLO = 1, SERVER_NAME = 0 };
 
 /* A reader that never goes beyond the end, and remembers that it wanted to. */
 struct reader {
 	const unsigned char *at, *end;
-	int short_by; /* bytes */
+	bool cut; /* not all is there */
 };
 
 static size_t number(struct reader *in, size_t bytes)
 {
 	size_t value = 0;
 	if ((size_t)(in->end - in->at) < bytes) {
-		in->short_by = 1;
+		in->cut = true;
 		in->at = in->end;
 		return 0;
 	}
@@ -30,13 +31,13 @@ static struct reader part(struct reader *in, size_t bytes)
 	size_t len = number(in, bytes), left = (size_t)(in->end - in->at);
 	struct reader inner = { in->at, in->at + (len < left ? len : left), len > left };
 	in->at = inner.end;
-	in->short_by |= inner.short_by;
+	in->cut |= inner.cut;
 	return inner;
 }
 
 static int take(const unsigned char *from, size_t n, char *name)
 {
-	if (!n || n > NAME_MAX_ || memchr(from, 0, n))
+	if (!n || n > HOST_MAX || memchr(from, 0, n))
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		name[i] = (char)tolower(from[i]);
@@ -51,14 +52,14 @@ static enum hello server_name(struct reader extension, char *name)
 	while (list.at < list.end) {
 		size_t type = number(&list, 1);
 		struct reader entry = part(&list, 2);
-		if (list.short_by)
+		if (list.cut)
 			return HELLO_MORE;
 		if (type == SERVER_NAME)
 			return take(entry.at, (size_t)(entry.end - entry.at), name) < 0
 				       ? HELLO_NAMELESS
 				       : HELLO_NAMED;
 	}
-	return extension.short_by || list.short_by ? HELLO_MORE : HELLO_NAMELESS;
+	return extension.cut || list.cut ? HELLO_MORE : HELLO_NAMELESS;
 }
 
 static enum hello in_hello(struct reader in, char *name)
@@ -80,7 +81,7 @@ static enum hello in_hello(struct reader in, char *name)
 		if (type == 0)
 			return server_name(extension, name);
 	}
-	return hello.short_by || in.short_by || extensions.short_by ? HELLO_MORE : HELLO_NAMELESS;
+	return hello.cut || in.cut || extensions.cut ? HELLO_MORE : HELLO_NAMELESS;
 }
 
 /* A ClientHello may be cut into several records: their heads are taken out. */
@@ -89,7 +90,7 @@ static enum hello in_records(const unsigned char *data, size_t len, char *name)
 	static _Thread_local unsigned char hello[HELLO_MAX];
 	struct reader in = { data, data + len, 0 };
 	size_t n = 0;
-	while (in.at < in.end && !in.short_by) {
+	while (in.at < in.end && !in.cut) {
 		size_t type = number(&in, 1);
 		number(&in, 2); /* version */
 		struct reader record = part(&in, 2);

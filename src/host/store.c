@@ -1,6 +1,5 @@
 #include "host/store.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/own.h"
 
@@ -23,26 +23,9 @@ static struct {
 	FUNCTIONS(MEMBER)
 } lite;
 
-static int load_library(struct err *err)
-{
-	static const struct {
-		const char *name;
-		size_t at;
-	} rows[] = {
-#define ROW(name) { "sqlite3_" #name, offsetof(__typeof__(lite), name) },
-		FUNCTIONS(ROW)
-	};
-	void *library = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		return err_set(err, ERR_UNAVAILABLE, "%s (Debian: libsqlite3-0)", dlerror());
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		void *symbol = dlsym(library, rows[i].name);
-		if (!symbol)
-			return err_set(err, ERR_UNAVAILABLE, "%s", dlerror());
-		memcpy((char *)&lite + rows[i].at, &symbol, sizeof symbol);
-	}
-	return 0;
-}
+#define ROW(name) { "sqlite3_" #name, &lite.name },
+static const struct library_symbol symbols[] = { FUNCTIONS(ROW) };
+static struct library library = LIBRARY("libsqlite3.so.0", "libsqlite3-0", symbols);
 
 /* ---- statements ---- */
 
@@ -167,7 +150,7 @@ static void *write_jobs(void *arg)
 
 struct store *store_open(const char *path, struct err *err)
 {
-	if (load_library(err) < 0)
+	if (library_load(&library, err) < 0)
 		return NULL;
 	struct store *store = xcalloc(1, sizeof *store);
 	pthread_mutex_init(&store->lock, NULL);
