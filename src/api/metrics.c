@@ -90,7 +90,8 @@ static void put_memory(struct buf *to)
 	fclose(file);
 }
 
-static struct sessions *const kinds[] = { &shell_sessions, &bash_sessions, &kernels_sessions };
+static struct sessions *const kinds[] = { &shell_sessions, &bash_sessions, &kernels_sessions,
+					  &nodejs_sessions, &watch_sessions };
 
 static int metrics(struct call *call, const void *in, struct err *err)
 {

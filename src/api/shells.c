@@ -1,0 +1,337 @@
+/* The sessions of shells on a terminal: made, found, listed and ended. */
+#include "api/shells.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "api/moment.h"
+#include "api/routes.h"
+#include "api/sessions.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "proc/shell.h"
+#include "proc/user.h"
+
+enum { NO_CHANGE_S = 120, ACTIVE_MS = 5 * 60 * 1000 };
+
+static void session_ref(void *session)
+{
+	shell_ref(session);
+}
+
+static void session_unref(void *session)
+{
+	shell_unref(session);
+}
+
+static bool session_busy(void *session)
+{
+	shell_lock(session);
+	const struct shell_command *latest = shell_latest(session);
+	bool busy = latest && latest->status <= SHELL_RUNNING;
+	shell_unlock(session);
+	return busy;
+}
+
+static int64_t session_used_ms(void *session)
+{
+	shell_lock(session);
+	int64_t used = shell_used_ms(session);
+	shell_unlock(session);
+	return used;
+}
+
+static void session_end(void *session)
+{
+	shell_end(session);
+}
+
+static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
+						 session_used_ms, session_end };
+struct sessions shell_sessions = SESSIONS("shell", &session_ops);
+
+static void *session_make(const char *id, void *settings, struct err *err)
+{
+	return shell_open(id, settings, err);
+}
+
+struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
+			  int no_change_s, struct err *err)
+{
+	const struct user *user = user_sandbox(server->config->user, err);
+	struct shell_settings settings = {
+		.cwd = dir && *dir ? dir : server->config->workspace,
+		.home = server->home,
+		.logical = logical,
+		.as = user,
+		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
+		.history = (size_t)server->config->max_history,
+	};
+	return user ? sessions_open(&shell_sessions, server->config, id, session_make, &settings,
+				    err)
+		    : NULL;
+}
+
+void shells_release(struct shell **shell)
+{
+	shell_unref(*shell);
+}
+
+int shells_check_dir(const char *dir, bool strict, const char **ret, struct err *err)
+{
+	struct stat st;
+	*ret = NULL;
+	if (!dir || !*dir)
+		return 0;
+	if (*dir != '/')
+		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path",
+			       dir);
+	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
+		*ret = dir;
+	else if (strict)
+		return err_set(err, ENOENT, "exec_dir '%.200s'", dir);
+	return 0;
+}
+
+/* ---- routes ---- */
+
+struct create_request {
+	const char *id, *exec_dir;
+	int64_t no_change_timeout;
+	bool preserve_symlinks;
+};
+static const struct field create_fields[] = {
+	STR(create_request, id, OPTIONAL, "Its identifier; a new one when absent or empty.",
+	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
+	STR(create_request, exec_dir, OPTIONAL, "Where it starts, an absolute path."),
+	INT(create_request, no_change_timeout, MIN | MAX,
+	    "Seconds of silence after which a command's caller gets an answer; 120 when absent.",
+	    .min = 1, .max = 86400),
+	BOOL(create_request, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir.",
+	     .def = "false"),
+};
+static const struct schema create_schema =
+	SCHEMA(create_request, "ShellCreateSessionRequest", create_fields);
+
+struct create_result {
+	const char *session_id, *working_dir;
+};
+static const struct field create_result_fields[] = {
+	STR(create_result, session_id, 0, "Session identifier."),
+	STR(create_result, working_dir, 0, "Where it is."),
+};
+static const struct schema create_result_schema =
+	SCHEMA(create_result, "ShellCreateSessionResponse", create_result_fields);
+static const struct field create_result_data = { .type = T_OBJ, .of = &create_result_schema };
+
+static int create_session(struct call *call, const void *in, struct err *err)
+{
+	const struct create_request *request = in;
+	const char *dir;
+	char cwd[4096];
+	if (shells_check_dir(request->exec_dir, true, &dir, err) < 0)
+		return -1;
+	int no_change = request->no_change_timeout == INT_ABSENT ? 0
+								 : (int)request->no_change_timeout;
+	auto_shell struct shell *shell = shells_open(call->server, request->id, dir,
+						     request->preserve_symlinks, no_change, err);
+	if (!shell)
+		return -1;
+	shell_lock(shell);
+	int started = shell_start(shell, err);
+	shell_cwd(shell, cwd, sizeof cwd);
+	shell_unlock(shell);
+	struct create_result result = { shell_id(shell), cwd };
+	return started < 0 ? -1 : call_reply(call, &result, err);
+}
+
+struct update_request {
+	const char *id;
+	int64_t no_change_timeout;
+};
+static const struct field update_fields[] = {
+	STR(update_request, id, REQUIRED, "Session.", .alias = "session_id"),
+	INT(update_request, no_change_timeout, MIN | MAX, "Seconds of silence; see create.",
+	    .min = 1, .max = 86400),
+};
+static const struct schema update_schema =
+	SCHEMA(update_request, "ShellUpdateSessionRequest", update_fields);
+
+static int update_session(struct call *call, const void *in, struct err *err)
+{
+	const struct update_request *request = in;
+	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	if (!shell)
+		return -1;
+	shell_lock(shell);
+	if (request->no_change_timeout != INT_ABSENT)
+		*shell_no_change_s(shell) = (int)request->no_change_timeout;
+	shell_touch(shell);
+	shell_unlock(shell);
+	call->message = "Session updated";
+	return call_reply(call, NULL, err);
+}
+
+static const struct field url_data = { .type = T_STR, .help = "The terminal's page." };
+
+static int terminal_url(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	auto_shell struct shell *shell = shells_open(call->server, NULL, NULL, false, 0, err);
+	if (!shell)
+		return -1;
+	const char *url = arena_printf(call->arena, "%s/terminal?session_id=%s", call->base_url,
+				       shell_id(shell));
+	return call_reply(call, &url, err);
+}
+
+struct stats {
+	int64_t total_sessions, active_sessions, idle_sessions, max_sessions, session_timeout;
+	double usage_ratio;
+};
+static const struct field stats_fields[] = {
+	INT(stats, total_sessions, 0, "How many there are."),
+	INT(stats, active_sessions, 0, "Used within the last 5 minutes."),
+	INT(stats, idle_sessions, 0, "The others."),
+	INT(stats, max_sessions, 0, "How many there may be."),
+	INT(stats, session_timeout, 0, "Seconds without use after which an idle one is ended."),
+	NUM(stats, usage_ratio, 0, "How many of those that may be there are; 0 to 1."),
+};
+static const struct schema stats_schema = SCHEMA(stats, "ShellSessionStats", stats_fields);
+static const struct field stats_data = { .type = T_OBJ, .of = &stats_schema };
+
+static void count_one(void *session, void *arg)
+{
+	struct stats *stats = arg;
+	bool active = clock_ms() - session_used_ms(session) < ACTIVE_MS;
+	stats->total_sessions++;
+	stats->active_sessions += active;
+	stats->idle_sessions += !active;
+}
+
+static int session_stats(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	const struct config *config = call->server->config;
+	struct stats stats = { .max_sessions = config->max_sessions,
+			       .session_timeout = config->session_ms / 1000 };
+	sessions_expire(&shell_sessions, config);
+	sessions_each(&shell_sessions, count_one, &stats);
+	stats.usage_ratio = (double)stats.total_sessions / (double)stats.max_sessions;
+	return call_reply(call, &stats, err);
+}
+
+struct session_info {
+	const char *working_dir, *created_at, *last_used_at, *status, *current_command;
+	int64_t age_seconds;
+};
+static const struct field session_info_fields[] = {
+	STR(session_info, working_dir, 0, "Where it is."),
+	STR(session_info, created_at, 0, "When it was made."),
+	STR(session_info, last_used_at, 0, "When it was last used."),
+	INT(session_info, age_seconds, 0, "How old it is."),
+	STR(session_info, status, 0, "`running` while a command runs, else `ready`."),
+	STR(session_info, current_command, NULLABLE, "The command that is running."),
+};
+static const struct schema session_info_schema =
+	SCHEMA(session_info, "ShellSessionInfo", session_info_fields);
+
+struct session_list {
+	struct list sessions;
+};
+static const struct field session_list_fields[] = {
+	MAP(session_list, sessions, 0, "Sessions by their id.", .item = T_OBJ,
+	    .of = &session_info_schema),
+};
+static const struct schema session_list_schema =
+	SCHEMA(session_list, "ActiveShellSessionsResult", session_list_fields);
+static const struct field session_list_data = { .type = T_OBJ, .of = &session_list_schema };
+
+struct listing {
+	struct arena *arena;
+	struct named *named;
+	size_t count, room;
+};
+
+static void list_one(void *session, void *arg)
+{
+	struct listing *listing = arg;
+	struct session_info *info = arena_alloc(listing->arena, sizeof *info);
+	char cwd[4096];
+	if (listing->count == listing->room)
+		return;
+	shell_lock(session);
+	shell_cwd(session, cwd, sizeof cwd);
+	const struct shell_command *current = shell_current(session);
+	*info = (struct session_info){
+		.working_dir = arena_strdup(listing->arena, cwd),
+		.created_at = moment_text(listing->arena, shell_created(session)),
+		.last_used_at = moment_text(listing->arena, shell_used(session)),
+		.age_seconds = time(NULL) - shell_created(session)->tv_sec,
+		.status = current ? "running" : "ready",
+		.current_command = current ? arena_strdup(listing->arena, current->text) : NULL,
+	};
+	listing->named[listing->count++] =
+		(struct named){ arena_strdup(listing->arena, shell_id(session)), info };
+	shell_unlock(session);
+}
+
+static int list_sessions(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	sessions_expire(&shell_sessions, call->server->config);
+	struct listing listing = { call->arena, NULL, 0, sessions_count(&shell_sessions) };
+	listing.named = arena_alloc(call->arena, listing.room * sizeof *listing.named);
+	sessions_each(&shell_sessions, list_one, &listing);
+	struct session_list result = { { listing.count, listing.named } };
+	return call_reply(call, &result, err);
+}
+
+static int delete_all(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	size_t count = sessions_close_all(&shell_sessions);
+	call->message = arena_printf(call->arena, "%zu sessions ended", count);
+	return call_reply(call, NULL, err);
+}
+
+struct delete_request {
+	const char *session_id;
+};
+static const struct field delete_fields[] = {
+	STR(delete_request, session_id, PATH | REQUIRED, "Session."),
+};
+static const struct schema delete_schema = SCHEMA(delete_request, "ShellDelete", delete_fields);
+
+static int delete_one(struct call *call, const void *in, struct err *err)
+{
+	const struct delete_request *request = in;
+	if (sessions_close(&shell_sessions, request->session_id, err) < 0)
+		return -1;
+	call->message = "Session ended";
+	return call_reply(call, NULL, err);
+}
+
+static const struct field nothing = { .type = T_JSON };
+
+static const struct route routes[] = {
+	{ "POST", "/v1/shell/sessions/create", create_session, &create_schema, &create_result_data,
+	  "Create a session", "An existing id gives that session." },
+	{ "POST", "/v1/shell/sessions/update", update_session, &update_schema, &nothing,
+	  "Change a session's settings" },
+	{ "GET", "/v1/shell/terminal-url", terminal_url, NULL, &url_data,
+	  "Create a session and get its terminal's page" },
+	{ "GET", "/v1/shell/sessions/stats", session_stats, NULL, &stats_data, "Count sessions" },
+	{ "GET", "/v1/shell/sessions", list_sessions, NULL, &session_list_data, "List sessions" },
+	{ "DELETE", "/v1/shell/sessions", delete_all, NULL, &nothing, "End all sessions" },
+	{ "DELETE", "/v1/shell/sessions/{session_id}", delete_one, &delete_schema, &nothing,
+	  "End a session", "All its processes are ended." },
+};
+const struct route_group shells_group = { "shell", "Shells on a terminal, whose state lasts.",
+					  routes, COUNT(routes) };
