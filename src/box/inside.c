@@ -6,6 +6,7 @@
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <net/if.h>
+#include <nss.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -166,6 +167,15 @@ static inline __attribute__((always_inline)) void refresh_canary(void)
 #endif
 }
 
+/* A box's users are those of its files. Other sources that its configuration may name, such as
+ * systemd, would be loaded and asked in vain. */
+static void use_files(void)
+{
+	static const char *const databases[] = { "passwd", "group" };
+	for (size_t i = 0; i < COUNT(databases); i++)
+		(void)__nss_configure_lookup(databases[i], "files");
+}
+
 __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spec,
 						      const struct inside *inside,
 						      inside_serve *run, int talk)
@@ -192,6 +202,7 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 		putenv((char *)*at);
 	title_set("serve");
 	close(TALK);
+	use_files();
 	refresh_canary();
 	exit(run(argc, (char **)argv));
 }
