@@ -55,14 +55,31 @@ static const struct {
 	{ RLIMIT_RTPRIO, 0, 0 },
 };
 
-static int drop_capabilities(struct err *err)
+static uint64_t kept_set(void)
 {
 	uint64_t keep = 0;
 	for (size_t i = 0; i < COUNT(kept); i++)
 		keep |= 1ull << kept[i];
-	for (int i = 0; i < 64; i++)
-		if (!(keep >> i & 1) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0 && errno != EINVAL)
-			return err_set(err, errno, "dropping capability %d", i);
+	return keep;
+}
+
+/* No program in the box can have others. What this process has itself goes with confine(). */
+static int bound_capabilities(struct err *err)
+{
+	uint64_t keep = kept_set();
+	for (int i = 0; i < 64; i++) {
+		if (keep >> i & 1 || prctl(PR_CAPBSET_DROP, i, 0, 0, 0) == 0)
+			continue;
+		if (errno == EINVAL) /* the kernel knows no further ones */
+			return 0;
+		return err_set(err, errno, "dropping capability %d", i);
+	}
+	return 0;
+}
+
+static int drop_capabilities(struct err *err)
+{
+	uint64_t keep = kept_set();
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2] = {
 		{ (uint32_t)keep, (uint32_t)keep, 0 },
@@ -235,7 +252,7 @@ static int build(const struct box_spec *spec, const struct inside *inside, struc
 		return -1;
 	if (sethostname(spec->id, strlen(spec->id)) < 0)
 		return err_set(err, errno, "the host name");
-	return 0;
+	return bound_capabilities(err);
 }
 
 void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
@@ -247,8 +264,8 @@ void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 	/* From here on the descriptors are this process's own. */
 	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE) < 0 || write(talk, "", 1) != 1)
 		_exit(125);
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL); /* what its maker has ignored */
+	signal(SIGPIPE, SIG_DFL);
 	setsid();
 	umask(022);
 	if (build(spec, &inside, &err) < 0)

@@ -18,6 +18,7 @@
 #include "box/disk.h"
 #include "box/ground.h"
 #include "box/group.h"
+#include "box/seccomp.h"
 #include "box/template.h"
 #include "box/title.h"
 
@@ -187,10 +188,13 @@ int maker_main(int argc, char **argv, inside_serve *serve)
 	int fd = atoi(argv[2]);
 	long workers = sysconf(_SC_NPROCESSORS_ONLN) + 1;
 	title_set("maker");
-	prctl(PR_SET_NAME, "aio"); /* not "exe" */
-	signal(SIGCHLD, SIG_IGN);  /* boxes that end are seen by the host, through their pidfd */
+	prctl(PR_SET_NAME, "aio");     /* not "exe" */
+	for (int i = 1; i < NSIG; i++) /* whatever the host's were: boxes begin with these */
+		signal(i, SIG_DFL);
+	signal(SIGCHLD, SIG_IGN); /* boxes that end are seen by the host, through their pidfd */
 	signal(SIGPIPE, SIG_IGN);
 	setsid();
+	seccomp_prepare();
 	/* What fails here is said in the answer to each request. */
 	const struct ground *ground = ground_get(state, NULL);
 	(void)group_setup(NULL);

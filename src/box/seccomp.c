@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -111,123 +112,145 @@ enum {
 	NEVER_UNSHARED = NEVER_CLONED | CLONE_NEWTIME,
 };
 
+/* --- the program ------------------------------------------------------------------------------
+ * Written from its end to its beginning: where a jump leads is then known when it is written. The
+ * kernel walks through it for every call when a process loads it, so calls are looked up in a tree. */
+
+enum { ROOM = 256, CASES = 96, LINEAR = 3 };
+
 struct program {
-	struct sock_filter code[256];
-	unsigned short len;
+	struct sock_filter code[ROOM];
+	unsigned short at; /* of the first instruction yet */
+	unsigned short allow, eperm, enosys, eafnosupport;
 };
 
-static void add(struct program *p, struct sock_filter instruction)
+/* What is done for one call. */
+struct filter_case {
+	uint32_t number;
+	unsigned short to;
+};
+
+static unsigned short put(struct program *p, struct sock_filter instruction)
 {
-	p->code[p->len++] = instruction;
+	p->code[--p->at] = instruction;
+	return p->at;
 }
 
-static void load(struct program *p, size_t offset)
+static unsigned short load(struct program *p, size_t offset)
 {
-	add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+	return put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
 /* The low half: what these calls take are ints. */
-static void load_argument(struct program *p, int index)
+static unsigned short load_argument(struct program *p, int index)
 {
-	load(p, offsetof(struct seccomp_data, args) + (size_t)index * sizeof(uint64_t));
+	return load(p, offsetof(struct seccomp_data, args) + (size_t)index * sizeof(uint64_t));
 }
 
-static void refuse(struct program *p, int code)
+static unsigned short give(struct program *p, uint32_t answer)
 {
-	add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)code));
+	return put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer));
 }
 
-static void allow(struct program *p)
+static unsigned short branch(struct program *p, int test, uint32_t value, unsigned short yes,
+			     unsigned short no)
 {
-	add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	return put(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | test | BPF_K), value,
+						   (uint8_t)(yes - p->at), (uint8_t)(no - p->at)));
 }
 
-/* Skips the next instruction unless the value is this, or has one of these bits. */
-static void when(struct program *p, int test, uint32_t value)
+static unsigned short check_flags(struct program *p, uint32_t never)
 {
-	add(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | test | BPF_K), value, 0, 1));
+	branch(p, BPF_JSET, never, p->eperm, p->allow);
+	return load_argument(p, 0);
 }
 
-/* Begins what is done for one call; end_case() ends it, with everything in between returning. */
-static unsigned short begin_case(struct program *p, int number)
+static unsigned short check_socket(struct program *p)
 {
-	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 0));
-	return (unsigned short)(p->len - 1);
+	unsigned short next = p->eafnosupport;
+	for (size_t i = 0; i < COUNT(netlink_allowed); i++)
+		next = branch(p, BPF_JEQ, (uint32_t)netlink_allowed[i], p->allow, next);
+	unsigned short netlink = load_argument(p, 2);
+	next = branch(p, BPF_JEQ, AF_NETLINK, netlink, p->eafnosupport);
+	for (size_t i = 0; i < COUNT(families_allowed); i++)
+		next = branch(p, BPF_JEQ, (uint32_t)families_allowed[i], p->allow, next);
+	return load_argument(p, 0);
 }
 
-static void end_case(struct program *p, unsigned short begin)
+static unsigned short check_ioctl(struct program *p)
 {
-	p->code[begin].jf = (uint8_t)(p->len - begin - 1);
+	unsigned short next = p->allow;
+	for (size_t i = 0; i < COUNT(ioctls_denied); i++)
+		next = branch(p, BPF_JEQ, ioctls_denied[i], p->eperm, next);
+	return load_argument(p, 1);
 }
 
-static void add_flags_case(struct program *p, int number, uint32_t never)
+static int by_number(const void *a, const void *b)
 {
-	unsigned short begin = begin_case(p, number);
-	load_argument(p, 0);
-	when(p, BPF_JSET, never);
-	refuse(p, EPERM);
-	allow(p);
-	end_case(p, begin);
+	const struct filter_case *first = a, *second = b;
+	return first->number < second->number ? -1 : first->number > second->number;
 }
 
-static void add_socket_case(struct program *p, int number)
+static unsigned short look_up(struct program *p, const struct filter_case *cases, size_t count)
 {
-	unsigned short begin = begin_case(p, number);
-	load_argument(p, 0);
-	for (size_t i = 0; i < COUNT(families_allowed); i++) {
-		when(p, BPF_JEQ, (uint32_t)families_allowed[i]);
-		allow(p);
+	unsigned short next = p->allow;
+	if (count > LINEAR) {
+		size_t half = count / 2;
+		unsigned short upper = look_up(p, cases + half, count - half);
+		unsigned short lower = look_up(p, cases, half);
+		return branch(p, BPF_JGE, cases[half].number, upper, lower);
 	}
-	/* Not a netlink socket: skip to the refusal. */
-	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0,
-					    1 + 2 * COUNT(netlink_allowed)));
-	load_argument(p, 2);
-	for (size_t i = 0; i < COUNT(netlink_allowed); i++) {
-		when(p, BPF_JEQ, (uint32_t)netlink_allowed[i]);
-		allow(p);
-	}
-	refuse(p, EAFNOSUPPORT);
-	end_case(p, begin);
-}
-
-static void add_ioctl_case(struct program *p)
-{
-	unsigned short begin = begin_case(p, SYS_ioctl);
-	load_argument(p, 1);
-	for (size_t i = 0; i < COUNT(ioctls_denied); i++) {
-		when(p, BPF_JEQ, ioctls_denied[i]);
-		refuse(p, EPERM);
-	}
-	allow(p);
-	end_case(p, begin);
+	while (count--)
+		next = branch(p, BPF_JEQ, cases[count].number, cases[count].to, next);
+	return next;
 }
 
 static void compile(struct program *p)
 {
+	struct filter_case cases[CASES];
+	size_t count = 0;
+	p->at = ROOM;
+	p->allow = give(p, SECCOMP_RET_ALLOW);
+	p->eperm = give(p, SECCOMP_RET_ERRNO | EPERM);
+	p->enosys = give(p, SECCOMP_RET_ERRNO | ENOSYS);
+	p->eafnosupport = give(p, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+	unsigned short socket = check_socket(p);
+	const struct filter_case checked[] = {
+		{ SYS_clone, check_flags(p, NEVER_CLONED) },
+		{ SYS_unshare, check_flags(p, NEVER_UNSHARED) },
+		{ SYS_socket, socket },
+		{ SYS_socketpair, socket },
+		{ SYS_ioctl, check_ioctl(p) },
+	};
+	_Static_assert(COUNT(denied) + COUNT(checked) <= CASES, "room for all");
+	for (size_t i = 0; i < COUNT(checked); i++)
+		cases[count++] = checked[i];
+	for (size_t i = 0; i < COUNT(denied); i++)
+		cases[count++] =
+			(struct filter_case){ (uint32_t)denied[i].number,
+					      denied[i].code == EPERM ? p->eperm : p->enosys };
+	qsort(cases, count, sizeof *cases, by_number);
+	unsigned short known = look_up(p, cases, count);
+	branch(p, BPF_JGT, LAST_KNOWN, p->enosys, known); /* those of x32 too */
+	unsigned short number = load(p, offsetof(struct seccomp_data, nr));
+	/* Another architecture's calls: other numbers, other holes. */
+	branch(p, BPF_JEQ, ARCH, number, p->enosys);
 	load(p, offsetof(struct seccomp_data, arch));
-	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0));
-	refuse(p, ENOSYS); /* another architecture's calls: other numbers, other holes */
-	load(p, offsetof(struct seccomp_data, nr));
-	when(p, BPF_JGT, LAST_KNOWN); /* those of x32 too */
-	refuse(p, ENOSYS);
-	for (size_t i = 0; i < COUNT(denied); i++) {
-		when(p, BPF_JEQ, (uint32_t)denied[i].number);
-		refuse(p, denied[i].code);
-	}
-	add_flags_case(p, SYS_clone, NEVER_CLONED);
-	add_flags_case(p, SYS_unshare, NEVER_UNSHARED);
-	add_socket_case(p, SYS_socket);
-	add_socket_case(p, SYS_socketpair);
-	add_ioctl_case(p);
-	allow(p);
+}
+
+static struct program program; /* the same for every box */
+
+void seccomp_prepare(void)
+{
+	if (!program.at)
+		compile(&program);
 }
 
 int seccomp_load(struct err *err)
 {
-	static struct program program; /* the same for every box */
-	if (!program.len)
-		compile(&program);
-	struct sock_fprog filter = { program.len, program.code };
+	seccomp_prepare();
+	struct sock_fprog filter = { (unsigned short)(ROOM - program.at),
+				     program.code + program.at };
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) < 0)
 		return err_set(err, errno, "seccomp");
 	return 0;
