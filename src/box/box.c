@@ -18,6 +18,7 @@
 #include "box/files.h"
 #include "box/group.h"
 #include "box/identity.h"
+#include "box/inside.h"
 #include "box/maker.h"
 #include "box/template.h"
 
@@ -106,6 +107,16 @@ int box_open(const struct box_proc *proc, struct err *err)
 	    strcmp(now.boot_id, proc->boot_id) != 0)
 		return err_set(err, ESRCH, "the box does not run");
 	return TAKE_FD(fd);
+}
+
+int box_log(const struct box_proc *proc)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", proc->pid, INSIDE_LOG);
+	auto_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	/* Whatever has become of the box since, nothing but a pipe is taken for its log. */
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? TAKE_FD(fd) : -1;
 }
 
 int box_stop(const char *id, const char *dir, const char *cgroup, const struct box_proc *proc,

@@ -87,6 +87,9 @@ int box_answer(int fd, struct box_proc *ret, struct err *err);
 /* A pidfd of a box that still runs, or -1. */
 int box_open(const struct box_proc *proc, struct err *err);
 
+/* What a running box writes its log to, to be read by another host than the one that started it; -1. */
+int box_log(const struct box_proc *proc);
+
 /* Kills everything in it, and waits until nothing is left: processes, mounts, cgroups, interfaces. */
 int box_stop(const char *id, const char *dir, const char *cgroup, const struct box_proc *proc,
 	     struct err *err);

@@ -275,7 +275,7 @@ void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 		serve(spec, &inside, run, talk);
 	if (server < 0)
 		err_set(&err, errno, "fork");
-	int fds[] = { -1, -1, -1, inside.status, inside.hold };
+	int fds[] = { -1, -1, -1, inside.status, inside.hold, [INSIDE_LOG] = spec->log_fd };
 	if (server < 0 || confine(&err) < 0)
 		give_up(talk, &err);
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0)

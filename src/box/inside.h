@@ -7,6 +7,9 @@
 
 struct box_spec;
 
+/* Where its init has the box's log, for a host that comes later. */
+enum { INSIDE_LOG = 5 };
+
 /* What its maker hands to it once its ids are mapped: descriptors, which the two share. */
 struct inside {
 	struct {

@@ -113,21 +113,21 @@ static int listen_for(struct host *host, const char *id, struct err *err)
 	return TAKE_FD(fd);
 }
 
-/* A FIFO that always has a reader, the box's end itself: what a box logs waits there for the host,
+/* A pipe that always has a reader, the box's end itself: what a box logs waits there for the host,
  * survives it, and cannot fill the machine's disk. */
-static int log_for(struct host *host, const char *id, bool fresh, int *ret_box_fd, struct err *err)
+static int make_log(int *ret_box_fd, struct err *err)
 {
-	auto_free char *path = host_path(host, "log", id, ".fifo");
-	if (fresh) {
-		unlink(path);
-		if (mkfifo(path, 0600) < 0)
-			return err_set(err, errno, "mkfifo '%s'", path);
-		*ret_box_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-		if (*ret_box_fd < 0)
-			return err_set(err, errno, "open '%s'", path);
-	}
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? err_set(err, errno, "open '%s'", path) : fd;
+	int ends[2];
+	char path[64];
+	if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) < 0)
+		return err_set(err, errno, "no pipe for the log of a sandbox");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
+	*ret_box_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	close(ends[1]);
+	if (*ret_box_fd >= 0)
+		return ends[0];
+	close(ends[0]);
+	return err_set(err, errno, "no pipe for the log of a sandbox");
 }
 
 static void add_pair(json_t *list, const char *name, const char *value)
@@ -252,7 +252,7 @@ static int start_processes(struct host *host, struct box *box, const char *root,
 	struct box_proc proc;
 	int box_log = -1;
 	auto_close int listener = listen_for(host, box->id, err);
-	auto_close int log = listener < 0 ? -1 : log_for(host, box->id, true, &box_log, err);
+	auto_close int log = listener < 0 ? -1 : make_log(&box_log, err);
 	auto_close int box_end = box_log;
 	if (log < 0 || start_box(host, box, root, listener, box_end, &proc, err) < 0)
 		return -1;
@@ -297,7 +297,7 @@ static int remove_files(struct host *host, const char *id, struct err *err)
 	auto_free char *dir = host_path(host, "boxes", id, "");
 	if (box_remove(dir, err) < 0)
 		return -1;
-	static const char *const ends[] = { ".fifo", ".log", ".log.1" };
+	static const char *const ends[] = { ".log", ".log.1" };
 	for (size_t i = 0; i < COUNT(ends); i++) {
 		auto_free char *path = host_path(host, "log", id, ends[i]);
 		unlink(path);
@@ -671,7 +671,7 @@ static void take_back(struct host *host, struct box *box)
 		return;
 	}
 	box->pidfd = pidfd;
-	box->log_fd = log_for(host, box->id, false, NULL, &err);
+	box->log_fd = box_log(&box->proc);
 	/* A crash in the middle of a pause leaves it frozen and noted as running, or the reverse. */
 	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
