@@ -75,27 +75,27 @@ static int write_new(int dir, const char *path, const char *text, struct err *er
 /* The directories that a box writes to, and the files that name it. */
 static int make_writable(int tree, const struct box_spec *spec, size_t places, struct err *err)
 {
-	static const char *const subs[] = { "", "/upper", "/work" };
+	static const char *const names[] = { "upper", "work" };
 	char path[64], text[256];
 	for (size_t i = 0; i < places; i++)
-		for (size_t n = 0; n < COUNT(subs); n++) {
-			snprintf(path, sizeof path, "%zu%s", i, subs[n]);
+		for (size_t n = 0; n < COUNT(names); n++) {
+			snprintf(path, sizeof path, "%s%zu", names[n], i);
 			if (mkdirat(tree, path, 0755) == 0 || (errno == EEXIST && (i || n)))
 				continue;
 			/* The first is the sign that all was made before. */
 			return errno == EEXIST ? 0 : err_set(err, errno, "'%s'", path);
 		}
-	if (mkdirat(tree, "0/upper/etc", 0755) < 0)
+	if (mkdirat(tree, "upper0/etc", 0755) < 0)
 		return err_set(err, errno, "its /etc");
 	snprintf(text, sizeof text, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", spec->id);
-	if (write_new(tree, "0/upper/etc/hosts", text, err) < 0)
+	if (write_new(tree, "upper0/etc/hosts", text, err) < 0)
 		return -1;
 	/* The way out answers there, see egress/names.h. */
 	if (spec->network != BOX_NETWORK_NONE &&
-	    write_new(tree, "0/upper/etc/resolv.conf", "nameserver 198.18.0.1\n", err) < 0)
+	    write_new(tree, "upper0/etc/resolv.conf", "nameserver 198.18.0.1\n", err) < 0)
 		return -1;
 	snprintf(text, sizeof text, "%s\n", spec->id);
-	return write_new(tree, "0/upper/etc/hostname", text, err);
+	return write_new(tree, "upper0/etc/hostname", text, err);
 }
 
 /* Which template a box is of: said when it is first started, and kept. Nothing is kept for one of the

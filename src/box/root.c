@@ -99,10 +99,10 @@ static int make_overlay(const struct inside *inside, int index, struct err *err)
 	int result = fs < 0 ? -1 : set_text(fs, "source", "box");
 	if (result == 0)
 		result = set_text(fs, "lowerdir", lower);
-	snprintf(below, sizeof below, "/%d/upper", index);
+	snprintf(below, sizeof below, "/upper%d", index);
 	if (result == 0)
 		result = set_path(fs, "upperdir", inside->writable, below);
-	snprintf(below, sizeof below, "/%d/work", index);
+	snprintf(below, sizeof below, "/work%d", index);
 	if (result == 0)
 		result = set_path(fs, "workdir", inside->writable, below);
 	if (result == 0)
@@ -120,13 +120,19 @@ static int open_point(int root, const char *path, bool dir, struct err *err)
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS };
 	char part[4096];
+	struct stat st;
+	int whole = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+	if (whole >= 0 && fstat(whole, &st) == 0 && dir == (bool)S_ISDIR(st.st_mode) &&
+	    !S_ISLNK(st.st_mode))
+		return whole; /* as nearly always */
+	if (whole >= 0)
+		close(whole);
 	snprintf(part, sizeof part, "%s", path);
 	for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
 		bool last = !slash;
 		if (slash)
 			*slash = 0;
 		int fd = (int)syscall(SYS_openat2, root, part, &how, sizeof how);
-		struct stat st;
 		bool right = fd >= 0 && fstat(fd, &st) == 0 &&
 			     (dir || !last) == (bool)S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode);
 		if (right && last)

@@ -317,13 +317,11 @@ static int find_hidden(struct err *err)
 	return 0;
 }
 
-/* The directories on the way to it, then the mark of an overlay for "not there". */
-static int hide(const char *layer, const char *path, struct err *err)
+/* The directories on the way to a path of a layer, as they are in the live one. */
+static int make_way(char *to, size_t top, struct err *err)
 {
-	char to[PATH_MAX * 2], from[PATH_MAX];
-	size_t top = strlen(layer);
+	char from[PATH_MAX];
 	struct stat st;
-	snprintf(to, sizeof to, "%s%s", layer, path + strlen(LIVE));
 	for (char *slash = strchr(to + top + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
 		snprintf(from, sizeof from, LIVE "%.4000s", to + top);
@@ -332,7 +330,29 @@ static int hide(const char *layer, const char *path, struct err *err)
 			return err_set(err, errno, "'%s'", to);
 		*slash = '/';
 	}
+	return 0;
+}
+
+/* The mark of an overlay for "not there". */
+static int hide(const char *layer, const char *path, struct err *err)
+{
+	char to[PATH_MAX * 2];
+	snprintf(to, sizeof to, "%s%s", layer, path + strlen(LIVE));
+	if (make_way(to, strlen(layer), err) < 0)
+		return -1;
 	if (mknod(to, S_IFCHR, 0) < 0)
+		return err_set(err, errno, "'%s'", to);
+	return 0;
+}
+
+/* Where the product will be mounted: made here, and not in each box. */
+static int make_point(const char *layer, struct err *err)
+{
+	char to[PATH_MAX * 2];
+	snprintf(to, sizeof to, "%s%s", layer, GROUND_HOME + strlen(LIVE));
+	if (make_way(to, strlen(layer), err) < 0)
+		return -1;
+	if (mkdir(to, 0755) < 0 && errno != EEXIST)
 		return err_set(err, errno, "'%s'", to);
 	return 0;
 }
@@ -345,7 +365,7 @@ static int make_hiding(const char *layer, struct err *err)
 	for (const char *path = hidden.paths.data; path && path < end; path += strlen(path) + 1)
 		if (hide(layer, path, err) < 0)
 			return -1;
-	return 0;
+	return make_point(layer, err);
 }
 
 /* --- putting it together --------------------------------------------------------------------- */
@@ -380,7 +400,7 @@ static int copy_live(const char *dir, struct err *err)
 	auto_free char *to = xasprintf("%s/live", dir);
 	if (mkdir(to, 0755) < 0)
 		return err_set(err, errno, "'%s'", to);
-	if (files_copy(LIVE, to, keep_public, err) < 0)
+	if (files_copy(LIVE, to, keep_public, err) < 0 || make_point(to, err) < 0)
 		return -1;
 	return write_text(dir, "layers", 0644, "/ root\n" LIVE " live\n", err);
 }
@@ -515,7 +535,7 @@ int template_snapshot(const char *base, const char *written, const char *dir, st
 	int result = mkdir(dir, 0755) < 0 ? err_set(err, errno, "'%s'", dir) : 0;
 	for (size_t i = 0; i < template.count && result == 0; i++) {
 		const struct template_place *place = &template.places[i];
-		auto_free char *upper = xasprintf("%s/%zu/upper", written, i);
+		auto_free char *upper = xasprintf("%s/upper%zu", written, i);
 		char name[64];
 		snprintf(name, sizeof name, "%zu", i);
 		buf_str(&lines, place->at);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "box/ground.h"
 
 enum { GEM = 1000, TEXT_MAX = 1 << 20 };
 
@@ -87,12 +88,22 @@ static int make_dir(const char *path, mode_t mode, uid_t owner, struct err *err)
 	return err_set(err, ERR_INVALID, "'%s': %s", path, strerror(errno));
 }
 
+/* Where each box mounts something: what is missing is made here, and not in every box. */
+static void make_points(void)
+{
+	static const char *const points[] = { "/dev", "/proc",    "/sys",
+					      "/usr", "/usr/lib", GROUND_HOME };
+	for (size_t i = 0; i < COUNT(points); i++)
+		(void)mkdir(points[i], 0755);
+}
+
 int gem_add(struct err *err)
 {
 	auto_buf struct buf rule = BUF(256);
 	if (make_dir("/etc", 0755, 0, err) < 0 || make_dir("/home", 0755, 0, err) < 0 ||
 	    make_dir("/home/gem", 0755, GEM, err) < 0 || make_dir("/tmp", 01777, 0, err) < 0)
 		return -1;
+	make_points();
 	for (size_t i = 0; i < COUNT(tables); i++)
 		if (add_line(&tables[i], err) < 0)
 			return -1;

@@ -64,7 +64,7 @@ def test_freeze_and_thaw(farm, start_box):
     box = start_box()
     box.out("(while :; do date +%s%N > /tmp/clock; sleep 0.01; done) >/dev/null 2>&1 & echo")
     farm.run("freeze", box.id)
-    clock = next(farm.state.glob(f"{box.id}/rw/0/upper/tmp/clock"))
+    clock = next(farm.state.glob(f"{box.id}/rw/upper0/tmp/clock"))
     before = clock.read_text()
     time.sleep(0.2)
     assert clock.read_text() == before
