@@ -120,14 +120,15 @@ static char *find_template(const struct box_spec *spec, const struct ground *gro
 	return xstrdup(spec->template);
 }
 
-/* What its files lie over just now: for a snapshot. */
-static int note_base(const char *dir, const char *template, struct err *err)
+/* A file that says what the box's files lie over just now, for a snapshot, and later how it ended: init
+ * adds that. */
+static int open_note(const char *dir, const char *template, struct err *err)
 {
-	auto_free char *note = xasprintf("%s/base", dir);
-	auto_close int fd = open(note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0 || write(fd, template, strlen(template)) < 0)
-		return err_set(err, errno, "'%s'", note);
-	return 0;
+	auto_free char *path = xasprintf("%s/note", dir);
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || dprintf(fd, "%s\n", template) < 0)
+		return err_set(err, errno, "'%s'", path);
+	return TAKE_FD(fd);
 }
 
 static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside *inside,
@@ -153,7 +154,7 @@ static int gather(const struct box_spec *spec, const struct ground *ground,
 		  const struct template *template, pid_t pid, struct inside *inside,
 		  struct err *err)
 {
-	char path[4200];
+	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
 	auto_close int user_ns = open(path, O_RDONLY | O_CLOEXEC);
 	if (user_ns < 0)
@@ -174,10 +175,6 @@ static int gather(const struct box_spec *spec, const struct ground *ground,
 	inside->product = inside->dev < 0 ? -1 : copy_tree(ground->product, err);
 	if (inside->product < 0)
 		return -1;
-	snprintf(path, sizeof path, "%s/exit", spec->dir);
-	inside->status = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (inside->status < 0)
-		return err_set(err, errno, "'%s'", path);
 	return gather_mounts(spec, user_ns, inside, err);
 }
 
@@ -188,34 +185,27 @@ static void close_all(struct inside *inside, size_t mounts)
 			own_close(&inside->places[i].layers[n]);
 	own_close(&inside->dev);
 	own_close(&inside->product);
-	own_close(&inside->status);
 	for (size_t i = 0; i < mounts; i++)
 		own_close(&inside->mounts[i]);
 }
 
 /* The first process of the box waits; this gives it what it needs, and hears how it went. */
 static int equip(const struct box_spec *spec, const struct ground *ground,
-		 const struct template *template, const struct cgroup *group, int writable,
-		 int hold, pid_t pid, int talk, int theirs, struct err *err)
+		 const struct template *template, struct inside *inside, pid_t pid, int talk,
+		 int theirs, struct err *err)
 {
-	struct inside inside;
 	struct err said;
-	memset(&inside, -1, sizeof inside);
-	inside.group = *group;
-	inside.place_count = 0;
-	inside.writable = writable;
-	inside.hold = hold;
 	int result = write_map(pid, "uid_map", spec->uid_base, err);
 	if (result == 0)
 		result = write_map(pid, "gid_map", spec->uid_base, err);
 	if (result == 0)
-		result = gather(spec, ground, template, pid, &inside, err);
-	if (result == 0 && send(talk, &inside, sizeof inside, MSG_NOSIGNAL) != sizeof inside)
+		result = gather(spec, ground, template, pid, inside, err);
+	if (result == 0 && send(talk, inside, sizeof *inside, MSG_NOSIGNAL) != sizeof *inside)
 		result = err_set(err, errno, "the box's first process is gone");
 	/* It then has descriptors of its own, and what we have of them is no longer needed. */
 	if (result == 0 && recv(talk, &said, 1, 0) != 1)
 		result = err_set(err, EIO, "the box's first process is gone");
-	close_all(&inside, spec->mount_count);
+	close_all(inside, spec->mount_count);
 	close(theirs);
 	if (result < 0)
 		return -1;
@@ -229,15 +219,15 @@ static int equip(const struct box_spec *spec, const struct ground *ground,
 }
 
 static int conceive(const struct box_spec *spec, const struct ground *ground,
-		    const struct template *template, const struct cgroup *group, int writable,
-		    int hold, inside_serve *serve, struct box_proc *ret, struct err *err)
+		    const struct template *template, struct inside *inside, inside_serve *serve,
+		    struct box_proc *ret, struct err *err)
 {
 	int talk[2];
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
 			 CLONE_NEWUTS | CLONE_FILES | CLONE_INTO_CGROUP,
 		.exit_signal = SIGCHLD,
-		.cgroup = (uint64_t)group->birth,
+		.cgroup = (uint64_t)inside->group.birth,
 	};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
 		return err_set(err, errno, "socketpair");
@@ -248,8 +238,7 @@ static int conceive(const struct box_spec *spec, const struct ground *ground,
 	if (pid < 0)
 		close(talk[1]);
 	if (result == 0)
-		result = equip(spec, ground, template, group, writable, hold, pid, talk[0], talk[1],
-			       err);
+		result = equip(spec, ground, template, inside, pid, talk[0], talk[1], err);
 	if (result == 0)
 		result = identity_read(pid, ret, err);
 	close(talk[0]);
@@ -260,20 +249,27 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	       struct box_proc *ret, struct err *err)
 {
 	struct template template = { 0 };
-	struct cgroup group;
+	struct inside inside;
+	memset(&inside, -1, sizeof inside);
+	inside.place_count = 0;
 	const struct ground *ground = ground_get(state, err);
 	auto_free char *path = ground ? find_template(spec, ground, state, err) : NULL;
 	auto_close int hold = path ? template_hold(path, err) : -1;
-	if (!path || note_base(spec->dir, path, err) < 0 || template_read(path, &template, err) < 0)
+	auto_close int note = path ? open_note(spec->dir, path, err) : -1;
+	if (note < 0 || template_read(path, &template, err) < 0)
 		return -1;
 	auto_close int writable =
 		disk_open(spec->dir, state, spec->limits.disk, spec->uid_base, err);
+	inside.hold = hold;
+	inside.status = note;
+	inside.writable = writable;
 	int result = writable < 0 ? -1 : make_writable(writable, spec, template.count, err);
 	if (result == 0)
-		result = group_make(spec->cgroup, &spec->limits, spec->uid_base, &group, err);
+		result =
+			group_make(spec->cgroup, &spec->limits, spec->uid_base, &inside.group, err);
 	if (result == 0) {
-		result = conceive(spec, ground, &template, &group, writable, hold, serve, ret, err);
-		group_close(&group);
+		result = conceive(spec, ground, &template, &inside, serve, ret, err);
+		group_close(&inside.group);
 		if (result < 0)
 			(void)group_end(spec->cgroup, NULL);
 	}

@@ -181,15 +181,22 @@ int box_copy(const char *from_dir, const char *to_dir, struct err *err)
 	return access(note, F_OK) < 0 ? 0 : files_copy_one(note, copy, err);
 }
 
+/* What birth.c and init wrote of a box: what its files lie over, then how it ended, a line each. */
+static int read_note(const char *dir, char *to, size_t room, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/note", dir);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, to, room - 1);
+	to[n < 0 ? 0 : n] = 0;
+	return n < 0 || !strchr(to, '\n') ? err_set(err, n < 0 ? errno : ENOENT, "'%s'", path) : 0;
+}
+
 int box_snapshot(const char *dir, const char *template, struct err *err)
 {
 	char base[4096], written[64];
-	auto_free char *note = xasprintf("%s/base", dir);
-	auto_close int fd = open(note, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, base, sizeof base - 1);
-	if (n <= 0)
-		return err_set(err, n < 0 ? errno : ENOENT, "'%s'", note);
-	base[n] = 0;
+	if (read_note(dir, base, sizeof base, err) < 0)
+		return -1;
+	*strchr(base, '\n') = 0;
 	auto_close int tree = disk_open(dir, dir, 0, 0, err);
 	if (tree < 0)
 		return -1;
@@ -199,14 +206,12 @@ int box_snapshot(const char *dir, const char *template, struct err *err)
 
 int box_exit_status(const char *dir)
 {
-	char text[32];
-	auto_free char *path = xasprintf("%s/exit", dir);
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	text[n < 0 ? 0 : n] = 0;
-	char *end;
-	long status = strtol(text, &end, 10);
-	return end == text || *end != '\n' || status < 0 || status > 0xffff ? -1 : (int)status;
+	char text[4096];
+	if (read_note(dir, text, sizeof text, NULL) < 0)
+		return -1;
+	char *end, *at = strchr(text, '\n') + 1;
+	long status = strtol(at, &end, 10);
+	return end == at || *end != '\n' || status < 0 || status > 0xffff ? -1 : (int)status;
 }
 
 static void tell(struct box_means *means, const char *what, const char *how)
