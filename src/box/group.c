@@ -218,19 +218,23 @@ static int set_limit(int dir, int controller, const struct box_limits *limits, b
 	return 0;
 }
 
-static int make_v1(int controller, const char *name, const struct box_limits *limits,
+/* The commands have a group of their own below the box's where there is a limit to set for them. */
+static int make_v1(int controller, const char *name, const struct box_limits *limits, bool limited,
 		   struct cgroup *group)
 {
 	auto_close int own = make_dir(all.v1[controller], name, "");
-	auto_close int run = own < 0 ? -1 : make_dir(all.v1[controller], name, "run");
-	if (run < 0 || set_limit(own, controller, limits, true, false) < 0 ||
-	    set_limit(run, controller, limits, false, false) < 0)
+	auto_close int run = own < 0 || !limited ? -1 : make_dir(all.v1[controller], name, "run");
+	if (own < 0 ||
+	    (limited && (run < 0 || set_limit(own, controller, limits, true, false) < 0 ||
+			 set_limit(run, controller, limits, false, false) < 0)))
 		return -1;
 	group->own[controller] = openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	group->into[controller] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (limited)
+		group->into[controller] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (controller == GROUP_MEMORY)
-		group->oom = openat(run, "memory.oom_control", O_RDONLY | O_CLOEXEC);
-	return group->own[controller] < 0 || group->into[controller] < 0 ? -1 : 0;
+		group->oom =
+			openat(limited ? run : own, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	return group->own[controller] < 0 || (limited && group->into[controller] < 0) ? -1 : 0;
 }
 
 static int make_v2(const char *name, const struct box_limits *limits, uint32_t uid,
@@ -283,7 +287,7 @@ int group_make(const char *name, const struct box_limits *limits, uint32_t uid, 
 	int result = make_v2(name, limits, uid, &group);
 	for (int i = 0; i < GROUP_CONTROLLERS && result == 0; i++)
 		if (all.v1[i] >= 0 && (wanted[i] || i == GROUP_MEMORY))
-			result = make_v1(i, name, limits, &group);
+			result = make_v1(i, name, limits, wanted[i], &group);
 	if (result == 0) {
 		*ret = group;
 		return 0;
