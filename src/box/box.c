@@ -172,6 +172,12 @@ int box_usage(const char *dir, const char *cgroup, const struct box_proc *proc,
 	return 0;
 }
 
+int64_t box_oom_kills(const char *cgroup)
+{
+	struct box_usage usage = { 0 };
+	return group_usage(cgroup, &usage, NULL) < 0 ? 0 : usage.oom_kills;
+}
+
 int box_copy(const char *from_dir, const char *to_dir, struct err *err)
 {
 	auto_free char *note = xasprintf("%s/template", from_dir),

@@ -99,6 +99,8 @@ int box_remove(const char *dir, struct err *err);
 int box_freeze(const char *cgroup, bool frozen, struct err *err);
 int box_usage(const char *dir, const char *cgroup, const struct box_proc *proc,
 	      struct box_usage *ret, struct err *err);
+/* Processes in it that were killed because its memory was full. */
+int64_t box_oom_kills(const char *cgroup);
 
 /* Copies the files of a box (frozen meanwhile by the caller) to those of another, not started yet. */
 int box_copy(const char *from_dir, const char *to_dir, struct err *err);

@@ -51,11 +51,14 @@ int64_t host_now_ms(void)
 void host_secret(char *to, size_t room)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char bytes[64];
 	for (size_t i = 0; i + 1 < room;) {
-		unsigned char byte;
-		if (getrandom(&byte, 1, 0) == 1 && byte < 36 * 7)
-			to[i++] = letters[byte % 36];
+		ssize_t n = getrandom(bytes, sizeof bytes, 0);
+		for (ssize_t at = 0; at < n && i + 1 < room; at++)
+			if (bytes[at] < 36 * 7)
+				to[i++] = letters[bytes[at] % 36];
 	}
+	explicit_bzero(bytes, sizeof bytes);
 	to[room - 1] = 0;
 }
 

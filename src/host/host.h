@@ -97,6 +97,7 @@ int life_recover(struct host *host, struct err *err);
 
 /* The name of a box's cgroup. */
 void life_cgroup(const struct host *host, const char *id, char *to, size_t room);
+enum box_network life_network(const json_t *spec); /* which one it asks for */
 
 /* ---- keeper.c: a thread that watches boxes, timers and logs ---- */
 

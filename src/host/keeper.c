@@ -99,17 +99,12 @@ static void note_end(struct host *host, const char *id)
 static void check_memory(struct host *host, struct box *box)
 {
 	char cgroup[64];
-	struct box_usage usage;
-	struct err err;
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
-	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	struct box_proc proc = boxes_proc(&host->boxes, box);
-	if (box_usage(dir, cgroup, &proc, &usage, &err) < 0)
-		return;
+	int64_t kills = box_oom_kills(cgroup);
 	pthread_mutex_lock(&host->boxes.lock);
-	int64_t more = usage.oom_kills - box->oom_kills;
+	int64_t more = kills - box->oom_kills;
 	if (more > 0)
-		box->oom_kills = usage.oom_kills;
+		box->oom_kills = kills;
 	pthread_mutex_unlock(&host->boxes.lock);
 	if (more > 0)
 		host_event(host, box, "oom", "{\"kills\":%lld}", (long long)more);
@@ -147,7 +142,7 @@ static void check_box(struct host *host, struct box *box, bool memory)
 		act(host, box, pause_idle);
 	else if (state == BOX_RUNNING && memory && clock_ms() - box->used_ms < 60000)
 		check_memory(host, box);
-	if (state == BOX_RUNNING)
+	if (state == BOX_RUNNING && life_network(box->spec) != BOX_NETWORK_NONE)
 		check_network(host, box);
 }
 

@@ -159,7 +159,7 @@ static json_t *environment_of(const struct host *host, const struct box *box)
 	return list;
 }
 
-static enum box_network network_of(const json_t *spec)
+enum box_network life_network(const json_t *spec)
 {
 	const char *mode = text(json_object_get(spec, "network"), "mode");
 	return !mode || !strcmp(mode, "none") ? BOX_NETWORK_NONE
@@ -207,7 +207,7 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.uid_base = box->uid_base,
 		.limits = { (int64_t)number(limits, "memory"), (int64_t)number(limits, "disk"),
 			    number(limits, "cpus"), (int64_t)number(limits, "pids") },
-		.network = network_of(box->spec),
+		.network = life_network(box->spec),
 		.mounts = from,
 		.mount_count = json_array_size(mounts),
 		.listen_fd = listener,
@@ -237,7 +237,7 @@ static int connect_box(const struct host *host, const struct box *box, bool repa
 	auto_buf struct buf names = BUF(1 << 20);
 	allowed(box->spec, &names);
 	struct network_spec spec = { .dir = dir,
-				     .mode = network_of(box->spec),
+				     .mode = life_network(box->spec),
 				     .pid = box->proc.pid,
 				     .number = network_number(box),
 				     .allow = names.len ? names.data : "",
@@ -278,7 +278,7 @@ static int stop_processes(struct host *host, struct box *box, struct err *err)
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	network_close(dir, network_of(box->spec), network_number(box));
+	network_close(dir, life_network(box->spec), network_number(box));
 	if (box_stop(box->id, dir, cgroup, box->proc.pid ? &box->proc : NULL, err) < 0)
 		return -1;
 	pthread_mutex_lock(&host->boxes.lock);

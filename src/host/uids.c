@@ -43,22 +43,17 @@ static char *read_text(const char *path)
 	return data;
 }
 
-static bool is_taken(uint32_t base, const uint32_t *taken, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (taken[i] == base)
-			return true;
-	return false;
-}
-
 uint32_t uids_pick(uint32_t seed, const uint32_t *taken, size_t count, struct err *err)
 {
 	enum { RANGES = (UIDS_LAST - UIDS_FIRST) / UIDS_COUNT + 1 };
 	auto_free char *users = read_text("/etc/subuid"), *groups = read_text("/etc/subgid");
+	auto_free bool *used = xcalloc(RANGES, sizeof *used);
+	for (size_t i = 0; i < count; i++)
+		if (taken[i] >= UIDS_FIRST && taken[i] <= UIDS_LAST)
+			used[(taken[i] - UIDS_FIRST) / UIDS_COUNT] = true;
 	for (uint32_t i = 0; i < RANGES; i++) {
-		uint32_t base = UIDS_FIRST + (seed + i) % RANGES * UIDS_COUNT;
-		if (!is_taken(base, taken, count) && !uids_overlap(base, users) &&
-		    !uids_overlap(base, groups))
+		uint32_t at = (seed + i) % RANGES, base = UIDS_FIRST + at * UIDS_COUNT;
+		if (!used[at] && !uids_overlap(base, users) && !uids_overlap(base, groups))
 			return base;
 	}
 	err_set(err, ERR_LIMIT, "no range of user ids is left for another sandbox");
