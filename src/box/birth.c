@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -10,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,16 +22,18 @@
 #include "box/ground.h"
 #include "box/group.h"
 #include "box/identity.h"
+#include "box/ids.h"
 #include "box/inside.h"
 #include "box/template.h"
 
-enum { IDS = 65536 };
-
-/* A tree that shows the ids of a user namespace. */
+/* A tree that shows the ids of a user namespace, where it does not have them itself. */
 static int map_ids(int tree, int user_ns, uint64_t flags, const char *path, struct err *err)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | flags,
-				   .userns_fd = (uint64_t)user_ns };
+	struct mount_attr attr = { .attr_set = flags };
+	if (ids_mapped()) {
+		attr.attr_set |= MOUNT_ATTR_IDMAP;
+		attr.userns_fd = (uint64_t)user_ns;
+	}
 	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
 		return err_set(err, errno, "'%s' cannot be id-mapped", path);
 	return 0;
@@ -53,17 +55,6 @@ static int copy_tree(int tree, struct err *err)
 	return copy < 0 ? err_set(err, errno, "a copy of a tree") : copy;
 }
 
-static int write_map(pid_t pid, const char *name, uint32_t base, struct err *err)
-{
-	char path[64], text[64];
-	snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-	int len = snprintf(text, sizeof text, "0 %" PRIu32 " %d\n", base, IDS);
-	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, text, (size_t)len) != len)
-		return err_set(err, errno, "%s", name);
-	return 0;
-}
-
 static int write_new(int dir, const char *path, const char *text, struct err *err)
 {
 	auto_close int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -73,7 +64,7 @@ static int write_new(int dir, const char *path, const char *text, struct err *er
 }
 
 /* The directories that a box writes to, and the files that name it. */
-static int make_writable(int tree, const struct box_spec *spec, size_t places, struct err *err)
+static int fill_writable(int tree, const struct box_spec *spec, size_t places, struct err *err)
 {
 	static const char *const names[] = { "upper", "work" };
 	char path[64], text[256];
@@ -96,6 +87,19 @@ static int make_writable(int tree, const struct box_spec *spec, size_t places, s
 		return -1;
 	snprintf(text, sizeof text, "%s\n", spec->id);
 	return write_new(tree, "upper0/etc/hostname", text, err);
+}
+
+static int make_writable(int tree, const struct box_spec *spec, size_t places, struct err *err)
+{
+	uint32_t owner = ids_on_disk(spec->uid_base);
+	if (owner && fchownat(tree, "", owner, owner, AT_EMPTY_PATH) < 0)
+		return err_set(err, errno, "the ids of '%s'", spec->dir);
+	setfsgid(owner);
+	setfsuid(owner);
+	int result = fill_writable(tree, spec, places, err);
+	setfsuid(0);
+	setfsgid(0);
+	return result;
 }
 
 /* Which template a box is of: said when it is first started, and kept. Nothing is kept for one of the
@@ -195,9 +199,7 @@ static int equip(const struct box_spec *spec, const struct ground *ground,
 		 int theirs, struct err *err)
 {
 	struct err said;
-	int result = write_map(pid, "uid_map", spec->uid_base, err);
-	if (result == 0)
-		result = write_map(pid, "gid_map", spec->uid_base, err);
+	int result = ids_write_maps(pid, spec->uid_base, err);
 	if (result == 0)
 		result = gather(spec, ground, template, pid, inside, err);
 	if (result == 0 && send(talk, inside, sizeof *inside, MSG_NOSIGNAL) != sizeof *inside)
@@ -253,7 +255,9 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	memset(&inside, -1, sizeof inside);
 	inside.place_count = 0;
 	const struct ground *ground = ground_get(state, err);
-	auto_free char *path = ground ? find_template(spec, ground, state, err) : NULL;
+	auto_free char *original = ground ? find_template(spec, ground, state, err) : NULL;
+	auto_free char *path =
+		original ? template_of(original, ids_on_disk(spec->uid_base), err) : NULL;
 	auto_close int hold = path ? template_hold(path, err) : -1;
 	auto_close int note = path ? open_note(spec->dir, path, err) : -1;
 	if (note < 0 || template_read(path, &template, err) < 0)

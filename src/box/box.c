@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "box/files.h"
 #include "box/group.h"
 #include "box/identity.h"
+#include "box/ids.h"
 #include "box/inside.h"
 #include "box/maker.h"
 #include "box/template.h"
@@ -178,10 +180,14 @@ int64_t box_oom_kills(const char *cgroup)
 	return group_usage(cgroup, &usage, NULL) < 0 ? 0 : usage.oom_kills;
 }
 
-int box_copy(const char *from_dir, const char *to_dir, struct err *err)
+int box_copy(const char *from_dir, const char *to_dir, uint32_t to_uid_base, struct err *err)
 {
+	uint32_t owner = ids_on_disk(to_uid_base);
 	auto_free char *note = xasprintf("%s/template", from_dir),
 		       *copy = xasprintf("%s/template", to_dir);
+	auto_free char *rw = xasprintf("%s/rw", to_dir);
+	if (owner && (mkdir(rw, 0755) < 0 || chown(rw, owner, owner) < 0))
+		return err_set(err, errno, "'%s'", rw);
 	if (disk_copy(from_dir, to_dir, err) < 0)
 		return -1;
 	return access(note, F_OK) < 0 ? 0 : files_copy_one(note, copy, err);
@@ -250,7 +256,11 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 	means.can_limit_disk = disk != DISK_NONE;
 	tell(&means, "disk", disks[disk]);
 	tell(&means, "freeze, kill", "cgroup v2");
-	means.can_veth = access("/proc/sys/net/ipv4/ip_forward", W_OK) == 0;
+	means.can_machine = means.can_mount = means.can_veth = ids_mapped();
+	tell(&means, "ids",
+	     ids_mapped() ? "id-mapped mounts"
+			  : "on disk: a template is copied for each range; mounts, and boxes of "
+			    "the machine's own programs, are refused");
 	*ret = means;
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* box.h - one box on this machine: made, looked at, frozen and unmade. Blocking: the host calls these
- * in short-lived processes of its own, never in its loop. The caller is root. */
+ * in short-lived processes of its own, never in its loop. The caller is root, of the machine or of a user
+ * namespace (see ids.h). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,7 +65,9 @@ struct box_usage {
 struct box_means {
 	char text[2048]; /* a line each, for people */
 	bool usable;     /* boxes can be made at all */
-	bool can_limit_memory, can_limit_cpu, can_limit_pids, can_limit_disk, can_freeze, can_veth;
+	bool can_limit_memory, can_limit_cpu, can_limit_pids, can_limit_disk, can_freeze;
+	/* Boxes of the machine's own directories, mounts of its directories, a pair of interfaces. */
+	bool can_machine, can_mount, can_veth;
 };
 int box_probe(const char *state_dir, struct box_means *ret, struct err *err);
 
@@ -103,7 +106,7 @@ int box_usage(const char *dir, const char *cgroup, const struct box_proc *proc,
 int64_t box_oom_kills(const char *cgroup);
 
 /* Copies the files of a box (frozen meanwhile by the caller) to those of another, not started yet. */
-int box_copy(const char *from_dir, const char *to_dir, struct err *err);
+int box_copy(const char *from_dir, const char *to_dir, uint32_t to_uid_base, struct err *err);
 
 /* Makes a template, in a directory that is not there yet, of what a box (frozen meanwhile, or stopped)
  * looks like. */

@@ -1,9 +1,12 @@
 #include "box/files.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/xattr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "box/ids.h"
 
 enum { DEPTH_MAX = 200, PATH_ROOM = 65536, ATTRIBUTE_MAX = 65536, LIST_MAX = 65536 };
 
@@ -27,7 +31,8 @@ struct linked {
 };
 
 struct copy {
-	int top; /* of the copy */
+	int top;        /* of the copy */
+	uint32_t shift; /* of its ids */
 	bool (*keep)(const char *path, const struct stat *st);
 	char path[PATH_ROOM]; /* of the entry, below the top */
 	struct linked *linked;
@@ -40,12 +45,25 @@ static int fail(const struct copy *copy, const char *what)
 	return err_set(copy->err, errno, "%s '%.300s'", what, copy->path);
 }
 
+/* Capabilities of a file name the root of the namespace they are for. */
+static void shift_capabilities(char *value, ssize_t len, uint32_t shift)
+{
+	struct vfs_ns_cap_data data;
+	if (len != sizeof data)
+		return;
+	memcpy(&data, value, sizeof data);
+	data.rootid = htole32(le32toh(data.rootid) + shift);
+	memcpy(value, &data, sizeof data);
+}
+
 static int copy_attributes(struct copy *copy, int from, int to)
 {
 	auto_free char *names = xmalloc(LIST_MAX), *value = xmalloc(ATTRIBUTE_MAX);
 	ssize_t len = flistxattr(from, names, LIST_MAX);
 	for (char *name = names; len > 0 && name < names + len; name += strlen(name) + 1) {
 		ssize_t n = fgetxattr(from, name, value, ATTRIBUTE_MAX);
+		if (!strcmp(name, XATTR_NAME_CAPS))
+			shift_capabilities(value, n, copy->shift);
 		if (n >= 0 && fsetxattr(to, name, value, (size_t)n, 0) < 0 && errno != ENOTSUP)
 			return fail(copy, name);
 	}
@@ -108,7 +126,8 @@ static int copy_file(struct copy *copy, int from_dir, int to_dir, const char *na
 	if (to < 0)
 		return fail(copy, "copying");
 	if (copy_content(copy, from, to, st->st_size) < 0 ||
-	    fchown(to, st->st_uid, st->st_gid) < 0 || fchmod(to, st->st_mode & 07777) < 0)
+	    fchown(to, st->st_uid + copy->shift, st->st_gid + copy->shift) < 0 ||
+	    fchmod(to, st->st_mode & 07777) < 0)
 		return fail(copy, "copying");
 	if (copy_attributes(copy, from, to) < 0)
 		return -1;
@@ -131,7 +150,9 @@ static int copy_other(struct copy *copy, int from_dir, int to_dir, const char *n
 		return 0;
 	}
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
-	if (result < 0 || fchownat(to_dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (result < 0 ||
+	    fchownat(to_dir, name, st->st_uid + copy->shift, st->st_gid + copy->shift,
+		     AT_SYMLINK_NOFOLLOW) < 0 ||
 	    utimensat(to_dir, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		return fail(copy, "copying");
 	return 0;
@@ -152,8 +173,8 @@ static int copy_dir(struct copy *copy, int from_dir, int to_dir, const char *nam
 	if (copy_inside(copy, from, to, depth + 1) < 0 || copy_attributes(copy, from, to) < 0)
 		return -1;
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
-	if (fchown(to, st->st_uid, st->st_gid) < 0 || fchmod(to, st->st_mode & 07777) < 0 ||
-	    futimens(to, times) < 0)
+	if (fchown(to, st->st_uid + copy->shift, st->st_gid + copy->shift) < 0 ||
+	    fchmod(to, st->st_mode & 07777) < 0 || futimens(to, times) < 0)
 		return fail(copy, "copying");
 	return 0;
 }
@@ -204,6 +225,7 @@ int files_copy(const char *from, const char *to,
 		return err_set(err, errno, "'%s'", to);
 	auto_free struct copy *copy = xcalloc(1, sizeof *copy);
 	copy->top = target;
+	copy->shift = ids_mapped() ? 0 : ids_owner(to) - ids_owner(from);
 	copy->keep = keep;
 	copy->err = err;
 	int result = copy_inside(copy, source, target, 0);

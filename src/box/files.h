@@ -7,7 +7,9 @@
 struct err;
 
 /* Copies what is in a directory into another, with owners, modes, times, links, attributes and the
- * marks of overlays. `keep` says whether an entry is to be copied ("path below the first"); NULL:
+ * marks of overlays. Where ids cannot be mapped, the copy's owners differ from the
+ * others as those of the two directories do.
+ * `keep` says whether an entry is to be copied ("path below the first"); NULL:
  * all. Sockets and devices are left out. */
 int files_copy(const char *from, const char *to,
 	       bool (*keep)(const char *path, const struct stat *st), struct err *err);

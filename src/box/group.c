@@ -1,5 +1,6 @@
 #include "box/group.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -74,12 +75,40 @@ static int open_dir(int at, const char *path)
 	return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+static bool is_ours(int dir)
+{
+	return faccessat(dir, ".", W_OK, AT_EACCESS) == 0 &&
+	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+}
+
 /* Our directory in a hierarchy, made when missing. */
 static int open_ours(int root)
 {
 	if (mkdirat(root, "aiobox", 0755) < 0 && errno != EEXIST)
 		return -1;
-	return open_dir(root, "aiobox");
+	auto_close int dir = open_dir(root, "aiobox");
+	return dir >= 0 && is_ours(dir) ? TAKE_FD(dir) : -1;
+}
+
+/* The highest group that we may write: for root the hierarchy's own, for others what is delegated to
+ * them of those they are in. -1: none. */
+static int find_highest(int root)
+{
+	char text[8192], path[4096] = ".";
+	const char *own = strstr(read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text), "0::/");
+	if (own)
+		snprintf(path, sizeof path, "./%.*s", (int)strcspn(own + 4, "\n"), own + 4);
+	for (char *slash = path + 1;; slash = strchr(slash + 1, '/')) {
+		char after = slash ? *slash : 0;
+		if (slash)
+			*slash = 0;
+		auto_close int dir = open_dir(root, path);
+		if (dir >= 0 && is_ours(dir))
+			return TAKE_FD(dir);
+		if (!after)
+			return -1;
+		*slash = after;
+	}
 }
 
 /* In a container the hierarchy's root may hold processes, and then can give no controller away: they
@@ -124,8 +153,9 @@ static void look_at_mount(char *line)
 	if (!v2 && strcmp(type, "cgroup") != 0)
 		return;
 	auto_close int root = open_dir(AT_FDCWD, point);
-	if (root >= 0 && v2 && all.v2 < 0)
-		setup_v2(root);
+	auto_close int highest = root >= 0 && v2 && all.v2 < 0 ? find_highest(root) : -1;
+	if (highest >= 0)
+		setup_v2(highest);
 	for (int i = 0; i < GROUP_CONTROLLERS && root >= 0 && !v2; i++)
 		if (all.v1[i] < 0 && has_word(options, names[i], ","))
 			all.v1[i] = open_ours(root);
@@ -156,7 +186,7 @@ int group_setup(struct err *err)
 	if (mounts)
 		(void)fclose(mounts);
 	if (all.v2 < 0 && mount_v2() < 0)
-		return err_set(err, errno, "cgroup v2 cannot be used");
+		return err_set(err, errno, "no group of cgroup v2 is ours to use");
 	for (int i = 0; i < GROUP_CONTROLLERS; i++)
 		if (all.in_v2[i] && all.v1[i] >= 0) {
 			close(all.v1[i]);
@@ -176,6 +206,23 @@ const char *group_means(int controller)
 	return all.in_v2[controller]   ? "cgroup v2"
 	       : group_can(controller) ? "cgroup v1"
 				       : "none: a box with this limit is refused";
+}
+
+pid_t group_process(const char *prefix)
+{
+	pid_t pid = 0;
+	int fd = all.v2 < 0 ? -1 : openat(all.v2, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; dir && !pid && (entry = readdir(dir));) {
+		char path[300], text[64];
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		snprintf(path, sizeof path, "%.255s/server/cgroup.procs", entry->d_name);
+		pid = (pid_t)strtol(read_at(all.v2, path, text, sizeof text), NULL, 10);
+	}
+	if (dir)
+		closedir(dir);
+	return pid;
 }
 
 /* --- one box --------------------------------------------------------------------------------- */

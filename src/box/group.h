@@ -6,6 +6,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct box_limits;
 struct box_usage;
@@ -19,6 +20,9 @@ int group_setup(struct err *err);
 /* Which limits there can be. */
 bool group_can(int controller);
 const char *group_means(int controller);
+
+/* A process of one of the boxes whose groups' names begin so; 0: there is none. */
+pid_t group_process(const char *prefix);
 
 /* Descriptors of one box's groups; -1: none. */
 struct cgroup {

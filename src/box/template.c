@@ -22,6 +22,7 @@
 #include "base/own.h"
 #include "box/files.h"
 #include "box/ground.h"
+#include "box/ids.h"
 
 #define LIVE   "/usr" /* shown as it is, but for what must be hidden */
 #define PREFIX "machine-"
@@ -487,6 +488,10 @@ static void prune(const char *state, const char *current)
 int template_machine(const char *state, const char *python, char **ret, struct err *err)
 {
 	char name[64];
+	if (!ids_mapped())
+		return err_set(err, ERR_INVALID,
+			       "a box of the machine's own programs takes root: name a template "
+			       "('aio template import' makes one)");
 	if (find_hidden(err) < 0)
 		return -1;
 	name_state(python, name, sizeof name);
@@ -511,17 +516,27 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 	return 0;
 }
 
-/* Copies a layer that is not the machine's own directory, and adds its name to the line. */
-static int copy_layer(const char *from, const char *dir, const char *name, struct buf *line,
-		      struct err *err)
+/* Copies a layer of `origin` that is not the machine's own directory, and adds its name to the line. */
+static int copy_layer(const char *from, const char *origin, const char *dir, const char *name,
+		      struct buf *line, struct err *err)
 {
 	auto_free char *to = xasprintf("%s/%s", dir, name);
+	uint32_t shift = ids_owner(dir) - ids_owner(origin);
 	struct stat st;
-	if (stat(from, &st) < 0 || mkdir(to, 0700) < 0 || chown(to, st.st_uid, st.st_gid) < 0 ||
+	if (stat(from, &st) < 0 || mkdir(to, 0700) < 0 ||
+	    chown(to, st.st_uid + shift, st.st_gid + shift) < 0 ||
 	    chmod(to, st.st_mode & 07777) < 0)
 		return err_set(err, errno, "'%s'", to);
 	buf_printf(line, " %s", name);
 	return files_copy(from, to, NULL, err);
+}
+
+/* A directory whose files are to have the ids from `owner` on. */
+static int make_owned(const char *dir, uint32_t owner, struct err *err)
+{
+	if (mkdir(dir, 0755) < 0 || (owner && chown(dir, owner, owner) < 0))
+		return err_set(err, errno, "'%s'", dir);
+	return 0;
 }
 
 int template_snapshot(const char *base, const char *written, const char *dir, struct err *err)
@@ -532,20 +547,21 @@ int template_snapshot(const char *base, const char *written, const char *dir, st
 	(void)hold;
 	if (template_read(base, &template, err) < 0)
 		return -1;
-	int result = mkdir(dir, 0755) < 0 ? err_set(err, errno, "'%s'", dir) : 0;
+	int result = make_owned(dir, ids_of_templates(), err);
 	for (size_t i = 0; i < template.count && result == 0; i++) {
 		const struct template_place *place = &template.places[i];
 		auto_free char *upper = xasprintf("%s/upper%zu", written, i);
 		char name[64];
 		snprintf(name, sizeof name, "%zu", i);
 		buf_str(&lines, place->at);
-		result = copy_layer(upper, dir, name, &lines, err);
+		result = copy_layer(upper, written, dir, name, &lines, err);
 		for (size_t n = 0; n < place->count && result == 0; n++) {
 			snprintf(name, sizeof name, "%zu.%zu", i, n);
 			if (!strcmp(place->layers[n], LIVE))
 				buf_printf(&lines, " %s", place->layers[n]);
 			else
-				result = copy_layer(place->layers[n], dir, name, &lines, err);
+				result = copy_layer(place->layers[n], base, dir, name, &lines,
+						    err);
 		}
 		buf_str(&lines, "\n");
 	}
@@ -555,4 +571,51 @@ int template_snapshot(const char *base, const char *written, const char *dir, st
 	if (result < 0)
 		(void)files_remove(dir, NULL);
 	return result;
+}
+
+static int copy_template(const char *from, const char *to, uint32_t owner, struct err *err)
+{
+	struct template template;
+	auto_buf struct buf lines = BUF(TEXT_MAX);
+	if (template_read(from, &template, err) < 0)
+		return -1;
+	int result = make_owned(to, owner, err);
+	for (size_t i = 0; i < template.count && result == 0; i++) {
+		const struct template_place *place = &template.places[i];
+		buf_str(&lines, place->at);
+		for (size_t n = 0; n < place->count && result == 0; n++) {
+			char name[64];
+			snprintf(name, sizeof name, "%zu.%zu", i, n);
+			result = copy_layer(place->layers[n], from, to, name, &lines, err);
+		}
+		buf_str(&lines, "\n");
+	}
+	if (result == 0)
+		result = write_text(to, "layers", 0644, lines.data, err);
+	template_done(&template);
+	return result;
+}
+
+char *template_of(const char *dir, uint32_t owner, struct err *err)
+{
+	if (ids_owner(dir) == owner)
+		return xstrdup(dir);
+	auto_free char *path = xasprintf("%s/ids-%u", dir, owner),
+		       *making = xasprintf("%s.new", path);
+	if (access(path, F_OK) == 0)
+		return TAKE(path);
+	auto_close int lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lock < 0 || flock(lock, LOCK_EX) < 0) {
+		err_set(err, errno, "'%s'", dir);
+		return NULL;
+	}
+	if (access(path, F_OK) < 0) { /* else another made it meanwhile */
+		if (files_remove(making, err) < 0 || copy_template(dir, making, owner, err) < 0)
+			return NULL;
+		if (rename(making, path) < 0) {
+			err_set(err, errno, "'%s'", path);
+			return NULL;
+		}
+	}
+	return TAKE(path);
 }

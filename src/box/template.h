@@ -5,6 +5,7 @@
  * such as "/ root" and "/usr hide/usr /usr". Without that file it is "/ root". */
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 
@@ -27,6 +28,10 @@ void template_done(struct template *template);
 
 /* Holds a template as long as the descriptor is open, in whichever process: it is not removed. */
 int template_hold(const char *dir, struct err *err);
+
+/* The template with these ids on disk (see ids.h): itself, or its copy, which is made when there is
+ * none yet and kept in its directory. free() it. */
+char *template_of(const char *dir, uint32_t owner, struct err *err);
 
 /* Makes the template of the machine's own directories, or leaves the one that is there and still
  * right, and removes those that are no longer and that nobody holds. *ret is its path, below

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "cli/commands.h"
 #include "host/host.h"
+#include "host/rootless.h"
 
 enum { DOWN_MS = 60000 };
 
@@ -63,11 +64,8 @@ int cmd_up(int argc, char **argv)
 		fprintf(stderr, "aio up: unexpected argument '%s' (see --help)\n", argv[used]);
 		return 2;
 	}
-	if (geteuid() != 0) {
-		err_set(&err, EPERM,
-			"boxes need root, for namespaces, mounts and cgroups; use sudo");
+	if (geteuid() != 0 && rootless_enter(config.state, argv, &err) < 0)
 		return failed(&err, true);
-	}
 	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);
 	if (host_run(&config, say_ready, &err) < 0)
 		return failed(&err, err.code == ERR_UNAVAILABLE);

@@ -161,7 +161,7 @@ static int make_dir(const struct host *host, const char *name, struct err *err)
 	return 0;
 }
 
-static uint32_t hash(const char *text)
+uint32_t host_seed(const char *text)
 {
 	uint32_t h = 2166136261u;
 	for (; *text; text++)
@@ -219,7 +219,7 @@ static int open_state(struct host *host, struct err *err)
 			return -1;
 	spread_boxes(host);
 	host->run_fd = openat(host->state_fd, "run", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	host->seed = hash(host->state);
+	host->seed = host_seed(host->state);
 	return host->run_fd < 0 ? err_set(err, errno, "--state: '%s/run'", host->state) : 0;
 }
 
@@ -381,6 +381,11 @@ int host_ensure_default(struct host *host, struct err *err)
 	boxes_put(&host->boxes, box);
 	if (box)
 		return life_resume(host, "default", err);
+	if (!host->means.can_machine && !(host->config->template && *host->config->template)) {
+		log_warn("there is no box 'default': 'aio template import NAME FILE', then "
+			 "'aio create --name default --template NAME', or start with --template");
+		return 0;
+	}
 	box = life_create(host, default_spec(host->config), NULL, err);
 	boxes_put(&host->boxes, box);
 	return box ? 0 : -1;

@@ -63,7 +63,11 @@ char *host_path(const struct host *host, const char *folder, const char *name, c
 int64_t host_now_ms(void);               /* of the wall clock */
 void host_secret(char *to, size_t room); /* letters and digits */
 
-/* The box 'default' is always there: made, or started on its files, unless it runs. */
+/* Of a state directory's path. */
+uint32_t host_seed(const char *text);
+
+/* The box 'default' is always there: made, or started on its files, unless it runs. But where only
+ * templates can be used, it has to be told which. */
 int host_ensure_default(struct host *host, struct err *err);
 
 /* Something for a box's history. */

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "box/files.h"
+#include "box/ids.h"
 #include "host/gem.h"
 
 enum { LAYERS_MAX = 256, DEPTH_MAX = 4, ENTRIES_MAX = 5000000, UID_LAST = 65534 };
@@ -203,12 +204,12 @@ static int unpack(int fd, bool layer, bool whiteouts, struct err *err)
 }
 
 /* Without an archive the root gets its user. */
-static int work_here(int fd, const char *root, bool layer, struct err *err)
+static int work_here(int fd, int root, bool layer, struct err *err)
 {
 	setlocale(LC_CTYPE, "C.UTF-8"); /* names in archives are UTF-8 */
 	umask(0);
-	if (chroot(root) < 0 || chdir("/") < 0)
-		return err_set(err, errno, "chroot '%s'", root);
+	if (fchdir(root) < 0 || chroot(".") < 0 || chdir("/") < 0)
+		return err_set(err, errno, "chroot");
 	if (drop_privileges(err) < 0)
 		return -1;
 	if (fd < 0)
@@ -225,11 +226,14 @@ static int work_in(int fd, const char *root, bool layer, struct err *err)
 {
 	int pipe_fds[2];
 	struct err said = { 0 };
+	auto_close int top = open(root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (top < 0)
+		return err_set(err, errno, "'%s'", root);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_set(err, errno, "pipe");
-	pid_t pid = fork();
+	pid_t pid = ids_fork(ids_of_templates(), err);
 	if (pid == 0) {
-		if (work_here(fd, root, layer, &said) < 0)
+		if (work_here(fd, top, layer, &said) < 0)
 			(void)!write(pipe_fds[1], &said, sizeof said);
 		_exit(said.code ? 1 : 0);
 	}
@@ -237,8 +241,10 @@ static int work_in(int fd, const char *root, bool layer, struct err *err)
 	ssize_t n = read(pipe_fds[0], &said, sizeof said);
 	close(pipe_fds[0]);
 	int status = 0;
-	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return err_set(err, errno, "fork");
+	if (pid < 0)
+		return -1;
+	if (waitpid(pid, &status, 0) < 0)
+		return err_set(err, errno, "waiting for the process that unpacks");
 	if (n == (ssize_t)sizeof said) {
 		if (err)
 			*err = said;
@@ -378,14 +384,25 @@ static int import_dir(const char *dir, const char *root, struct err *err)
 	return 0;
 }
 
+static int own(const char *dir, struct err *err)
+{
+	uint32_t owner = ids_of_templates();
+	return owner && chown(dir, owner, owner) < 0 ? err_set(err, errno, "chown '%s'", dir) : 0;
+}
+
+static int make_dir(const char *dir, struct err *err)
+{
+	return mkdir(dir, 0755) < 0 ? err_set(err, errno, "mkdir '%s'", dir) : own(dir, err);
+}
+
 static int import_file(const char *from, const char *to, const char *root, struct err *err)
 {
 	auto_free char *inner = xasprintf("%s/image", to);
 	auto_close int fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return err_set(err, ERR_INVALID, "'%s': %s", from, strerror(errno));
-	if (mkdir(inner, 0755) < 0)
-		return err_set(err, errno, "mkdir '%s'", inner);
+	if (make_dir(inner, err) < 0)
+		return -1;
 	if (work_in(fd, inner, false, err) < 0)
 		return -1;
 	int result = import_dir(inner, root, err);
@@ -403,8 +420,8 @@ int import_tree(const char *from, const char *to, struct err *err)
 		return -1;
 	if (stat(from, &st) < 0)
 		return err_set(err, ERR_INVALID, "'%s': %s", from, strerror(errno));
-	if (mkdir(root, 0755) < 0)
-		return err_set(err, errno, "mkdir '%s'", root);
+	if (own(to, err) < 0 || make_dir(root, err) < 0)
+		return -1;
 	if (!S_ISDIR(st.st_mode) && import_file(from, to, root, err) < 0)
 		return -1;
 	int result = S_ISDIR(st.st_mode) ? import_dir(from, root, err) : 1;

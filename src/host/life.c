@@ -354,7 +354,7 @@ static int furnish(struct host *host, struct box *box, const char *from, struct 
 		return -1;
 	if (mkdir(dir, 0700) < 0)
 		return err_set(err, errno, "mkdir '%s'", dir);
-	if (from && box_copy(from, dir, err) < 0)
+	if (from && box_copy(from, dir, box->uid_base, err) < 0)
 		return -1;
 	return start_processes(host, box, root, err);
 }

@@ -319,8 +319,13 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (json_number_value(json_object_get(limits, rows[i].limit)) > 0 && !rows[i].can)
 			return err_set(err, ERR_INVALID,
-				       "limits.%s: this machine has no means to hold it",
+				       "limits.%s: this machine has no means to hold it, or none "
+				       "for the user that the host runs as (see docs/host.md)",
 				       rows[i].limit);
+	if (json_array_size(json_object_get(spec, "mounts")) && !host->means.can_mount)
+		return err_set(err, ERR_INVALID,
+			       "mounts: showing a directory with a box's own user ids takes root; "
+			       "upload the files instead");
 	return 0;
 }
 

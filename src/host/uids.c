@@ -8,8 +8,9 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "box/ids.h"
 
-enum { FILE_MAX = 1 << 20 };
+enum { FILE_MAX = 1 << 20, GIVEN_MAX = 10000 };
 
 /* Lines of "name:first:count". */
 bool uids_overlap(uint32_t base, const char *subids)
@@ -43,9 +44,32 @@ static char *read_text(const char *path)
 	return data;
 }
 
+/* Of those that an ordinary user was given. */
+static uint32_t pick_given(const uint32_t *given, int given_count, const uint32_t *taken,
+			   size_t count, struct err *err)
+{
+	for (int i = 0; i < given_count; i++) {
+		size_t n = 0;
+		while (n < count && taken[n] != given[i])
+			n++;
+		if (n == count)
+			return given[i];
+	}
+	err_set(err, ERR_LIMIT,
+		"each sandbox needs %d user ids of its own, and you have no more than %d "
+		"times as many: 'usermod --add-subuids FIRST-LAST --add-subgids FIRST-LAST "
+		"USER' gives more, from the next start without running boxes on",
+		IDS_COUNT, given_count);
+	return 0;
+}
+
 uint32_t uids_pick(uint32_t seed, const uint32_t *taken, size_t count, struct err *err)
 {
 	enum { RANGES = (UIDS_LAST - UIDS_FIRST) / UIDS_COUNT + 1 };
+	uint32_t given[GIVEN_MAX];
+	int given_count = ids_ranges(given, GIVEN_MAX);
+	if (given_count >= 0)
+		return pick_given(given, given_count, taken, count, err);
 	auto_free char *users = read_text("/etc/subuid"), *groups = read_text("/etc/subgid");
 	auto_free bool *used = xcalloc(RANGES, sizeof *used);
 	for (size_t i = 0; i < count; i++)

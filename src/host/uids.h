@@ -8,7 +8,7 @@ struct err;
 
 enum { UIDS_FIRST = 0x40000000, UIDS_LAST = 0x6fff0000, UIDS_COUNT = 65536 };
 
-/* A range that is neither in `taken` nor overlaps one of /etc/subuid or /etc/subgid: the first after
+/* In a user namespace, one that is all its own; else: a range that is neither in `taken` nor overlaps one of /etc/subuid or /etc/subgid: the first after
  * `seed` of them, so that two hosts on a machine do not begin with the same. 0 with err when there is
  * none. */
 uint32_t uids_pick(uint32_t seed, const uint32_t *taken, size_t count, struct err *err);
