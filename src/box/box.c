@@ -244,6 +244,8 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 		return err_set(err, EPERM, "making boxes takes root");
 	if (group_setup(err) < 0)
 		return -1;
+	if (!ids_mapped() && !group_claim()) /* it would give its boxes the same ids */
+		return err_set(err, ERR_CONFLICT, "another host of this user runs");
 	means.usable = true;
 	means.can_freeze = true;
 	bool *const can[] = { &means.can_limit_memory, &means.can_limit_cpu,
@@ -257,10 +259,11 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 	tell(&means, "disk", disks[disk]);
 	tell(&means, "freeze, kill", "cgroup v2");
 	means.can_machine = means.can_mount = means.can_veth = ids_mapped();
-	tell(&means, "ids",
-	     ids_mapped() ? "id-mapped mounts"
-			  : "on disk: a template is copied for each range; mounts, and boxes of "
-			    "the machine's own programs, are refused");
+	tell(&means, "ids", ids_mapped() ? "id-mapped mounts" : "of files: one copy of a template for each box");
+	tell(&means, "mounts", ids_mapped() ? "id-mapped" : "none: a box with mounts is refused");
+	tell(&means, "template", ids_mapped() ? "this machine's programs, or imported" : "imported only");
+	tell(&means, "network",
+	     means.can_veth ? "none, allow, full" : "none, allow: a box with network full is refused");
 	*ret = means;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -208,14 +209,29 @@ const char *group_means(int controller)
 				       : "none: a box with this limit is refused";
 }
 
-pid_t group_process(const char *prefix)
+int group_path(char *to, size_t room)
+{
+	char link[32];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", all.v2);
+	ssize_t n = readlink(link, to, room - 1);
+	to[n < 0 ? 0 : n] = 0;
+	return n < 0 ? -1 : 0;
+}
+
+bool group_claim(void)
+{
+	int fd = openat(all.v2, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* open from now on */
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+pid_t group_process(const char *prefix, bool begin)
 {
 	pid_t pid = 0;
 	int fd = all.v2 < 0 ? -1 : openat(all.v2, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	for (struct dirent *entry; dir && !pid && (entry = readdir(dir));) {
 		char path[300], text[64];
-		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+		if ((strncmp(entry->d_name, prefix, strlen(prefix)) == 0) != begin)
 			continue;
 		snprintf(path, sizeof path, "%.255s/server/cgroup.procs", entry->d_name);
 		pid = (pid_t)strtol(read_at(all.v2, path, text, sizeof text), NULL, 10);

@@ -21,8 +21,14 @@ int group_setup(struct err *err);
 bool group_can(int controller);
 const char *group_means(int controller);
 
-/* A process of one of the boxes whose groups' names begin so; 0: there is none. */
-pid_t group_process(const char *prefix);
+/* A process of one of the boxes whose groups' names begin so, or do not; 0: there is none. */
+pid_t group_process(const char *prefix, bool begin);
+
+/* Where the groups of boxes are. */
+int group_path(char *to, size_t room);
+
+/* Takes all of them for this process, until it ends; false: another has done so. */
+bool group_claim(void);
 
 /* Descriptors of one box's groups; -1: none. */
 struct cgroup {

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/own.h"
+#include "box/ids.h"
 #include "cli/commands.h"
 #include "egress/egress.h"
 #include "egress/names.h"
@@ -65,14 +67,19 @@ static struct counters *map_counters(const char *path, struct err *err)
 	return map;
 }
 
-/* It reads what boxes send: with as few rights as it can. */
+/* It reads what boxes send: with as few rights as it can. In a user namespace there is no nobody, and
+ * what is left is the user without capabilities. */
 static int become_nobody(struct err *err)
 {
-	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-			       setresuid(NOBODY, NOBODY, NOBODY) < 0))
+	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct none[2] = { 0 };
+	if (geteuid() == 0 && setgroups(0, NULL) < 0)
+		return err_set(err, errno, "leave all groups");
+	if (geteuid() == 0 && ids_mapped() &&
+	    (setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0))
 		return err_set(err, errno, "become nobody");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_set(err, errno, "no_new_privs");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capset, &head, none) < 0)
+		return err_set(err, errno, "drop privileges");
 	return 0;
 }
 

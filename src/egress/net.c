@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,16 +82,34 @@ static int open_inside(struct egress *egress, struct err *err)
 	return egress->forward ? 0 : redirect(egress, err);
 }
 
+struct visit {
+	struct egress *egress;
+	const char *netns;
+	int result;
+	struct err err;
+};
+
+static void *visit(void *arg)
+{
+	struct visit *visit = arg;
+	auto_close int inside = open(visit->netns, O_RDONLY | O_CLOEXEC);
+	visit->result = inside < 0 ? err_set(&visit->err, errno, "open '%s'", visit->netns)
+			: setns(inside, CLONE_NEWNET) < 0
+				? err_set(&visit->err, errno, "enter the network of '%s'", visit->netns)
+				: open_inside(visit->egress, &visit->err);
+	return NULL;
+}
+
+/* By a thread, which ends there: to come back would take rights over the machine's own network. */
 int egress_open(struct egress *egress, const char *netns, struct err *err)
 {
-	auto_close int outside = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	auto_close int inside = open(netns, O_RDONLY | O_CLOEXEC);
-	if (outside < 0 || inside < 0)
-		return err_set(err, errno, "open '%s'", outside < 0 ? "/proc/self/ns/net" : netns);
-	if (setns(inside, CLONE_NEWNET) < 0)
-		return err_set(err, errno, "enter the network of '%s'", netns);
-	int result = open_inside(egress, err);
-	if (setns(outside, CLONE_NEWNET) < 0)
-		return err_set(err, errno, "leave the network of '%s'", netns);
-	return result;
+	struct visit there = { .egress = egress, .netns = netns };
+	pthread_t thread;
+	int code = pthread_create(&thread, NULL, visit, &there);
+	if (code)
+		return err_set(err, code, "a thread");
+	pthread_join(thread, NULL);
+	if (there.result < 0 && err)
+		*err = there.err;
+	return there.result;
 }

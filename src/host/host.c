@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,6 +27,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "box/group.h"
 #include "host/gateway.h"
 #include "host/store.h"
 #include "net/auth.h"
@@ -391,6 +393,17 @@ int host_ensure_default(struct host *host, struct err *err)
 	return box ? 0 : -1;
 }
 
+/* Where the boxes' groups are: for rootless_enter(). */
+static int note_group(const struct host *host, struct err *err)
+{
+	char now[PATH_MAX];
+	auto_free char *path = host_path(host, "group", "", "");
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || group_path(now, sizeof now) < 0 || write(fd, now, strlen(now)) < 0)
+		return err_set(err, errno, "cannot write '%s'", path);
+	return 0;
+}
+
 static int start(struct host *host, struct err *err)
 {
 	struct auth_config auth = { .api_key = host->token };
@@ -401,7 +414,7 @@ static int start(struct host *host, struct err *err)
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
-	if (box_makers(host->state, err) < 0) /* while there is one thread */
+	if (note_group(host, err) < 0 || box_makers(host->state, err) < 0) /* while there is one thread */
 		return -1;
 	auto_free char *db = host_path(host, "store.db", "", "");
 	host->auth = auth_new(&auth, err);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/mount.h>
 #include <linux/nsfs.h>
@@ -253,14 +254,39 @@ static bool same_file(int a, int b)
 	       one.st_dev == other.st_dev;
 }
 
-/* The namespace that the boxes of a host that has ended run below: ours is its parent. -1: none. */
-static int find_namespace(const char *state)
+/* Two hosts would give the same ids to their boxes, and one that is started in another group than the
+ * boxes that still run would not find them. `prefix` is that of the groups of our boxes. */
+static int check_others(const char *state, const char *prefix, struct err *err)
 {
-	char real[PATH_MAX], path[64];
-	if (!realpath(state, real))
-		return -1;
-	snprintf(path, sizeof path, "%08x-", host_seed(real));
-	pid_t pid = group_process(path);
+	char now[PATH_MAX], before[PATH_MAX] = "", path[PATH_MAX];
+	if (group_process(prefix, false))
+		return err_set(err, ERR_CONFLICT,
+			       "boxes of another of your state directories run, with the ids that "
+			       "boxes of '%s' would have: end them first ('aio up' there, 'aio down')",
+			       state);
+	snprintf(path, sizeof path, "%s/group", state);
+	FILE *note = fopen(path, "re");
+	if (note && !fgets(before, sizeof before, note))
+		*before = 0;
+	if (note)
+		(void)fclose(note);
+	if (group_path(now, sizeof now) < 0)
+		return err_set(err, errno, "the group of the boxes");
+	snprintf(path, sizeof path, "%.3000s/%.9s*", before, prefix);
+	glob_t found = { 0 };
+	bool elsewhere = *before && strcmp(now, before) != 0 && glob(path, 0, NULL, &found) == 0;
+	globfree(&found);
+	return elsewhere ? err_set(err, ERR_CONFLICT,
+				   "boxes of '%s' run in the cgroup '%s': start the host from there",
+				   state, before)
+			 : 0;
+}
+
+/* The namespace that the boxes of a host that has ended run below: ours is its parent. -1: none. */
+static int find_namespace(const char *prefix)
+{
+	char path[64];
+	pid_t pid = group_process(prefix, true);
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
 	auto_close int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 	auto_close int at = pid ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -279,10 +305,14 @@ static int find_namespace(const char *state)
 int rootless_enter(const char *state, char **argv, struct err *err)
 {
 	struct me me;
+	char real[PATH_MAX], prefix[16];
 	find_me(&me);
 	if (check_needs(&me, err) < 0)
 		return -1;
-	auto_close int known = find_namespace(state);
+	snprintf(prefix, sizeof prefix, "%08x-", host_seed(realpath(state, real) ? real : state));
+	if (check_others(state, prefix, err) < 0)
+		return -1;
+	auto_close int known = find_namespace(prefix);
 	if (known >= 0 && setns(known, CLONE_NEWUSER) < 0)
 		return err_set(err, errno, "the user namespace of the boxes that run");
 	if (known < 0 && make_namespace(&me, err) < 0)
