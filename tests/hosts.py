@@ -77,6 +77,8 @@ class Box:
 
 
 class Host:
+    before = ()  # what starts `aio`, if it is not we
+
     def __init__(self, folder, args=(), env=None):
         self.folder, self.state = folder, folder / "state"
         self.args, self.env = list(map(str, args)), env or {}
@@ -88,7 +90,7 @@ class Host:
     def start(self):
         with open(self.log_path, "ab") as err, open(self.out_path, "wb") as out:
             self.proc = subprocess.Popen(
-                [program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(self.state), *self.args],
+                [*self.before, program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(self.state), *self.args],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env=clean_environment(self.home, self.env))
         said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
@@ -125,7 +127,7 @@ class Host:
         return Peer(sock)
 
     def cli(self, *args, input=None, check=True, timeout=60):
-        done = subprocess.run([program("aio"), *map(str, args)], capture_output=True, text=True,
+        done = subprocess.run([*self.before, program("aio"), *map(str, args)], capture_output=True, text=True,
                               input=input, timeout=timeout,
                               env=clean_environment(self.home, {"AIO_STATE": str(self.state)}))
         assert not check or done.returncode == 0, (done.returncode, done.stdout, done.stderr)

@@ -256,8 +256,8 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	inside.place_count = 0;
 	const struct ground *ground = ground_get(state, err);
 	auto_free char *original = ground ? find_template(spec, ground, state, err) : NULL;
-	auto_free char *path =
-		original ? template_of(original, ids_on_disk(spec->uid_base), err) : NULL;
+	auto_free char *path = original ? template_of(original, ids_on_disk(spec->uid_base), err)
+					: NULL;
 	auto_close int hold = path ? template_hold(path, err) : -1;
 	auto_close int note = path ? open_note(spec->dir, path, err) : -1;
 	if (note < 0 || template_read(path, &template, err) < 0)

@@ -560,8 +560,7 @@ int template_snapshot(const char *base, const char *written, const char *dir, st
 			if (!strcmp(place->layers[n], LIVE))
 				buf_printf(&lines, " %s", place->layers[n]);
 			else
-				result = copy_layer(place->layers[n], base, dir, name, &lines,
-						    err);
+				result = copy_layer(place->layers[n], base, dir, name, &lines, err);
 		}
 		buf_str(&lines, "\n");
 	}

@@ -93,10 +93,11 @@ static void *visit(void *arg)
 {
 	struct visit *visit = arg;
 	auto_close int inside = open(visit->netns, O_RDONLY | O_CLOEXEC);
-	visit->result = inside < 0 ? err_set(&visit->err, errno, "open '%s'", visit->netns)
-			: setns(inside, CLONE_NEWNET) < 0
-				? err_set(&visit->err, errno, "enter the network of '%s'", visit->netns)
-				: open_inside(visit->egress, &visit->err);
+	visit->result =
+		inside < 0 ? err_set(&visit->err, errno, "open '%s'", visit->netns)
+		: setns(inside, CLONE_NEWNET) < 0
+			? err_set(&visit->err, errno, "enter the network of '%s'", visit->netns)
+			: open_inside(visit->egress, &visit->err);
 	return NULL;
 }
 

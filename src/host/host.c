@@ -414,7 +414,8 @@ static int start(struct host *host, struct err *err)
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
-	if (note_group(host, err) < 0 || box_makers(host->state, err) < 0) /* while there is one thread */
+	if (note_group(host, err) < 0 ||
+	    box_makers(host->state, err) < 0) /* while there is one thread */
 		return -1;
 	auto_free char *db = host_path(host, "store.db", "", "");
 	host->auth = auth_new(&auth, err);

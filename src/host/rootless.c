@@ -44,7 +44,8 @@ size_t rootless_subids(const char *text, const char *name, uint32_t uid, struct 
 	char number[16];
 	size_t count = 0;
 	snprintf(number, sizeof number, "%u", uid);
-	for (const char *at = text; *at && count < room; at += strcspn(at, "\n"), at += *at == '\n') {
+	for (const char *at = text; *at && count < room;
+	     at += strcspn(at, "\n"), at += *at == '\n') {
 		char owner[256], rest;
 		unsigned long long first, n;
 		if (sscanf(at, "%255[^:\n]:%llu:%llu%c", owner, &first, &n, &rest) < 3 ||
@@ -122,10 +123,11 @@ static bool can_mount(const char *type)
 		if (pid > 0)
 			_exit(waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1);
 		int fs = type ? (int)syscall(SYS_fsopen, type, 0) : 0;
-		_exit(type && (fs < 0 ||
-			       syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ||
-			       syscall(SYS_fsmount, fs, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-								   MOUNT_ATTR_NOEXEC) < 0));
+		_exit(type &&
+		      (fs < 0 ||
+		       syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ||
+		       syscall(SYS_fsmount, fs, 0,
+			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC) < 0));
 	}
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
@@ -260,10 +262,11 @@ static int check_others(const char *state, const char *prefix, struct err *err)
 {
 	char now[PATH_MAX], before[PATH_MAX] = "", path[PATH_MAX];
 	if (group_process(prefix, false))
-		return err_set(err, ERR_CONFLICT,
-			       "boxes of another of your state directories run, with the ids that "
-			       "boxes of '%s' would have: end them first ('aio up' there, 'aio down')",
-			       state);
+		return err_set(
+			err, ERR_CONFLICT,
+			"boxes of another of your state directories run, with the ids that "
+			"boxes of '%s' would have: end them first ('aio up' there, 'aio down')",
+			state);
 	snprintf(path, sizeof path, "%s/group", state);
 	FILE *note = fopen(path, "re");
 	if (note && !fgets(before, sizeof before, note))
@@ -276,10 +279,11 @@ static int check_others(const char *state, const char *prefix, struct err *err)
 	glob_t found = { 0 };
 	bool elsewhere = *before && strcmp(now, before) != 0 && glob(path, 0, NULL, &found) == 0;
 	globfree(&found);
-	return elsewhere ? err_set(err, ERR_CONFLICT,
-				   "boxes of '%s' run in the cgroup '%s': start the host from there",
-				   state, before)
-			 : 0;
+	return elsewhere
+		       ? err_set(err, ERR_CONFLICT,
+				 "boxes of '%s' run in the cgroup '%s': start the host from there",
+				 state, before)
+		       : 0;
 }
 
 /* The namespace that the boxes of a host that has ended run below: ours is its parent. -1: none. */

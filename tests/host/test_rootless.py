@@ -1,0 +1,263 @@
+"""The host of an ordinary user: an account of this machine that has nothing but subordinate ids and a
+cgroup of its own."""
+
+import contextlib
+import fcntl
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from escape.test_calls import DENIED, NEEDED
+from harness import eventually, program
+from host.test_network import curl, serve
+from host.test_templates import add, archive, programs
+from hosts import UNIFIED, Host, folder
+
+IDS = 65536
+FIRST = 0x20000000  # of ids that neither root's hosts nor useradd give to anybody
+account = next((u for u in pwd.getpwall() if u.pw_name in ("games", "news", "nobody")), None)
+
+if account is None or not all(map(shutil.which, ("newuidmap", "newgidmap", "setpriv"))):
+    pytest.skip("NOT TESTED: a rootless host needs newuidmap, newgidmap and setpriv", allow_module_level=True)
+
+AS_USER = ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+
+
+@pytest.fixture(scope="module")
+def ranges():
+    """Two of them, in /etc/subuid and /etc/subgid; no other run of these tests has them meanwhile."""
+    if subprocess.run([*AS_USER, "test", "-x", program("aio")]).returncode:
+        pytest.skip("NOT TESTED: others cannot reach the program where it is built")
+    line = f"{account.pw_name}:{FIRST}:{2 * IDS}\n"
+    with open("/etc/subuid", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = {path: Path(path).read_text() for path in ("/etc/subuid", "/etc/subgid")}
+        for path, text in before.items():
+            Path(path).write_text(text + line)
+        yield [FIRST, FIRST + IDS]
+        for path in before:
+            Path(path).write_text(Path(path).read_text().replace(line, ""))
+
+
+@pytest.fixture(scope="module")
+def group():
+    """A cgroup that is the user's, as systemd gives them with Delegate=yes."""
+    path = UNIFIED / f"aio-rootless-{os.getpid()}"
+    path.mkdir()
+    for name in (".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+        os.chown(path / name, account.pw_uid, account.pw_gid)
+    yield path
+    for found in sorted(path.glob("**/"), reverse=True):
+        found.rmdir()
+
+
+def launcher(group):
+    return ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh", *AS_USER]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A root file system with a few programs, one of which runs others as root."""
+    def fill(tar):
+        programs(tar, "bash", "id", "cat", "stat", "chmod", "mkdir", "ls", "dd", "od", "curl", "sleep", "setcap", "getcap")
+        add(tar, "bin/root", open("/bin/bash", "rb").read(), mode=0o4755)
+        add(tar, "probe", Path(program("driver")).with_name("probe").read_bytes())
+
+    path = folder() / "image.tar"
+    path.write_bytes(archive(fill))
+    path.chmod(0o644)
+    yield path
+    shutil.rmtree(path.parent)
+
+
+@pytest.fixture(scope="module")
+def rootless(ranges, group, image):
+    place = folder()
+    os.chown(place, account.pw_uid, account.pw_gid)
+    maker = type("Rootless", (Host,), {"before": launcher(group)})
+    host = maker(place, ["--open-nets", "127.0.0.0/8"])
+    host.group = group
+    host.api("POST", "/v1/templates", json={"name": "small", "source": str(image)})
+    yield host
+    host.end()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request):
+    yield
+    if "rootless" in request.fixturenames:
+        host = request.getfixturevalue("rootless")
+        for extra in host.ids():
+            host.api("DELETE", f"/v1/sandboxes/{extra}")
+        assert host.proc.poll() is None, host.log[-4000:]
+        host.check_reports()
+        assert os.listdir(host.state / "boxes") == [] and os.listdir(host.state / "run") == ["host.sock"]
+        assert list(host.group.glob("aiobox/*/")) == []
+
+
+def refused(host, **spec):
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json=spec)
+    return got.status_code, got.json()["message"]
+
+
+def as_root(box, command):
+    return box.run(f"root -p -c {command!r}")
+
+
+def uid_map(box):
+    return box.run("cat /proc/self/uid_map").split()
+
+
+# --- what is missing
+
+
+def test_all_that_is_missing_is_named(tmp_path):
+    state = folder()
+    hide = "mount --bind /etc/passwd /usr/bin/newuidmap; mount --bind /etc/passwd /usr/bin/newgidmap; " \
+        "mount -t tmpfs none /proc/irq; exec \"$@\""
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", *AS_USER, program("aio"), "up",
+                           "--listen", "127.0.0.1:0", "--state", f"{state}/s"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done
+    missing = re.findall(r"^missing: ([^:]*): .{20,}", done.stderr, re.M)
+    assert missing == ["newuidmap", "newgidmap", "subordinate ids", "/proc and /sys", "cgroup v2"], done.stderr
+    assert os.listdir(state) == []
+    state.rmdir()
+
+
+def test_what_cannot_be_had_is_refused_by_name(rootless):
+    controllers = (rootless.group / "cgroup.controllers").read_text().split()
+    said = rootless.log
+    for limit, amount in {"memory": 1 << 28, "pids": 100}.items():
+        if limit in controllers:
+            rootless.create(template="small", limits={limit: amount}).delete()
+            continue
+        assert re.search(rf"^{limit} +none", said, re.M)
+        status, why = refused(rootless, template="small", limits={limit: amount})
+        assert status == 422 and f"limits.{limit}" in why
+    for name, spec in {"limits.disk": {"limits": {"disk": 1 << 28}}, "network.mode": {"network": {"mode": "full"}},
+                       "template": {"template": "machine"}}.items():
+        status, why = refused(rootless, **{"template": "small", **spec})
+        assert status == 422 and name in why, why
+    assert re.search(r"^template +imported only", said, re.M) and re.search(r"^mounts +none", said, re.M)
+
+
+def test_one_host_at_a_time(rootless):
+    """Another would give its boxes the same ids; so would one whose boxes still run."""
+    def start():
+        done = subprocess.run([*rootless.before, program("aio"), "up", "--listen", "127.0.0.1:0",
+                               "--state", f"{rootless.folder}/other"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        return done.stderr
+
+    assert "another host of this user" in start()
+    rootless.create(template="small")
+    assert "another of your state directories" in start()
+
+
+# --- boxes
+
+
+def test_a_box_has_ids_of_its_own(rootless, ranges):
+    one, other = rootless.create(template="small"), rootless.create(template="small")
+    assert [int(uid_map(box)[1]) for box in (one, other)] == ranges
+    for box, base in zip((one, other), ranges):
+        assert box.run("id -un; echo x >f; cat f; stat -c %u:%a f /bin/root /home/gem") == "gem\nx\n1000:644\n0:4755\n1000:755\n"
+        assert as_root(box, "id -u; chmod 0 /home/gem/f; mkdir /new; stat -c %u /new") == "0\n0\n"
+        [upper] = (rootless.state / "boxes" / box.id).glob("rw/upper0")
+        assert (upper / "home/gem/f").stat().st_uid == base + 1000 and (upper / "new").stat().st_uid == base
+    status, why = refused(rootless, template="small")
+    assert status == 429 and "usermod --add-subuids" in why
+    one.delete()
+    assert uid_map(rootless.create(template="small"))[1] == str(ranges[0])
+
+
+def test_fork_and_snapshot_change_ids(rootless, ranges):
+    """Those of files, and those that capabilities of files are for."""
+    box = rootless.create(template="small")
+    as_root(box, "echo mine >/home/gem/f; setcap cap_net_raw+ep /bin/ls; mkdir -m 700 /secret")
+    look = "cat /home/gem/f; getcap /bin/ls; stat -c %u:%a /secret /bin/root"
+    wanted = "mine\n/bin/ls cap_net_raw=ep\n0:700\n0:4755\n"
+    assert box.run(look) == wanted
+    copy = box.call("POST", "/fork", json={"name": "forked"})
+    forked = type(box)(rootless, copy)
+    assert uid_map(forked)[1] == str(ranges[1]) and forked.run(look) == wanted
+    forked.call("POST", "/snapshot", json={"name": "snap"})
+    try:
+        for other in (box, forked):
+            other.delete()
+            made = rootless.create(template="snap")
+            assert made.run(look) == wanted
+    finally:
+        for extra in rootless.ids():
+            rootless.api("DELETE", f"/v1/sandboxes/{extra}")
+        rootless.api("DELETE", "/v1/templates/snap")
+
+
+def test_a_crash_of_the_host(rootless, group):
+    """Its boxes run on, in a namespace that the next host has to find; what they leave can be removed."""
+    box, other = rootless.create(template="small"), rootless.create(template="small")
+    box.run("mkdir -p d/e; echo x >d/e/f; chmod 0 d; (sleep 1000 >/dev/null 2>&1 &)")
+    box.call("POST", "/pause")
+    before = set((group / "aiobox").glob("*/*/cgroup.procs")), rootless.ids()
+    rootless.kill()
+    rootless.start()
+    assert (set((group / "aiobox").glob("*/*/cgroup.procs")), rootless.ids()) == before
+    assert box.state == "paused" and other.state == "running"
+    box.call("POST", "/resume")
+    assert "sleep" in box.run("cat /proc/[0-9]*/comm") and other.run("echo $((6*7))") == "42\n"
+    rootless.stop()  # ends the boxes too, and keeps their files
+    rootless.start()
+    box.call("POST", "/resume")
+    assert as_root(box, "cat /home/gem/d/e/f") == "x\n"
+
+
+def test_escapes(rootless):
+    box = rootless.create(template="small")
+    names = " ".join(DENIED.values())
+    for run in (box.run, lambda command: as_root(box, command)):
+        said = dict(line.split() for line in run(f"/probe {names}").splitlines())
+        assert sorted(said) == sorted(names.split())
+        assert not {n: a for n, a in said.items() if not re.fullmatch("E[A-Z]+", a)}
+        assert {line.split()[1] for line in run(f"/probe {NEEDED}").splitlines()} == {"OK"}
+        text = run("cat /proc/[0-9]*/comm; cat /proc/net/unix; ls /sys/fs /sys/kernel; cat /proc/self/mounts")
+        assert "pytest" not in text and str(rootless.state) not in text.replace(f"{rootless.state}/boxes/{box.id}", "")
+    status = as_root(box, "cat /proc/self/status")
+    assert re.search(r"CapBnd:\s*00000000a80425fb", status) and re.search(r"Seccomp:\s*2", status)
+
+
+def test_network_allow(rootless):
+    with serve("127.0.0.1") as port:
+        box = rootless.create(template="small", network={"mode": "allow", "allow": [f"localhost:{port}"]})
+        ask = r"exec 3<>/dev/udp/198.18.0.1/53; printf '\0\7\1\0\0\1\0\0\0\0\0\0\011localhost\0\0\1\0\1' >&3; " \
+            "dd bs=512 count=1 status=none <&3 | od -An -v -tu1 -w512"
+        address = ".".join(box.run(ask).split()[-4:])
+        assert address.startswith("198.18.")
+        assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
+        assert curl(box, "http://evil.example/")[1] == 6
+        assert curl(box, f"http://127.0.0.1:{port}/")[1] == 7
+        assert eventually(lambda: any(e["type"] == "denied" for e in box.call("GET", "/events")))
+        [pid] = [int(p.parent.name) for p in Path("/proc").glob("[0-9]*/cmdline")
+                 if (text := reads(p)) and "egress" in text and str(rootless.state) in text]
+        assert re.search(r"CapPrm:\s*0+$", reads(Path(f"/proc/{pid}/status")), re.M)
+        box.delete()
+        assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def reads(path):
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
+
+
+def test_the_command_line(rootless, image):
+    assert "small" in rootless.cli("template", "ls").stdout
+    rootless.cli("create", "--name", "mine", "--template", "small")
+    assert rootless.cli("exec", "mine", "id -un").stdout == "gem\n"
+    rootless.cli("rm", "mine")
+    assert tarfile.is_tarfile(image)
