@@ -1,10 +1,11 @@
-/* What a box sends to the way out: a DNS query, the first bytes of a connection, requests. */
+/* What a box sends to the way out: a packet, a DNS query, the first bytes of a connection, requests. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "egress/dns.h"
 #include "egress/hello.h"
+#include "egress/packet.h"
 #include "egress/web.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
@@ -26,6 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
 	char name[256];
 	struct web web;
+	struct packet packet;
+	if (packet_parse(input, size, &packet) == 0 && packet.port > 65535)
+		abort();
 	dns(input, size);
 	if (hello_name(input, size, name) == HELLO_NAMED && strlen(name) > 255)
 		abort();

@@ -88,6 +88,7 @@ static int start(const struct options *options, struct egress *egress, struct er
 	if (!options->netns || !options->pid)
 		return err_set(err, ERR_INVALID, "--netns and --pid must be given");
 	egress->forward = options->forward;
+	egress->nets = options->nets;
 	egress->names = names_new();
 	egress->rules = rules_new(options->allow, options->nets, err);
 	egress->events = options->events ? open(options->events,
@@ -117,7 +118,11 @@ static void go_on_in_background(void)
 int cmd_egress(int argc, char **argv)
 {
 	struct options options = { 0 };
-	struct egress egress = { .dns = -1, .relay = -1, .events = -1 };
+	struct egress egress = { .dns = -1,
+				 .relay = -1,
+				 .refused = -1,
+				 .events = -1,
+				 .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct err err = { 0 };
 	if (argc > 1 && !strcmp(argv[1], "--help")) {
 		opt_help(&table);

@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/own.h"
 
 enum { CONNECTIONS_MAX = 512, EVENTS_MAX = 1 << 20, STACK = 256 << 10 };
@@ -17,20 +19,32 @@ struct visit {
 	int client;
 };
 
+/* The reader, who is told, begins again where a file has become shorter. */
+static void write_event(int fd, const char *line, size_t len)
+{
+	struct stat st;
+	if (fstat(fd, &st) == 0 && st.st_size > EVENTS_MAX)
+		(void)!ftruncate(fd, 0);
+	(void)!write(fd, line, len);
+}
+
 /* Names and reasons have no character that JSON would want escaped. */
 void egress_denied(struct egress *egress, const char *name, unsigned port, const char *why)
 {
-	char line[512];
+	char line[512], thing[400];
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(thing, sizeof thing, "%s %u %s", name, port, why);
+	pthread_mutex_lock(&egress->lock);
+	int64_t times = told_ask(&egress->told, thing, clock_ms());
 	int n = snprintf(line, sizeof line,
-			 "{\"time\":%lld.%03ld,\"event\":\"denied\",\"host\":\"%s\",\"port\":%u,"
-			 "\"reason\":\"%s\"}\n",
-			 (long long)now.tv_sec, now.tv_nsec / 1000000, name, port, why);
-	if (egress->events < 0 || n <= 0 || n >= (int)sizeof line ||
-	    atomic_fetch_add(&egress->told, n) > EVENTS_MAX)
-		return;
-	(void)!write(egress->events, line, (size_t)n);
+			 "{\"time\":%lld.%03ld,\"host\":\"%s\",\"port\":%u,"
+			 "\"reason\":\"%s\",\"times\":%lld}\n",
+			 (long long)now.tv_sec, now.tv_nsec / 1000000, name, port, why,
+			 (long long)times);
+	if (times && egress->events >= 0 && n > 0 && n < (int)sizeof line)
+		write_event(egress->events, line, (size_t)n);
+	pthread_mutex_unlock(&egress->lock);
 }
 
 static void *serve(void *arg)
@@ -58,12 +72,13 @@ static void admit(struct egress *egress, int client, const pthread_attr_t *attr)
 
 void egress_run(struct egress *egress, int until)
 {
-	pthread_t dns;
+	pthread_t dns, refused;
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK);
-	if (pthread_create(&dns, &attr, egress_dns, egress) != 0)
+	if (pthread_create(&dns, &attr, egress_dns, egress) != 0 ||
+	    pthread_create(&refused, &attr, egress_refused, egress) != 0)
 		return;
 	for (;;) {
 		struct pollfd wait[] = { { until, POLLIN, 0 }, { egress->relay, POLLIN, 0 } };

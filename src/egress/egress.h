@@ -4,12 +4,15 @@
  * network it answers DNS: an allowed name gets an address of 198.18.0.0/15, which the box's loopback
  * takes and the box's own nftables send, whatever the port, to the relay; the address called tells
  * the name. The relay resolves it outside, connects only to public addresses, and passes on TLS and
- * HTTP only where they are for that name. */
+ * HTTP only where they are for that name. All that is refused is told. */
 #pragma once
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "egress/told.h"
 
 struct err;
 struct names;
@@ -18,15 +21,21 @@ struct rules;
 struct egress {
 	struct rules *rules;
 	struct names *names;
+	const char *nets; /* as the rules were made with */
 	bool forward;     /* only DNS, and all of it, to the machine's own servers */
 	int dns, relay;   /* sockets in the box's network */
+	int refused;      /* where the kernel tells of packets that the box's nftables refused */
 	int events;       /* where what was denied is told, a line of JSON each; -1: nowhere */
 	struct counters { /* of bytes, shared with whoever looks at them */
 		_Atomic uint64_t in, out;
 	} * counters;
 	_Atomic int connections, queries;
-	_Atomic int64_t told; /* bytes of events */
+	pthread_mutex_t lock; /* of what was told */
+	struct told told;
 };
+
+/* Of NFNETLINK_LOG, in the box's network. */
+enum { EGRESS_LOG_GROUP = 1 };
 
 /* net.c: prepares the network of that file and opens the sockets in it; the caller stays in its own. */
 int egress_open(struct egress *egress, const char *netns, struct err *err);
@@ -36,9 +45,14 @@ size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, u
 		      size_t room);
 void *egress_dns(void *arg); /* a thread, of a struct egress */
 
+/* refused.c */
+int egress_open_refused(struct egress *egress, struct err *err); /* called in the box's network */
+void *egress_refused(void *arg);                                 /* a thread, of a struct egress */
+
 /* relay.c: serves one connection of the box, to its end. */
 void egress_relay(struct egress *egress, int client);
 
 /* egress.c: serves until the descriptor (of a process) is readable. */
 void egress_run(struct egress *egress, int until);
+/* The host is a name, or an address. */
 void egress_denied(struct egress *egress, const char *name, unsigned port, const char *why);

@@ -1,7 +1,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
+#include <linux/route.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,11 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/program.h"
+#include "egress/rules.h"
 
 /* On a loopback, an address brings its whole network. */
 static int set_address(int fd, const char *name, int request, uint32_t address)
@@ -56,21 +58,68 @@ static int bound(int type, uint32_t address, unsigned port, struct err *err)
 	return -1;
 }
 
-static int redirect(const struct egress *egress, struct err *err)
+/* An address has to have a way, or no packet is made that could be refused and told. */
+static int add_route(struct err *err)
+{
+	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const struct sockaddr_in all = { .sin_family = AF_INET };
+	char device[] = "lo";
+	struct rtentry route = { .rt_flags = RTF_UP, .rt_dev = device };
+	memcpy(&route.rt_dst, &all, sizeof all);
+	memcpy(&route.rt_genmask, &all, sizeof all);
+	if (fd < 0 || (ioctl(fd, SIOCADDRT, &route) < 0 && errno != EEXIST))
+		return err_set(err, errno, "a route in the box's network");
+	return 0;
+}
+
+/* A packet that gets as far as this is told of, unless there are very many, and refused at once. */
+#define REFUSE                                                      \
+	"\t\tlimit rate 20/second burst 100 packets log group %d\n" \
+	"\t\tmeta l4proto tcp reject with tcp reset\n\t\tdrop\n\t}\n"
+
+/* All but the relay and the box's own addresses is refused. */
+static int add_allow_rules(const struct egress *egress, struct buf *rules, struct err *err)
 {
 	struct sockaddr_in in = { 0 };
 	socklen_t len = sizeof in;
-	char rules[512];
 	if (getsockname(egress->relay, (void *)&in, &len) < 0)
 		return err_set(err, errno, "getsockname");
-	snprintf(rules, sizeof rules,
-		 "table ip aio_egress\ndelete table ip aio_egress\n"
-		 "table ip aio_egress {\n\tchain out {\n"
-		 "\t\ttype nat hook output priority -100;\n"
-		 "\t\tip daddr 198.18.0.0/15 meta l4proto tcp redirect to :%u\n\t}\n}\n",
-		 ntohs(in.sin_port));
+	buf_printf(rules,
+		   "\tchain out { type nat hook output priority -100;\n"
+		   "\t\tip daddr 198.18.0.0/15 meta l4proto tcp redirect to :%u\n\t}\n"
+		   "\tchain refuse { type filter hook output priority 0;\n"
+		   "\t\tct state established,related accept\n"
+		   "\t\tip daddr { 127.0.0.0/8, 198.18.0.1 } accept\n" REFUSE,
+		   ntohs(in.sin_port), EGRESS_LOG_GROUP);
+	return 0;
+}
+
+/* What the machine would refuse is refused here already. Of its own addresses only the machine knows:
+ * there its answer is looked at. */
+static void add_full_rules(const struct egress *egress, struct buf *rules)
+{
+	rules_sets(egress->nets, rules);
+	buf_printf(rules,
+		   "\tchain in { type filter hook input priority 0;\n"
+		   "\t\ticmp type destination-unreachable icmp code admin-prohibited "
+		   "limit rate 20/second burst 100 packets log group %d\n\t}\n"
+		   "\tchain refuse { type filter hook output priority 0;\n"
+		   "\t\toifname \"lo\" accept\n\t\tip daddr @open accept\n"
+		   "\t\tip daddr != @closed accept\n" REFUSE,
+		   EGRESS_LOG_GROUP, EGRESS_LOG_GROUP);
+}
+
+static int set_rules(const struct egress *egress, struct err *err)
+{
+	auto_buf struct buf rules = BUF(1 << 20);
 	char *argv[] = { (char *)"nft", (char *)"-f", (char *)"-", NULL };
-	return program_run("nft", "nftables", argv, rules, err);
+	buf_str(&rules, "table ip aio_egress\ndelete table ip aio_egress\ntable ip aio_egress {\n");
+	if (egress->forward)
+		add_full_rules(egress, &rules);
+	else if (add_route(err) < 0 || add_allow_rules(egress, &rules, err) < 0)
+		return -1;
+	buf_str(&rules, "}\n");
+	return program_run("nft", "nftables", argv, rules.data, err);
 }
 
 static int open_inside(struct egress *egress, struct err *err)
@@ -79,7 +128,7 @@ static int open_inside(struct egress *egress, struct err *err)
 	    (egress->dns = bound(SOCK_DGRAM, NAMES_SELF, 53, err)) < 0 ||
 	    (egress->relay = bound(SOCK_STREAM, INADDR_LOOPBACK, 0, err)) < 0)
 		return -1;
-	return egress->forward ? 0 : redirect(egress, err);
+	return egress_open_refused(egress, err) < 0 ? -1 : set_rules(egress, err);
 }
 
 struct visit {

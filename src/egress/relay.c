@@ -233,6 +233,7 @@ void egress_relay(struct egress *egress, int client)
 	socklen_t len = sizeof called;
 	if (getsockopt(client, IPPROTO_IP, SO_ORIGINAL_DST, &called, &len) < 0)
 		return;
+	char name[INET_ADDRSTRLEN];
 	uint32_t address = ntohl(called.sin_addr.s_addr);
 	struct relay *relay = xcalloc(1, sizeof *relay);
 	relay->egress = egress;
@@ -240,7 +241,8 @@ void egress_relay(struct egress *egress, int client)
 	if (address == NAMES_SELF && relay->port == 53)
 		serve_dns(egress, client);
 	else if (names_find(egress->names, address, relay->name, sizeof relay->name) < 0)
-		egress_denied(egress, "", relay->port, "an address that stands for no name");
+		egress_denied(egress, inet_ntop(AF_INET, &called.sin_addr, name, sizeof name),
+			      relay->port, "an address that stands for no name");
 	else if (!rules_allow(egress->rules, relay->name, relay->port))
 		egress_denied(egress, relay->name, relay->port,
 			      "this port is not in the allow list");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 
@@ -155,14 +156,16 @@ bool rules_address(const struct rules *rules, uint32_t address)
 	       !is_in(closed, COUNT(closed), address);
 }
 
-size_t rules_closed_count(void)
+void rules_sets(const char *nets, struct buf *to)
 {
-	return COUNT(closed);
-}
-
-void rules_closed(size_t index, char *to, size_t room)
-{
-	uint32_t at = closed[index].address;
-	snprintf(to, room, "%u.%u.%u.%u/%d", at >> 24, at >> 16 & 255, at >> 8 & 255, at & 255,
-		 __builtin_popcount(closed[index].mask));
+	buf_str(to, "\tset open { type ipv4_addr; flags interval; auto-merge;");
+	if (nets && *nets)
+		buf_printf(to, " elements = { %s };", nets);
+	buf_str(to, " }\n\tset closed { type ipv4_addr; flags interval; auto-merge; elements = {");
+	for (size_t i = 0; i < COUNT(closed); i++) {
+		uint32_t at = closed[i].address;
+		buf_printf(to, "%s%u.%u.%u.%u/%d", i ? ", " : " ", at >> 24, at >> 16 & 255,
+			   at >> 8 & 255, at & 255, __builtin_popcount(closed[i].mask));
+	}
+	buf_str(to, " }; }\n");
 }

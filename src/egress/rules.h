@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct err;
 struct rules;
 
@@ -19,6 +20,5 @@ bool rules_allow(const struct rules *rules, const char *name, unsigned port);
 /* Whether an address (in host order) is one of the wide world, or of nets. */
 bool rules_address(const struct rules *rules, uint32_t address);
 
-/* The networks that are not public, one by one, as 10.0.0.0/8. */
-size_t rules_closed_count(void);
-void rules_closed(size_t index, char *to, size_t room);
+/* For nftables: the sets "open", of nets (NULL: none), and "closed", of all that is not public. */
+void rules_sets(const char *nets, struct buf *to);

@@ -19,6 +19,9 @@
 
 enum { CONNECTIONS_MAX = 4096 };
 
+/* As the box's network knows what it is to tell. */
+#define REFUSE "reject with icmpx admin-prohibited"
+
 static int run_ip(const char *batch, struct err *err)
 {
 	char *argv[] = { (char *)"ip", (char *)"-batch", (char *)"-", NULL };
@@ -43,34 +46,24 @@ static void address(unsigned number, unsigned which, char *to, size_t room)
 static int set_rules(const char *nets, struct err *err)
 {
 	auto_buf struct buf rules = BUF(1 << 20);
-	buf_str(&rules,
-		"table inet aio_boxes\ndelete table inet aio_boxes\ntable inet aio_boxes {\n"
-		"\tset open { type ipv4_addr; flags interval; auto-merge;");
-	if (nets && *nets)
-		buf_printf(&rules, " elements = { %s };", nets);
-	buf_str(&rules,
-		" }\n\tset closed { type ipv4_addr; flags interval; auto-merge; elements = {");
-	for (size_t i = 0; i < rules_closed_count(); i++) {
-		char net[32];
-		rules_closed(i, net, sizeof net);
-		buf_printf(&rules, "%s%s", i ? ", " : " ", net);
-	}
-	buf_printf(
-		&rules,
-		" }; }\n"
-		"\tset counts { type ipv4_addr; size 65535; flags dynamic; }\n"
-		"\tchain input { type filter hook input priority -5; iifname \"aiob*\" reject; }\n"
-		"\tchain forward { type filter hook forward priority -5;\n"
-		"\t\toifname \"aiob*\" ct state established,related accept\n"
-		"\t\toifname \"aiob*\" reject\n"
-		"\t\tiifname != \"aiob*\" accept\n"
-		"\t\tmeta nfproto ipv6 reject\n"
-		"\t\tct state new add @counts { ip saddr ct count over %d } drop\n"
-		"\t\tip daddr @open accept\n"
-		"\t\tip daddr @closed reject\n\t}\n"
-		"\tchain out { type nat hook postrouting priority 100;\n"
-		"\t\tip saddr 10.213.0.0/16 oifname != \"aiob*\" masquerade\n\t}\n}\n",
-		CONNECTIONS_MAX);
+	buf_str(&rules, "table inet aio_boxes\ndelete table inet aio_boxes\n"
+			"table inet aio_boxes {\n");
+	rules_sets(nets, &rules);
+	buf_printf(&rules,
+		   "\tset counts { type ipv4_addr; size 65535; flags dynamic; }\n"
+		   "\tchain input { type filter hook input priority -5; iifname \"aiob*\" " REFUSE
+		   "; }\n"
+		   "\tchain forward { type filter hook forward priority -5;\n"
+		   "\t\toifname \"aiob*\" ct state established,related accept\n"
+		   "\t\toifname \"aiob*\" " REFUSE "\n"
+		   "\t\tiifname != \"aiob*\" accept\n"
+		   "\t\tmeta nfproto ipv6 " REFUSE "\n"
+		   "\t\tct state new add @counts { ip saddr ct count over %d } drop\n"
+		   "\t\tip daddr @open accept\n"
+		   "\t\tip daddr @closed " REFUSE "\n\t}\n"
+		   "\tchain out { type nat hook postrouting priority 100;\n"
+		   "\t\tip saddr 10.213.0.0/16 oifname != \"aiob*\" masquerade\n\t}\n}\n",
+		   CONNECTIONS_MAX);
 	return run_nft(rules.data, err);
 }
 

@@ -136,8 +136,11 @@ void network_denied(const char *dir, int64_t *at, void (*fn)(const char *line, v
 	char path[4200], text[DENIED_PIECE + 1];
 	snprintf(path, sizeof path, "%s/denied", dir);
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (!fn && fd >= 0)
-		*at = lseek(fd, 0, SEEK_END);
+	int64_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	if (!fn)
+		*at = size;
+	if (size < *at) /* begun anew, lest it grow for ever */
+		*at = 0;
 	ssize_t n = fd < 0 ? -1 : pread(fd, text, DENIED_PIECE, *at);
 	if (n <= 0 || !fn)
 		return;

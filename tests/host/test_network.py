@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 
@@ -76,6 +77,28 @@ def curl(box, url, seconds=5):
     return data["stdout"] + data["stderr"], data["exit_code"]
 
 
+def ask(box, name):
+    """The address that the box's own DNS server gives; glibc knows localhost without asking."""
+    question = b"".join(bytes([len(part)]) + part for part in name.encode().split(b"."))
+    return box.run("python3 - <<'X'\nimport socket\n"
+                   f"q = {struct.pack('>6H', 7, 256, 1, 0, 0, 0) + question!r} + b'\\0\\0\\x01\\0\\x01'\n"
+                   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.sendto(q, ('198.18.0.1', 53))\n"
+                   "print(socket.inet_ntoa(s.recv(500)[-4:]))\nX\n").strip()
+
+
+def say_hello(box, address, port, name="evil.example"):
+    """Begins TLS for a name."""
+    box.run("python3 -c \"import socket, ssl; c = ssl._create_unverified_context()\n"
+            f"s = socket.create_connection(('{address}', {port}), 5)\n"
+            f"try: c.wrap_socket(s, server_hostname='{name}')\nexcept OSError: pass\"")
+
+
+def denied(box):
+    """What its events say was denied to it."""
+    events = [event["data"] for event in box.call("GET", "/events") if event["type"] == "denied"]
+    return {(data["host"], data["port"], data["reason"]) for data in events}
+
+
 def test_none(open_host):
     box = open_host.create()
     with serve("127.0.0.1") as port:
@@ -89,19 +112,18 @@ def test_none(open_host):
 def test_allow(open_host):
     with serve("127.0.0.1") as port:
         box = open_host.create(network={"mode": "allow", "allow": ["*.localhost", f"localhost.:{port}"]})
-        # glibc knows localhost without asking; the answer of the box's own server is asked for by hand.
-        ask = "python3 - <<'X'\nimport socket, struct\n" \
-            "q = struct.pack('>6H', 7, 256, 1, 0, 0, 0) + b'\\x09localhost\\0\\0\\x01\\0\\x01'\n" \
-            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.sendto(q, ('198.18.0.1', 53))\n" \
-            "print(socket.inet_ntoa(s.recv(500)[-4:]))\nX\n"
-        address = box.run(ask).strip()
+        address = ask(box, "localhost")
         assert address.startswith("198.18.")
         assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
         assert curl(box, f"http://{address}:{port}/")[1] != 0, "the name must be said"
         assert curl(box, "http://evil.example/")[1] == 6
         assert curl(box, f"http://192.0.2.1:{port}/")[1] == 7
-        denied = lambda: [e["data"] for e in box.call("GET", "/events") if e["type"] == "denied"]
-        assert eventually(lambda: {"evil.example", "localhost"} <= {d["host"] for d in denied()}), denied()
+        box.run("python3 -c \"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                f"try: s.sendto(b'x', ('{address}', 443))\nexcept PermissionError: pass\"")
+        wanted = {("evil.example", 0, "not in the allow list"), ("192.0.2.1", port, "an address, not a name of the allow list"),
+                  ("localhost", port, "an HTTP request for another host, or one that is malformed"),
+                  ("localhost", 443, "only TCP is let through")}
+        assert eventually(lambda: wanted <= denied(box)), denied(box)
         metrics = box.call("GET", "/metrics")
         assert metrics["network_received"] > 100 and metrics["network_sent"] > 50
         assert len(workers(open_host)) == 1
@@ -116,10 +138,29 @@ def test_allow(open_host):
         os.kill(before[0], 9)
         open_host.start()
         assert len(workers(open_host)) == 1 and workers(open_host) != before
-        address = box.run(ask).strip()
+        address = ask(box, "localhost")
         assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
         box.delete()
     assert eventually(lambda: workers(open_host) == [])
+
+
+def test_allow_tells_of_a_private_address_and_of_one_without_a_name(host):
+    box = host.create(network={"allow": ["localhost"]})
+    with serve("127.0.0.1") as port:
+        say_hello(box, "198.18.7.7", port)
+        say_hello(box, ask(box, "localhost"), port, "localhost")
+        wanted = {("198.18.7.7", port, "an address that stands for no name"),
+                  ("localhost", port, "its address is not a public one")}
+        assert eventually(lambda: wanted <= denied(box)), denied(box)
+    box.delete()
+
+
+def test_allow_tells_of_tls_for_another_name(open_host):
+    with serve("127.0.0.1") as port:
+        box = open_host.create(network={"allow": ["localhost"]})
+        say_hello(box, ask(box, "localhost"), port)
+        assert eventually(lambda: ("localhost", port, "TLS for another name") in denied(box)), denied(box)
+        box.delete()
 
 
 def test_allow_that_makes_no_sense(open_host):
@@ -176,6 +217,10 @@ def test_full(open_host, public):
             assert curl(box, f"http://{address}:8000/", 5)[1] == 7
     assert curl(box, "http://169.254.169.254/", 5)[1] == 7
     assert curl(box, "http://10.0.0.1/", 5)[1] == 7
+    wanted = {("169.254.169.254", 80), ("10.0.0.1", 80), ("198.51.100.76", port)}
+    wanted |= {(address, 8000) for address in neighbour if address.startswith("10.213.")}
+    assert eventually(lambda: wanted <= {d[:2] for d in denied(box)}), denied(box)
+    assert not denied(other)
     metrics = box.call("GET", "/metrics")
     assert metrics["network_received"] > 100 and metrics["network_sent"] > 100
     box.delete()
@@ -183,6 +228,23 @@ def test_full(open_host, public):
     assert links() == before and workers(open_host) == []
     rules = subprocess.run(["/usr/sbin/nft", "list", "tables"], capture_output=True, text=True).stdout
     assert before or "aio_boxes" not in rules
+
+
+def test_a_flood_of_refused_packets_is_told_in_few_words(open_host):
+    """And what is refused meanwhile for the first time is still told."""
+    box = open_host.create(network={"mode": "full"})
+    box.run("python3 -c \"import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); end = time.time() + 2\n"
+            "n = 0\nwhile time.time() < end:\n    n += 1\n"
+            "    try: s.sendto(b'x', ('10.1.2.3', 9))\n    except PermissionError: pass\nassert n > 2000, n\"")
+    assert eventually(lambda: ("10.1.2.3", 9) in {d[:2] for d in denied(box)})
+    assert curl(box, "http://10.9.9.9/", 5)[1] == 7
+    assert eventually(lambda: ("10.9.9.9", 80) in {d[:2] for d in denied(box)}), denied(box)
+    box.run("python3 -c \"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            "for i in range(20000):\n"
+            "    try: s.sendto(b'x', (f'10.7.{i >> 8}.{i & 255}', 9))\n    except PermissionError: pass\"")
+    events = box.events()
+    assert events.count("denied") < 150 and {"created", "started"} <= set(events), len(events)
+    box.delete()
 
 
 def test_its_root_cannot_change_the_rules(open_host, public):

@@ -6,7 +6,9 @@
 #include "egress/dns.h"
 #include "egress/hello.h"
 #include "egress/names.h"
+#include "egress/packet.h"
 #include "egress/rules.h"
+#include "egress/told.h"
 #include "egress/web.h"
 #include "tap.h"
 
@@ -204,6 +206,57 @@ static void check_names(void)
 	names_free(names);
 }
 
+#define IP(protocol, rest, to) \
+	"\x45\x00\x00\x00\x00\x00" rest "\x40" protocol "\x00\x00\xc6\x12\x00\x01" to
+
+static void check_packets(void)
+{
+	struct packet packet;
+	static const char tcp[] = IP("\x06", "\x40\x00", "\x0a\x01\x02\x03") "\xd4\x56\x01\xbb";
+	CHECK(packet_parse(BYTES(tcp), &packet) == 0 && !packet.answered);
+	CHECK(packet.to == 0x0a010203 && packet.port == 443);
+	CHECK(packet_parse((const uint8_t *)tcp, sizeof tcp - 2, &packet) == 0 && packet.port == 0);
+	CHECK(packet_parse((const uint8_t *)tcp, 19, &packet) < 0);
+	CHECK(packet_parse(BYTES("\x4f" /* with options, which are not there */
+				 "\x00\x00\x00\x00\x00\x40\x00\x40\x06\x00\x00\x01\x02\x03\x04"
+				 "\x0a\x01\x02\x03\x00\x00\x00\x00"),
+			   &packet) < 0);
+	CHECK(packet_parse(BYTES("\x65" /* IPv6 */
+				 "\x00\x00\x00\x00\x00\x40\x00\x40\x06\x00\x00\x01\x02\x03\x04"
+				 "\x0a\x01\x02\x03\x00\x00\x00\x00"),
+			   &packet) < 0);
+	CHECK(packet_parse(BYTES(IP("\x11", "\x00\x07", "\x0a\x01\x02\x03") "\x01\x02\x03\x04"),
+			   &packet) == 0 &&
+	      packet.port == 0); /* a later fragment */
+	CHECK(packet_parse(BYTES(IP("\x01", "\x00\x00",
+				    "\x0a\x01\x02\x03") "\x08\x00\x00\x00\x00\x00\x00\x00"),
+			   &packet) == 0 &&
+	      packet.to == 0x0a010203 && !packet.answered); /* ping */
+	static const char answer[] =
+		IP("\x01", "\x00\x00", "\x0a\xd5\x00\x02") "\x03\x0d\x00\x00\x00\x00\x00\x00" IP(
+			"\x11", "\x00\x00", "\xc6\x33\x64\x4c") "\x01\x02\x00\x35";
+	CHECK(packet_parse(BYTES(answer), &packet) == 0 && packet.answered);
+	CHECK(packet.to == 0xc633644c && packet.port == 53);
+	CHECK(packet_parse((const uint8_t *)answer, 40, &packet) < 0);
+}
+
+static void check_told(void)
+{
+	struct told told = { 0 };
+	CHECK(told_ask(&told, "a", 1000) == 1);
+	CHECK(told_ask(&told, "a", 1001) == 0 && told_ask(&told, "b", 1002) == 1);
+	CHECK(told_ask(&told, "a", 1000 + TOLD_AGAIN_MS) == 2);
+	/* However many there are, some in a row and then one each second; the rows stay as many. */
+	int64_t now = 10000000, said = 0;
+	for (int i = 0; i < 100000; i++, now++) {
+		char thing[16];
+		snprintf(thing, sizeof thing, "%d", i);
+		said += told_ask(&told, thing, now);
+	}
+	CHECK(said == TOLD_BURST + 100000 / TOLD_EACH_MS - 1);
+	CHECK(told_ask(&told, "99999", now + 60000) == 1);
+}
+
 int main(void)
 {
 	check_dns();
@@ -211,5 +264,7 @@ int main(void)
 	check_web();
 	check_rules();
 	check_names();
+	check_packets();
+	check_told();
 	return tap_done();
 }

@@ -1,0 +1,19 @@
+/* told.h - what was told lately: the same thing is told once a while, and not too much in all, however
+ * often it happens. Not safe for threads. */
+#pragma once
+#include <stdint.h>
+
+struct told {
+	struct told_row {
+		uint64_t thing; /* a hash */
+		int64_t at_ms;  /* when it was told; 0: never */
+		int64_t times;  /* it happened since */
+	} rows[128];
+	int64_t refilled_ms;
+	int64_t left; /* that may be told now */
+};
+
+enum { TOLD_AGAIN_MS = 30000, TOLD_BURST = 60, TOLD_EACH_MS = 1000 };
+
+/* How often it happened since it was told last, this time included; 0: it is not to be told now. */
+int64_t told_ask(struct told *told, const char *thing, int64_t now_ms);
