@@ -269,8 +269,8 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	inside.writable = writable;
 	int result = writable < 0 ? -1 : make_writable(writable, spec, template.count, err);
 	if (result == 0)
-		result =
-			group_make(spec->cgroup, &spec->limits, spec->uid_base, &inside.group, err);
+		result = group_make(spec->cgroup, &spec->limits, spec->dir, spec->uid_base,
+				    &inside.group, err);
 	if (result == 0) {
 		result = conceive(spec, ground, &template, &inside, serve, ret, err);
 		group_close(&inside.group);

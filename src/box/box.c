@@ -250,10 +250,13 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 	means.can_freeze = true;
 	bool *const can[] = { &means.can_limit_memory, &means.can_limit_cpu,
 			      &means.can_limit_pids };
-	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
+	for (int i = 0; i < (int)COUNT(limits); i++) {
 		*can[i] = group_can(i);
 		tell(&means, limits[i], group_means(i));
 	}
+	const char *io = group_io(state_dir);
+	means.can_weigh_io = io;
+	tell(&means, "io weight", io ? io : "none: a box with one is refused (" GROUP_IO_HELP ")");
 	enum disk_means disk = disk_probe(state_dir);
 	means.can_limit_disk = disk != DISK_NONE;
 	tell(&means, "disk", disks[disk]);

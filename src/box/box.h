@@ -12,10 +12,11 @@
 enum box_network { BOX_NETWORK_NONE, BOX_NETWORK_ALLOW, BOX_NETWORK_FULL };
 
 struct box_limits {
-	int64_t memory; /* bytes; 0: none */
-	int64_t disk;   /* bytes; 0: none */
-	double cpus;    /* 0: none */
-	int64_t pids;   /* 0: none */
+	int64_t memory;    /* bytes; 0: none */
+	int64_t disk;      /* bytes; 0: none */
+	double cpus;       /* 0: none */
+	int64_t pids;      /* 0: none */
+	int64_t io_weight; /* 1 to 10000, 100 being what all others have; 0: none */
 };
 
 struct box_mount {
@@ -65,7 +66,8 @@ struct box_usage {
 struct box_means {
 	char text[2048]; /* a line each, for people */
 	bool usable;     /* boxes can be made at all */
-	bool can_limit_memory, can_limit_cpu, can_limit_pids, can_limit_disk, can_freeze;
+	bool can_limit_memory, can_limit_cpu, can_limit_pids, can_limit_disk, can_weigh_io,
+		can_freeze;
 	/* Boxes of the machine's own directories, mounts of its directories, a pair of interfaces. */
 	bool can_machine, can_mount, can_veth;
 };

@@ -22,32 +22,24 @@
 enum {
 	END_MS = 10000,
 	LOOK_MS = 20,
-	PERIOD_US = 100000,
-	/* What init and the server may use beside the limits of the commands: they are the box's too. */
-	SERVER_MEMORY = 256 << 20,
-	SERVER_PIDS = 1024,
 };
 
-static const char *const names[GROUP_CONTROLLERS] = { "memory", "cpu", "pids" };
+static const char *const names[GROUP_CONTROLLERS] = { "memory", "cpu", "pids", "io" };
+static const char *const v1_names[GROUP_CONTROLLERS] = { "memory", "cpu", "pids", "blkio" };
 
 /* Directories "aiobox" of the hierarchies; -1: no such. */
 static struct {
 	bool ready;
 	int v2, v1[GROUP_CONTROLLERS];
 	bool in_v2[GROUP_CONTROLLERS];
-} all = { .v2 = -1, .v1 = { -1, -1, -1 } };
+	char cost
+		[1024]; /* what io.cost.qos of the v2 root says: of which disks it counts the cost */
+} all = { .v2 = -1, .v1 = { -1, -1, -1, -1 } };
 
 static int write_at(int dir, const char *path, const char *text)
 {
 	auto_close int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
-}
-
-static int write_number(int dir, const char *path, int64_t number)
-{
-	char text[32];
-	snprintf(text, sizeof text, "%" PRId64, number);
-	return write_at(dir, path, text);
 }
 
 /* What a small file says; "" when it cannot be read. */
@@ -130,6 +122,7 @@ static void setup_v2(int root)
 {
 	char text[512], enable[32];
 	all.v2 = open_ours(root);
+	read_at(root, "io.cost.qos", all.cost, sizeof all.cost);
 	for (int i = 0; i < GROUP_CONTROLLERS && all.v2 >= 0; i++) {
 		if (!has_word(read_at(root, "cgroup.controllers", text, sizeof text), names[i],
 			      " \n"))
@@ -158,7 +151,7 @@ static void look_at_mount(char *line)
 	if (highest >= 0)
 		setup_v2(highest);
 	for (int i = 0; i < GROUP_CONTROLLERS && root >= 0 && !v2; i++)
-		if (all.v1[i] < 0 && has_word(options, names[i], ","))
+		if (all.v1[i] < 0 && has_word(options, v1_names[i], ","))
 			all.v1[i] = open_ours(root);
 }
 
@@ -241,6 +234,24 @@ pid_t group_process(const char *prefix, bool begin)
 	return pid;
 }
 
+/* How the disk of a directory heeds weights. */
+static enum limit_io io_of(const char *dir)
+{
+	struct stat st;
+	enum limit_io io = group_can(GROUP_IO) && stat(dir, &st) == 0
+				   ? limit_io_of("/sys", st.st_dev, all.cost)
+				   : LIMIT_IO_NONE;
+	return io == LIMIT_IO_COST && !all.in_v2[GROUP_IO] ? LIMIT_IO_NONE : io;
+}
+
+const char *group_io(const char *dir)
+{
+	static const char *const how[][2] = { { NULL, NULL },
+					      { NULL, "cgroup v2 (io.cost)" },
+					      { "cgroup v1 (BFQ)", "cgroup v2 (BFQ)" } };
+	return how[io_of(dir)][all.in_v2[GROUP_IO]];
+}
+
 /* --- one box --------------------------------------------------------------------------------- */
 
 /* Opens HIERARCHY/aiobox/NAME/SUB, made first. */
@@ -253,43 +264,17 @@ static int make_dir(int ours, const char *name, const char *sub)
 	return open_dir(ours, path);
 }
 
-/* Writes a limit where it belongs. v2 and v1 name and mean them differently. */
-static int set_limit(int dir, int controller, const struct box_limits *limits, bool whole, bool v2)
-{
-	char text[64];
-	int64_t quota = (int64_t)(limits->cpus * PERIOD_US), memory = limits->memory;
-	if (controller == GROUP_PIDS)
-		return !limits->pids ? 0
-				     : write_number(dir, "pids.max",
-						    limits->pids + (whole ? SERVER_PIDS : 0));
-	if (controller == GROUP_CPU) {
-		if (limits->cpus <= 0 ||
-		    whole) /* the server answers while the commands are throttled */
-			return 0;
-		snprintf(text, sizeof text, "%" PRId64 " %d", quota, PERIOD_US);
-		return v2 ? write_at(dir, "cpu.max", text)
-			  : write_number(dir, "cpu.cfs_quota_us", quota);
-	}
-	if (!memory)
-		return 0;
-	memory += whole ? SERVER_MEMORY : 0;
-	if (write_number(dir, v2 ? "memory.max" : "memory.limit_in_bytes", memory) < 0)
-		return -1;
-	/* Swap would only hide the limit. Not every machine counts it. */
-	(void)write_number(dir, v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
-			   v2 ? 0 : memory);
-	return 0;
-}
-
 /* The commands have a group of their own below the box's where there is a limit to set for them. */
-static int make_v1(int controller, const char *name, const struct box_limits *limits, bool limited,
-		   struct cgroup *group)
+static int make_v1(int controller, const char *name, const struct box_limits *limits,
+		   enum limit_io io, bool limited, struct cgroup *group)
 {
 	auto_close int own = make_dir(all.v1[controller], name, "");
 	auto_close int run = own < 0 || !limited ? -1 : make_dir(all.v1[controller], name, "run");
 	if (own < 0 ||
-	    (limited && (run < 0 || set_limit(own, controller, limits, true, false) < 0 ||
-			 set_limit(run, controller, limits, false, false) < 0)))
+	    (limited && (run < 0 || limit_write(own, controller, limits, true, false) < 0 ||
+			 limit_write(run, controller, limits, false, false) < 0)))
+		return -1;
+	if (controller == GROUP_IO && limit_write_io(own, io, limits->io_weight, false) < 0)
 		return -1;
 	group->own[controller] = openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (limited)
@@ -300,23 +285,26 @@ static int make_v1(int controller, const char *name, const struct box_limits *li
 	return group->own[controller] < 0 || (limited && group->into[controller] < 0) ? -1 : 0;
 }
 
-static int make_v2(const char *name, const struct box_limits *limits, uint32_t uid,
-		   struct cgroup *group)
+static int make_v2(const char *name, const struct box_limits *limits, enum limit_io io,
+		   uint32_t uid, struct cgroup *group)
 {
 	auto_close int whole = make_dir(all.v2, name, "");
 	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
 		char enable[32];
 		snprintf(enable, sizeof enable, "+%s", names[i]);
-		if (all.in_v2[i] && (write_at(whole, "cgroup.subtree_control", enable) < 0 ||
-				     set_limit(whole, i, limits, true, true) < 0))
+		if (all.in_v2[i] && (i != GROUP_IO || io) &&
+		    (write_at(whole, "cgroup.subtree_control", enable) < 0 ||
+		     limit_write(whole, i, limits, true, true) < 0))
 			return -1;
 	}
+	if (all.in_v2[GROUP_IO] && io && limit_write_io(whole, io, limits->io_weight, true) < 0)
+		return -1;
 	group->birth = whole < 0 ? -1 : make_dir(all.v2, name, "server");
 	auto_close int run = group->birth < 0 ? -1 : make_dir(all.v2, name, "run");
 	if (run < 0)
 		return -1;
 	for (int i = 0; i < GROUP_CONTROLLERS; i++)
-		if (all.in_v2[i] && set_limit(run, i, limits, false, true) < 0)
+		if (all.in_v2[i] && limit_write(run, i, limits, false, true) < 0)
 			return -1;
 	/* A process that is born in another group needs to be allowed to write both groups' list, and
 	 * that of what they have in common. */
@@ -331,12 +319,12 @@ static int make_v2(const char *name, const struct box_limits *limits, uint32_t u
 	return group->run < 0 ? -1 : 0;
 }
 
-int group_make(const char *name, const struct box_limits *limits, uint32_t uid, struct cgroup *ret,
-	       struct err *err)
+int group_make(const char *name, const struct box_limits *limits, const char *dir, uint32_t uid,
+	       struct cgroup *ret, struct err *err)
 {
-	static const struct cgroup none = { -1, -1, { -1, -1, -1 }, { -1, -1, -1 }, -1 };
+	static const struct cgroup none = { -1, -1, { -1, -1, -1, -1 }, { -1, -1, -1, -1 }, -1 };
 	const bool wanted[GROUP_CONTROLLERS] = { limits->memory > 0, limits->cpus > 0,
-						 limits->pids > 0 };
+						 limits->pids > 0, limits->io_weight > 0 };
 	*ret = none;
 	if (!*name || strlen(name) > 100 || strchr(name, '/') || *name == '.')
 		return err_set(err, ERR_INVALID, "'%s' is no name of a cgroup", name);
@@ -346,11 +334,16 @@ int group_make(const char *name, const struct box_limits *limits, uint32_t uid, 
 		if (wanted[i] && !group_can(i))
 			return err_set(err, ERR_NOT_IMPLEMENTED,
 				       "this machine has no cgroup controller '%s'", names[i]);
+	enum limit_io io = limits->io_weight ? io_of(dir) : LIMIT_IO_NONE;
+	if (limits->io_weight && !io)
+		return err_set(err, ERR_NOT_IMPLEMENTED,
+			       "io_weight: the disk of '%s' heeds no weights (" GROUP_IO_HELP ")",
+			       dir);
 	struct cgroup group = none;
-	int result = make_v2(name, limits, uid, &group);
+	int result = make_v2(name, limits, io, uid, &group);
 	for (int i = 0; i < GROUP_CONTROLLERS && result == 0; i++)
 		if (all.v1[i] >= 0 && (wanted[i] || i == GROUP_MEMORY))
-			result = make_v1(i, name, limits, wanted[i], &group);
+			result = make_v1(i, name, limits, io, wanted[i], &group);
 	if (result == 0) {
 		*ret = group;
 		return 0;

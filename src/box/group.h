@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "box/limit.h"
+
 struct box_limits;
 struct box_usage;
 struct err;
-
-enum { GROUP_MEMORY, GROUP_CPU, GROUP_PIDS, GROUP_CONTROLLERS };
 
 /* Finds the hierarchies, once in the life of a process. */
 int group_setup(struct err *err);
@@ -30,6 +30,10 @@ int group_path(char *to, size_t room);
 /* Takes all of them for this process, until it ends; false: another has done so. */
 bool group_claim(void);
 
+/* How a weight of io is kept for what is in a directory; NULL: it is not. */
+const char *group_io(const char *dir);
+#define GROUP_IO_HELP "neither the scheduler bfq nor io.cost is on"
+
 /* Descriptors of one box's groups; -1: none. */
 struct cgroup {
 	int birth; /* v2 directory that the first process is born in */
@@ -39,9 +43,9 @@ struct cgroup {
 	int oom;                     /* where the kernel counts the commands that it killed */
 };
 
-/* Makes the groups of a box, whose root is this user. */
-int group_make(const char *name, const struct box_limits *limits, uint32_t uid, struct cgroup *ret,
-	       struct err *err);
+/* Makes the groups of a box, whose files are in dir and whose root is this user. */
+int group_make(const char *name, const struct box_limits *limits, const char *dir, uint32_t uid,
+	       struct cgroup *ret, struct err *err);
 void group_close(struct cgroup *group);
 
 /* Moves this process to what has to be joined. */

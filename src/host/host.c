@@ -360,11 +360,12 @@ static int open_front(struct host *host, struct err *err)
 static json_t *default_spec(const struct host_config *config)
 {
 	static const char *const modes[] = { "none", "allow", "full" };
-	json_t *spec = json_pack("{sss{sIsfsIsI}s{ss}}", "name", "default", "limits", "memory",
+	json_t *spec = json_pack("{sss{sIsfsIsIsI}s{ss}}", "name", "default", "limits", "memory",
 				 (json_int_t)config->memory, "cpus",
 				 (double)config->cpu_percent / 100, "pids",
 				 (json_int_t)config->pids, "disk", (json_int_t)config->disk,
-				 "network", "mode", modes[config->network]);
+				 "io_weight", (json_int_t)config->io_weight, "network", "mode",
+				 modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
 	json_t *allow = json_array();

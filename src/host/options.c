@@ -33,6 +33,8 @@ static const struct opt options[] = {
 	  "Processes and threads of the default box; 0 for no limit.", 0, 4194304 },
 	{ "disk", "AIO_DISK", OPT_SIZE, AT(disk), "0", "SIZE",
 	  "Disk of the default box; 0 for no limit.", 0, 1ll << 50 },
+	{ "io-weight", "AIO_IO_WEIGHT", OPT_INT, AT(io_weight), "0", "N",
+	  "Share of the disk's time of the default box, 1 to 10000, where all that have none have 100; 0 for none.", 0, 10000 },
 	{ "network", "AIO_NETWORK", OPT_ENUM, AT(network), "none", "none|allow|full",
 	  "Network of the default box." },
 	{ "allow", "AIO_ALLOW", OPT_STR, AT(allow), NULL, "NAMES",

@@ -19,7 +19,7 @@ enum { MEMORY_MIN = 16 << 20 };
 /* ---- what is asked for ---- */
 
 struct limits {
-	int64_t memory, pids, disk;
+	int64_t memory, pids, disk, io_weight;
 	double cpus;
 };
 static const struct field limits_fields[] = {
@@ -31,6 +31,9 @@ static const struct field limits_fields[] = {
 	    .max = 4194304),
 	INT(limits, disk, MIN | MAX, "Bytes on disk; 0 for no limit.", .def = "0", .min = 0,
 	    .max = 0x1p50),
+	INT(limits, io_weight, MIN | MAX,
+	    "Share of the disk's time when others want it too, 1 to 10000, where all that have none have 100; 0 for none.",
+	    .def = "0", .min = 0, .max = 10000),
 };
 static const struct schema limits_schema = SCHEMA(limits, "SandboxLimits", limits_fields);
 
@@ -310,7 +313,8 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 	} rows[] = { { "memory", host->means.can_limit_memory },
 		     { "cpus", host->means.can_limit_cpu },
 		     { "pids", host->means.can_limit_pids },
-		     { "disk", host->means.can_limit_disk } };
+		     { "disk", host->means.can_limit_disk },
+		     { "io_weight", host->means.can_weigh_io } };
 	const json_t *limits = json_object_get(spec, "limits");
 	double memory = json_number_value(json_object_get(limits, "memory"));
 	if (memory > 0 && memory < MEMORY_MIN)

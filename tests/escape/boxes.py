@@ -1,14 +1,17 @@
 """Boxes without a host: made by tests/escape/driver.c, spoken to through their Unix sockets."""
 
+import contextlib
 import itertools
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import httpx
+import pytest
 
 from harness import program
 
@@ -67,11 +70,37 @@ class Box:
         self.farm.boxes.remove(self)
 
 
+@contextlib.contextmanager
+def volume(*mkfs, size="1G", options=()):
+    """A file system of its own on a loop device, mounted; the device as well. Skips where there can be none."""
+    folder = Path(tempfile.mkdtemp(prefix="aio-volume-", dir=STATE_PLACE))
+    folder.chmod(0o711)
+    image, point, device = folder / "image", folder / "mnt", None
+    point.mkdir()
+    try:
+        with open(image, "wb") as file:
+            file.truncate(int(size[:-1]) << 30)
+        try:
+            subprocess.run([*mkfs, image], check=True, capture_output=True)
+            done = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True, text=True)
+            device = done.stdout.strip()
+            subprocess.run(["mount", *options, device, point], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as why:
+            pytest.skip(f"NOT TESTED: {mkfs[0]}: {why}")
+        point.chmod(0o711)
+        yield point, Path(device)
+    finally:
+        subprocess.run(["umount", point], capture_output=True)
+        if device:
+            subprocess.run(["losetup", "-d", device], capture_output=True)
+        shutil.rmtree(folder)
+
+
 class Farm:
     """A state directory with boxes in it."""
 
-    def __init__(self):
-        self.state = Path(tempfile.mkdtemp(prefix="aiobox-", dir=STATE_PLACE))
+    def __init__(self, place=STATE_PLACE):
+        self.state = Path(tempfile.mkdtemp(prefix="aiobox-", dir=place))
         self.boxes = []
         self.driver = program("driver")
         self.probe = str(Path(self.driver).with_name("probe"))
@@ -91,7 +120,12 @@ class Farm:
     def start(self, *mounts, **limits):
         options = [f"{name}={value}" for name, value in limits.items()]
         options += [f"mount={mount}" for mount in mounts]
-        self.boxes.append(Box(self, options))
+        name = f"t{os.getpid()}-{next(numbers)}"
+        try:
+            self.boxes.append(Box(self, options, name))
+        except Refused:
+            self.run("remove", name)
+            raise
         return self.boxes[-1]
 
     def copy(self, box):

@@ -126,6 +126,8 @@ static void want_one(struct wanted *w, const char *arg)
 		w->spec.limits.pids = strtoll(text, NULL, 10);
 	else if ((text = value(arg, "cpus")))
 		w->spec.limits.cpus = strtod(text, NULL);
+	else if ((text = value(arg, "io_weight")))
+		w->spec.limits.io_weight = strtoll(text, NULL, 10);
 	else if ((text = value(arg, "template")))
 		w->spec.template = text;
 	else if ((text = value(arg, "env")) && w->envs < COUNT(w->env) - 1)

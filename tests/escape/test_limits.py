@@ -1,10 +1,11 @@
 """What a box may use of the machine, and what its neighbours notice."""
 
 import time
+from pathlib import Path
 
 import pytest
 
-from escape.boxes import Refused
+from escape.boxes import GROUPS, Farm, Refused, volume
 
 MIB = 1 << 20
 
@@ -88,6 +89,28 @@ def test_disk_bomb(start_box):
     assert box.out("rm ~/x; echo y > ~/y; cat ~/y") == "y\n"
     files = "import os\nn = 0\ntry:\n    while n < 20000: open(f'/home/gem/f{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)"
     assert int(box.out(f'/usr/bin/python3 -c "{files}"')) < 20000
+
+
+def test_io_weight_where_the_disk_heeds_it():
+    with volume("mkfs.ext4", "-q") as (place, device):
+        scheduler = Path("/sys/class/block") / device.name / "queue/scheduler"
+        scheduler.write_text("none")
+        farm = Farm(place)
+        try:
+            with pytest.raises(Refused, match="io_weight.*bfq"):
+                farm.start(io_weight=300)
+            if "bfq" not in scheduler.read_text():
+                pytest.skip("NOT TESTED: this kernel has no scheduler bfq")
+            scheduler.write_text("bfq")
+            box, plain = farm.start(io_weight=10000), farm.start()
+            said = [path.read_text().split()[-1] for path in
+                    [*GROUPS.glob(f"aiobox/test-{box.id}/*bfq.weight"),
+                    *GROUPS.glob(f"*/aiobox/test-{box.id}/*bfq.weight")]]
+            assert said == ["1000"], said
+            assert box.out("echo y > ~/y; cat ~/y") == plain.out("echo y")
+        finally:
+            scheduler.write_text("none")
+            farm.end()
 
 
 def test_terminals_of_a_box_are_limited(box):

@@ -289,3 +289,14 @@ def test_what_the_server_of_a_box_logs(host):
     box.run("for i in $(seq 1 300); do head -c 65536 /dev/zero | tr '\\0' x >/proc/1/fd/1; done 2>/dev/null; true")
     folder = host.state / "log"
     assert sum(path.stat().st_size for path in folder.glob(f"{box.id}*")) < 20 << 20
+
+
+def test_io_weight_is_kept_or_refused_by_name(host):
+    """As what the host said when it started has it."""
+    kept = "io weight    none" not in host.log
+    answer = host.client.post("/v1/sandboxes", headers=host.auth, json={"limits": {"io_weight": 300}})
+    assert answer.status_code == (200 if kept else 422), answer.text
+    assert kept or "io_weight" in answer.text
+    for weight in (-1, 10001, "much"):
+        answer = host.client.post("/v1/sandboxes", headers=host.auth, json={"limits": {"io_weight": weight}})
+        assert answer.status_code == 422 and "io_weight" in answer.text
