@@ -132,6 +132,7 @@ int box_stop(const char *id, const char *dir, const char *cgroup, const struct b
 
 int box_remove(const char *dir, struct err *err)
 {
+	disk_remove(dir);
 	return files_remove(dir, err);
 }
 
@@ -235,7 +236,8 @@ static void tell(struct box_means *means, const char *what, const char *how)
 int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 {
 	static const char *const disks[] = { "none: a box with a disk limit is refused",
-					     "project quota", "ext4 images on loop devices" };
+					     "project quota", "quota of btrfs subvolumes",
+					     "ext4 images on loop devices" };
 	static const char *const limits[] = { "memory", "cpu", "pids" };
 	struct box_means means = { 0 };
 	if (access(state_dir, W_OK) < 0)

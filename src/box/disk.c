@@ -1,5 +1,6 @@
 #include "box/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,6 +23,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "box/files.h"
+#include "box/subvolume.h"
 
 #ifndef PRJQUOTA
 #define PRJQUOTA 2
@@ -36,6 +38,7 @@ enum {
 	INODE_BYTES = 16384, /* of a limit, for each file that there may be */
 	IMAGE_MIN = 16 << 20,
 	TRIES = 16,
+	DEPTH_MAX = 200,
 };
 
 /* --- project quota --------------------------------------------------------------------------- */
@@ -48,9 +51,41 @@ static bool has_project_quota(int fd)
 	       syscall(SYS_quotactl_fd, fd, PROJECT(Q_GETQUOTA), 0, &block) == 0;
 }
 
-static int set_project(int fd, int64_t limit, uint32_t project, struct err *err)
+/* What is made in a directory is counted with it; what was there before, a copy's files, has to be told
+ * so one by one. Only files and directories have a project. */
+static int mark(int fd, uint32_t project, int depth, struct err *err)
 {
 	struct fsxattr attr;
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) < 0)
+		return err_set(err, errno, "the project of the box's files");
+	if (attr.fsx_projid == project)
+		return 0;
+	struct stat st;
+	DIR *dir = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && depth < DEPTH_MAX
+			   ? fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC))
+			   : NULL;
+	int result = 0;
+	for (struct dirent *entry; result == 0 && dir && (entry = readdir(dir));) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+		    (entry->d_type != DT_DIR && entry->d_type != DT_REG))
+			continue;
+		auto_close int below = openat(fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		result = below < 0 ? err_set(err, errno, "the project of the box's files")
+				   : mark(below, project, depth + 1, err);
+	}
+	if (dir)
+		closedir(dir);
+	attr.fsx_projid = project;
+	if (S_ISDIR(st.st_mode))
+		attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+	/* The directory last: as long as it is not marked, all of it is tried again. */
+	if (result == 0 && ioctl(fd, FS_IOC_FSSETXATTR, &attr) < 0)
+		return err_set(err, errno, "the project of the box's files");
+	return result;
+}
+
+static int set_project(int fd, int64_t limit, uint32_t project, struct err *err)
+{
 	struct if_dqblk block = {
 		.dqb_bhardlimit = (uint64_t)(limit + 1023) / 1024,
 		.dqb_bsoftlimit = (uint64_t)(limit + 1023) / 1024,
@@ -58,12 +93,9 @@ static int set_project(int fd, int64_t limit, uint32_t project, struct err *err)
 		.dqb_isoftlimit = (uint64_t)(limit / INODE_BYTES + 1),
 		.dqb_valid = QIF_LIMITS,
 	};
-	if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) < 0)
-		return err_set(err, errno, "the project of the box's files");
-	attr.fsx_projid = project;
-	attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
-	if (ioctl(fd, FS_IOC_FSSETXATTR, &attr) < 0 ||
-	    syscall(SYS_quotactl_fd, fd, PROJECT(Q_SETQUOTA), project, &block) < 0)
+	if (mark(fd, project, 0, err) < 0)
+		return -1;
+	if (syscall(SYS_quotactl_fd, fd, PROJECT(Q_SETQUOTA), project, &block) < 0)
 		return err_set(err, errno, "the quota of the box's files");
 	return 0;
 }
@@ -194,6 +226,8 @@ enum disk_means disk_probe(const char *dir)
 	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0 && has_project_quota(fd))
 		return DISK_PROJECT;
+	if (fd >= 0 && subvolume_possible(fd))
+		return DISK_SUBVOLUME;
 	bool tools = access("/usr/sbin/mke2fs", X_OK) == 0 || access("/sbin/mke2fs", X_OK) == 0;
 	return tools && access("/dev/loop-control", R_OK | W_OK) == 0 ? DISK_IMAGE : DISK_NONE;
 }
@@ -204,23 +238,35 @@ static int open_tree(const char *path, struct err *err)
 	return tree < 0 ? err_set(err, errno, "'%s'", path) : tree;
 }
 
+/* DIR/rw, such that a limit can be set later. -1: errno says why. */
+static int make_rw(const char *dir)
+{
+	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0                   ? -1
+	       : subvolume_possible(fd) ? subvolume_make(fd, "rw")
+					: mkdirat(fd, "rw", 0755);
+}
+
 int disk_open(const char *dir, const char *state, int64_t limit, uint32_t project, struct err *err)
 {
 	auto_free char *image = xasprintf("%s/disk", dir), *rw = xasprintf("%s/rw", dir);
 	if (access(image, F_OK) == 0)
 		return mount_image(image, err);
-	bool is_new = mkdir(rw, 0755) == 0;
+	bool is_new = make_rw(dir) == 0;
 	if (!is_new && errno != EEXIST)
 		return err_set(err, errno, "'%s'", rw);
 	enum disk_means means = limit ? disk_probe(dir) : DISK_NONE;
 	if (limit && means == DISK_NONE)
 		return err_set(
 			err, ERR_NOT_IMPLEMENTED,
-			"this machine cannot limit a box's disk: '%s' has no project quota, and there are no loop devices or no mke2fs",
+			"this machine cannot limit a box's disk: '%s' has no quota of projects or subvolumes, and there are no loop devices or no mke2fs",
 			dir);
-	if (means == DISK_PROJECT) {
+	if (means == DISK_PROJECT || means == DISK_SUBVOLUME) {
 		auto_close int fd = open(rw, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0 || set_project(fd, limit, project, err) < 0)
+		if (fd < 0)
+			return err_set(err, errno, "'%s'", rw);
+		if ((means == DISK_PROJECT ? set_project(fd, limit, project, err)
+					   : subvolume_limit(fd, limit, err)) < 0)
 			return -1;
 	}
 	if (means == DISK_IMAGE && is_new) {
@@ -252,10 +298,20 @@ int64_t disk_used(const char *dir)
 	auto_close int fd = open(rw, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct fsxattr attr;
 	struct if_dqblk block;
+	int64_t used = fd < 0 ? -1 : subvolume_used(fd);
+	if (used >= 0)
+		return used;
 	if (fd >= 0 && ioctl(fd, FS_IOC_FSGETXATTR, &attr) == 0 && attr.fsx_projid &&
 	    syscall(SYS_quotactl_fd, fd, PROJECT(Q_GETQUOTA), attr.fsx_projid, &block) == 0)
 		return (int64_t)block.dqb_curspace;
 	return files_size(fd < 0 ? image : rw);
+}
+
+void disk_remove(const char *dir)
+{
+	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		(void)subvolume_remove(fd, "rw");
 }
 
 static int copy_image(const char *from, const char *to, struct err *err)
@@ -276,7 +332,11 @@ int disk_copy(const char *from_dir, const char *to_dir, struct err *err)
 		       *to = xasprintf("%s/rw", to_dir);
 	if (access(image, F_OK) == 0)
 		return copy_image(image, copy, err);
-	if (mkdir(to, 0755) < 0 && errno != EEXIST)
+	if (make_rw(to_dir) < 0 && errno != EEXIST)
 		return err_set(err, errno, "'%s'", to);
-	return files_copy(rw, to, NULL, err);
+	if (files_copy(rw, to, NULL, err) < 0)
+		return -1;
+	/* What a subvolume shares with another is counted when it is on disk. */
+	auto_close int fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return subvolume_used(fd) >= 0 && syncfs(fd) < 0 ? err_set(err, errno, "'%s'", to) : 0;
 }

@@ -1,14 +1,15 @@
 /* disk.h - where a box writes, and how much it can.
  *
- * DIR/rw without a limit, or with one where the file system counts by project (prjquota). Elsewhere a
- * limit is that of DIR/disk, an ext4 image whose space is taken at once; a few are kept ready. */
+ * DIR/rw without a limit, or with one where the file system counts by project (prjquota) or, on btrfs,
+ * by subvolume, which DIR/rw then is. Elsewhere a limit is that of DIR/disk, an ext4 image whose space
+ * is taken at once; a few are kept ready. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 struct err;
 
-enum disk_means { DISK_NONE, DISK_PROJECT, DISK_IMAGE };
+enum disk_means { DISK_NONE, DISK_PROJECT, DISK_SUBVOLUME, DISK_IMAGE };
 
 /* By which means a limit can be kept below a directory. */
 enum disk_means disk_probe(const char *dir);
@@ -22,6 +23,9 @@ void disk_restock(const char *state, int64_t limit);
 
 /* Bytes that a box has written. */
 int64_t disk_used(const char *dir);
+
+/* Removes what is quicker removed as a whole; the rest of DIR is files. */
+void disk_remove(const char *dir);
 
 /* Copies all of it, of a box that is frozen or stopped. */
 int disk_copy(const char *from_dir, const char *to_dir, struct err *err);

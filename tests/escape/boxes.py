@@ -128,13 +128,13 @@ class Farm:
             raise
         return self.boxes[-1]
 
-    def copy(self, box):
+    def copy(self, box, **limits):
         """A new box from the files of another."""
         name = f"t{os.getpid()}-{next(numbers)}"
         self.run("freeze", box.id)
         self.run("copy", box.id, name)
         self.run("thaw", box.id)
-        self.boxes.append(Box(self, [], name))
+        self.boxes.append(Box(self, [f"{limit}={value}" for limit, value in limits.items()], name))
         return self.boxes[-1]
 
     def left(self):

@@ -1,5 +1,6 @@
 """What a box may use of the machine, and what its neighbours notice."""
 
+import subprocess
 import time
 from pathlib import Path
 
@@ -76,19 +77,58 @@ def test_cpu_quota(start_box):
     assert used < 0.9
 
 
+def fill_disk(box, names=True):
+    data = box.run("head -c 200M /dev/zero > ~/x")
+    assert data["exit_code"] != 0
+    assert "No space left" in data["stderr"] or "quota" in data["stderr"]
+    assert 50 * MIB <= box.usage()["disk"] <= 70 * MIB
+    assert box.out("rm ~/x; echo y > ~/y; cat ~/y") == "y\n"
+    if not names:  # they take of the bytes
+        return
+    files = "import os\nn = 0\ntry:\n    while n < 20000: open(f'/home/gem/f{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)"
+    assert int(box.out(f'/usr/bin/python3 -c "{files}"')) < 20000
+
+
 def test_disk_bomb(start_box):
     try:
         box = start_box(disk=64 * MIB)
     except Refused as why:
         assert "disk" in str(why)
         pytest.skip(str(why))
-    data = box.run("head -c 200M /dev/zero > ~/x")
-    assert data["exit_code"] != 0
-    assert "No space left" in data["stderr"] or "quota" in data["stderr"]
-    assert box.usage()["disk"] <= 70 * MIB
-    assert box.out("rm ~/x; echo y > ~/y; cat ~/y") == "y\n"
-    files = "import os\nn = 0\ntry:\n    while n < 20000: open(f'/home/gem/f{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)"
-    assert int(box.out(f'/usr/bin/python3 -c "{files}"')) < 20000
+    fill_disk(box)
+
+
+VOLUMES = {
+    "project quota": (["mkfs.ext4", "-q", "-O", "quota,project"], ["-o", "prjquota"], []),
+    "btrfs": (["mkfs.btrfs", "-q"], [], ["btrfs", "quota", "enable"]),
+}
+
+
+@pytest.mark.parametrize("means", VOLUMES)
+def test_disk_bomb_by_quota(means):
+    """The limit is held by the file system itself: no image of the box's size is there."""
+    mkfs, options, prepare = VOLUMES[means]
+    with volume(*mkfs, options=options) as (place, _):
+        if prepare:
+            subprocess.run([*prepare, place], check=True)
+        farm = Farm(place)
+        try:
+            box, neighbour = farm.start(disk=64 * MIB), farm.start(disk=64 * MIB)
+            assert not list(farm.state.glob("*/disk")) and not list(farm.state.glob(".disk-*"))
+            fill_disk(box, names=means != "btrfs")
+            assert neighbour.out("head -c 20M /dev/zero > ~/x; stat -c %s ~/x") == f"{20 * MIB}\n"
+            # It holds for root, after a new start, and for a copy.
+            assert box.run("head -c 200M /dev/zero > /var/x", root=True)["exit_code"] != 0
+            box.stop()
+            box.start(f"disk={64 * MIB}")
+            assert box.run("head -c 200M /dev/zero > ~/z")["exit_code"] != 0
+            neighbour.out("echo kept > ~/kept")
+            copy = farm.copy(neighbour, disk=64 * MIB)
+            assert copy.out("cat ~/kept") == "kept\n"
+            assert copy.run("head -c 200M /dev/zero > ~/z")["exit_code"] != 0
+            assert copy.usage()["disk"] <= 70 * MIB
+        finally:
+            farm.end()
 
 
 def test_io_weight_where_the_disk_heeds_it():
