@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -135,6 +136,28 @@ static int open_note(const char *dir, const char *template, struct err *err)
 	return TAKE_FD(fd);
 }
 
+/* A tree of what is below a root, whatever others do to it meanwhile: the path is walked once, from the
+ * root on, over no link, and what is found is what is mounted. */
+static int open_below(const struct box_mount *mount, struct err *err)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+						 RESOLVE_NO_MAGICLINKS };
+	auto_close int root = open(mount->root, O_PATH | O_CLOEXEC);
+	auto_close int source =
+		root < 0 || !*mount->source
+			? dup(root)
+			: (int)syscall(SYS_openat2, root, mount->source, &how, sizeof how);
+	int tree = source < 0 ? -1
+			      : (int)syscall(SYS_open_tree, source, "",
+					     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	bool changed = errno == ENOENT || errno == ELOOP || errno == EXDEV || errno == ENOTDIR;
+	return tree < 0 ? err_set(err, changed ? ERR_INVALID : errno,
+				  "mount '%s/%s' is not there, or leads elsewhere", mount->root,
+				  mount->source)
+			: tree;
+}
+
 static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside *inside,
 			 struct err *err)
 {
@@ -145,9 +168,10 @@ static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside
 		uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 		if (*m->target != '/' || strstr(m->target, "/../") || !m->target[1])
 			return err_set(err, ERR_INVALID, "'%s' is no place to mount at", m->target);
-		inside->mounts[i] = map_tree(m->source, user_ns,
-					     flags | (m->writable ? 0 : MOUNT_ATTR_RDONLY), err);
-		if (inside->mounts[i] < 0)
+		flags |= m->writable ? 0 : MOUNT_ATTR_RDONLY;
+		inside->mounts[i] = open_below(m, err);
+		if (inside->mounts[i] < 0 ||
+		    map_ids(inside->mounts[i], user_ns, flags, m->root, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -20,7 +20,10 @@ struct box_limits {
 };
 
 struct box_mount {
-	const char *source, *target; /* source: already checked by the host against its roots */
+	const char *root; /* a directory, or a file that is the source itself */
+	const char *
+		source; /* below it, "": it itself; what leads out of it, or is a link, is refused */
+	const char *target;
 	bool writable;
 };
 

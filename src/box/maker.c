@@ -25,7 +25,7 @@
 enum { REQUEST_MAX = 160 << 10, LIST_MAX = 1024, FDS = 3 };
 
 /* What of a spec is no string. The strings follow: id, dir, template ("": the machine's), cgroup,
- * environment, arguments, and of each mount its source, target and "w" or "". */
+ * environment, arguments, and of each mount its root, source, target and "w" or "". */
 struct request {
 	struct box_limits limits;
 	enum box_network network;
@@ -67,6 +67,7 @@ int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 	request.env = add_list(&text, spec->env);
 	request.serve = add_list(&text, spec->serve);
 	for (size_t i = 0; i < spec->mount_count; i++) {
+		add(&text, spec->mounts[i].root);
 		add(&text, spec->mounts[i].source);
 		add(&text, spec->mounts[i].target);
 		add(&text, spec->mounts[i].writable ? "w" : "");
@@ -126,6 +127,7 @@ static int decode(const struct request *request, struct job *job, size_t len)
 		job->serve[i] = next(&at, end);
 	job->serve[request->serve] = NULL;
 	for (size_t i = 0; i < request->mounts; i++) {
+		job->mounts[i].root = next(&at, end);
 		job->mounts[i].source = next(&at, end);
 		job->mounts[i].target = next(&at, end);
 		job->mounts[i].writable = *next(&at, end) == 'w';

@@ -277,7 +277,7 @@ int root_enter(const struct box_spec *spec, const struct inside *inside, struct 
 	for (size_t i = 0; i < spec->mount_count; i++) {
 		struct stat st;
 		if (fstatat(inside->mounts[i], "", &st, AT_EMPTY_PATH) < 0)
-			return err_set(err, errno, "'%s'", spec->mounts[i].source);
+			return err_set(err, errno, "'%s'", spec->mounts[i].target);
 		if (attach_at(inside->mounts[i], root, spec->mounts[i].target, S_ISDIR(st.st_mode),
 			      err) < 0)
 			return -1;

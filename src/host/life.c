@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "egress/veth.h"
 #include "host/host.h"
+#include "host/mounts.h"
 #include "host/network.h"
 #include "host/store.h"
 #include "host/uids.h"
@@ -176,28 +177,19 @@ static const char **strings(const json_t *array)
 	return list;
 }
 
-static struct box_mount *mounts_of(const json_t *array)
-{
-	struct box_mount *mounts = xcalloc(json_array_size(array) + 1, sizeof *mounts);
-	for (size_t i = 0; i < json_array_size(array); i++) {
-		const json_t *mount = json_array_get(array, i);
-		mounts[i] = (struct box_mount){ text(mount, "real"), text(mount, "target"),
-						json_is_true(json_object_get(mount, "writable")) };
-	}
-	return mounts;
-}
-
 static int start_box(const struct host *host, const struct box *box, const char *root, int listener,
 		     int log, struct box_proc *ret, struct err *err)
 {
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
-	json_t *env = environment_of(host, box);
 	const json_t *limits = json_object_get(box->spec, "limits");
 	const json_t *mounts = json_object_get(box->spec, "mounts");
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	struct box_mount *from = mounts_of(host->config->mount_roots, mounts, err);
+	if (!from)
+		return -1;
+	json_t *env = environment_of(host, box);
 	auto_free const char **variables = strings(env);
-	auto_free struct box_mount *from = mounts_of(mounts);
 	struct box_spec spec = {
 		.id = box->id,
 		.dir = dir,
@@ -215,6 +207,7 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.log_fd = log,
 	};
 	int result = box_start(&spec, ret, err);
+	mounts_free(from, spec.mount_count);
 	json_decref(env);
 	return result;
 }

@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "egress/rules.h"
 #include "host/host.h"
+#include "host/mounts.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
@@ -267,30 +268,6 @@ static int reply_with(struct call *call, const char *id, struct err *err)
 
 /* ---- creating ---- */
 
-/* A mount comes from below one of the roots that the operator named. */
-static int check_mount(const struct host *host, json_t *mount, struct err *err)
-{
-	char real[PATH_MAX];
-	const char *source = json_string_value(json_object_get(mount, "source"));
-	if (!realpath(source, real))
-		return err_set(err, ERR_INVALID, "mount '%s': %s", source, strerror(errno));
-	for (const char *at = host->config->mount_roots; at && *at;) {
-		size_t len = strcspn(at, ":");
-		auto_free char *given = xstrndup(at, len);
-		char root[PATH_MAX];
-		at += len + (at[len] == ':');
-		if (!len || !realpath(given, root))
-			continue;
-		size_t n = strlen(root);
-		if (strncmp(real, root, n) != 0 || (real[n] && real[n] != '/'))
-			continue;
-		json_object_set_new(mount, "real", json_string(real));
-		return 0;
-	}
-	return err_set(err, ERR_INVALID, "mount '%s' is not below one of the host's --mount-roots",
-		       source);
-}
-
 static int check_env(const json_t *env, struct err *err)
 {
 	const char *name;
@@ -365,7 +342,7 @@ static int finish_spec(const struct host *host, json_t *spec, struct err *err)
 	size_t i;
 	json_t *mount;
 	json_array_foreach(json_object_get(spec, "mounts"), i, mount)
-		if (check_mount(host, mount, err) < 0)
+		if (mounts_check(host->config->mount_roots, mount, err) < 0)
 			return -1;
 	if (json_object_size(json_object_get(spec, "metadata")) > 64 ||
 	    json_object_size(json_object_get(spec, "env")) > 256)

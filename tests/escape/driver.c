@@ -110,7 +110,8 @@ static void want_mount(struct wanted *w, const char *text)
 {
 	char *rest = xstrdup(text);
 	struct box_mount *m = &w->mounts[w->spec.mount_count++];
-	m->source = strsep(&rest, ":");
+	m->root = strsep(&rest, ":");
+	m->source = "";
 	m->target = strsep(&rest, ":");
 	m->writable = rest && !strcmp(rest, "rw");
 }

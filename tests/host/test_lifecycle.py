@@ -1,7 +1,9 @@
 """Boxes are made, listed, limited, paused, copied, watched and deleted."""
 
+import ctypes
 import json
 import os
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -289,6 +291,42 @@ def test_what_the_server_of_a_box_logs(host):
     box.run("for i in $(seq 1 300); do head -c 65536 /dev/zero | tr '\\0' x >/proc/1/fd/1; done 2>/dev/null; true")
     folder = host.state / "log"
     assert sum(path.stat().st_size for path in folder.glob(f"{box.id}*")) < 20 << 20
+
+
+def test_a_mount_whose_source_becomes_a_symlink_meanwhile(host, tmp_path):
+    """Whoever may write below a root swaps a directory with a link to elsewhere, over and over."""
+    inside, outside, swapped = host.roots / "racing", tmp_path / "outside", host.roots / "swapped"
+    inside.mkdir()
+    (inside / "name").write_text("inside")
+    outside.mkdir()
+    (outside / "name").write_text("outside")
+    swapped.symlink_to(outside)
+    done = threading.Event()
+
+    def swap():
+        libc = ctypes.CDLL(None, use_errno=True)
+        while not done.is_set():
+            assert libc.renameat2(-100, bytes(inside), -100, bytes(swapped), 2) == 0
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        seen = []
+        for _ in range(24):
+            answer = host.client.post("/v1/sandboxes", headers=host.auth, json={
+                "mounts": [{"source": str(inside), "target": "/mnt/x"}]})
+            if answer.status_code == 200:
+                box = Box(host, answer.json()["data"])
+                seen.append(box.run("cat /mnt/x/name"))
+                box.delete()
+            else:
+                seen.append(answer.status_code)
+    finally:
+        done.set()
+        thread.join()
+        swapped.unlink() if swapped.is_symlink() else inside.unlink()
+        shutil.rmtree(inside if inside.exists() else swapped)
+    assert set(seen) <= {"inside", 422} and len(seen) == 24, seen
 
 
 def test_io_weight_is_kept_or_refused_by_name(host):

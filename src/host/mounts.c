@@ -1,0 +1,68 @@
+#include "host/mounts.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "box/box.h"
+
+/* The root that a path without links is below, or that it is: a copy. *ret_rest is the rest of the path,
+ * in the path. */
+static char *find_root(const char *roots, const char *path, const char **ret_rest)
+{
+	for (const char *at = roots; at && *at;) {
+		size_t len = strcspn(at, ":");
+		auto_free char *given = xstrndup(at, len);
+		auto_free char *root = len ? realpath(given, NULL) : NULL;
+		at += len + (at[len] == ':');
+		size_t n = root ? strlen(root) : 0;
+		n -= n == 1; /* of "/", which ends with its slash */
+		if (!root || strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
+			continue;
+		*ret_rest = path + n + strspn(path + n, "/");
+		return TAKE(root);
+	}
+	return NULL;
+}
+
+int mounts_check(const char *roots, json_t *mount, struct err *err)
+{
+	const char *source = json_string_value(json_object_get(mount, "source")), *rest;
+	auto_free char *real = realpath(source, NULL);
+	if (!real)
+		return err_set(err, ERR_INVALID, "mount '%s': %s", source, strerror(errno));
+	auto_free char *root = find_root(roots, real, &rest);
+	if (!root)
+		return err_set(err, ERR_INVALID,
+			       "mount '%s' is not below one of the host's --mount-roots", source);
+	json_object_set_new(mount, "real", json_string(real));
+	return 0;
+}
+
+struct box_mount *mounts_of(const char *roots, const json_t *list, struct err *err)
+{
+	size_t count = json_array_size(list);
+	struct box_mount *mounts = xcalloc(count + 1, sizeof *mounts);
+	for (size_t i = 0; i < count; i++) {
+		const json_t *mount = json_array_get(list, i);
+		const char *real = json_string_value(json_object_get(mount, "real"));
+		mounts[i].root = real ? find_root(roots, real, &mounts[i].source) : NULL;
+		mounts[i].target = json_string_value(json_object_get(mount, "target"));
+		mounts[i].writable = json_is_true(json_object_get(mount, "writable"));
+		if (mounts[i].root)
+			continue;
+		err_set(err, ERR_INVALID, "mount '%s' is not below one of the host's --mount-roots",
+			real ? real : "");
+		mounts_free(mounts, count);
+		return NULL;
+	}
+	return mounts;
+}
+
+void mounts_free(struct box_mount *mounts, size_t count)
+{
+	for (size_t i = 0; mounts && i < count; i++)
+		free((char *)mounts[i].root);
+	free(mounts);
+}

@@ -1,0 +1,17 @@
+/* mounts.h - directories and files of the machine that a box may have: from below the roots that the
+ * operator named. */
+#pragma once
+#include <jansson.h>
+#include <limits.h>
+
+struct box_mount;
+struct err;
+
+/* Checks what is asked for, and notes where it really is. It is looked at again whenever the box
+ * starts, for what is below a root may be another's to change. */
+int mounts_check(const char *roots, json_t *mount, struct err *err);
+
+/* For a start: each mount with the root that it is below. Free with mounts_free(). NULL with err when
+ * one is below none (any more). */
+struct box_mount *mounts_of(const char *roots, const json_t *list, struct err *err);
+void mounts_free(struct box_mount *mounts, size_t count);
