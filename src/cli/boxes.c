@@ -132,7 +132,8 @@ static void show_box(const struct ask *ask, const json_t *box)
 	printf("%s  %s  %s\n", text(box, "id"), text(box, "state"),
 	       text(json_object_get(box, "urls"), "api"));
 	if (token)
-		printf("token %s\n", token);
+		printf("token %s\nopen %s/terminal?api_key=%s\n", token,
+		       text(json_object_get(box, "urls"), "api"), token);
 }
 
 static int create(struct ask *ask)

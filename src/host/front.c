@@ -30,17 +30,13 @@ static const struct {
 	enum place place;
 	bool below;      /* and all below it */
 	bool plain_only; /* only where nothing names a box */
+	bool opened;     /* by people */
 } places[] = {
-	{ "/v1/sandboxes", TO_HOST, true, true },
-	{ "/v1/templates", TO_HOST, true, true },
-	{ "/", TO_PAGE, false, true },
-	{ "/index.html", TO_PAGE, false, true },
-	{ "/v1/docs", TO_PAGE, false, true },
-	{ "/terminal", TO_PAGE, false, true },
-	{ "/favicon.ico", TO_PAGE, false, true },
-	{ "/static/", TO_PAGE, true, true },
-	{ "/tickets", TO_TICKETS, false, false },
-	{ "/auth", TO_TICKETS, false, false },
+	{ "/v1/sandboxes", TO_HOST, true, true },   { "/v1/templates", TO_HOST, true, true },
+	{ "/", TO_PAGE, false, true, true },        { "/index.html", TO_PAGE, false, true, true },
+	{ "/v1/docs", TO_PAGE, false, true, true }, { "/terminal", TO_PAGE, false, true, true },
+	{ "/favicon.ico", TO_PAGE, false, true },   { "/static/", TO_PAGE, true, true },
+	{ "/tickets", TO_TICKETS, false, false },   { "/auth", TO_TICKETS, false, false },
 };
 
 /* What runs something, for the history of a box. */
@@ -58,6 +54,7 @@ struct request {
 	enum place place;
 	struct box *box;
 	bool by_query;       /* the credential was in the query */
+	bool known;          /* it is from a page that may call this address */
 	struct box *entered; /* counted among its active requests, by nobody else yet */
 };
 
@@ -88,20 +85,27 @@ static bool is_safe(const struct http_head *head)
 }
 
 /* Pages of a box may call that box, at whichever of its ports. */
-static bool same_box(const struct request *r)
+static bool same_box(const struct request *r, const char *page)
 {
 	struct address from;
-	const char *authority = strstr(r->origin, "://");
+	char name[URL_HOST_MAX + 1];
+	int port, own_port;
+	const char *authority = strstr(page, "://");
 	struct http_head head = { .target = (char *)"/", .count = 1 };
 	head.headers[0] = (struct http_header){ "host", authority ? authority + 3 : "" };
 	return r->address.own_origin && address_find(&head, r->config->domain, &from, NULL) == 0 &&
-	       from.own_origin && !strcmp(from.id, r->address.id);
+	       from.own_origin && !strcmp(from.id, r->address.id) &&
+	       url_host_split(head.headers[0].value, name, sizeof name, &port) == 0 &&
+	       url_host_split(r->host, name, sizeof name, &own_port) == 0 && port == own_port;
 }
 
-static int check_page(const struct request *r, struct err *err)
+static int check_page(struct request *r, struct err *err)
 {
 	const struct gateway_config *config = r->config;
 	const char *worker = http_header(r->head, "service-worker");
+	char page[URL_HOST_MAX + 32];
+	guard_page(r->head, page, sizeof page);
+	r->known = guard_origin(page, r->host, config->cors_origins) || same_box(r, page);
 	if (worker && !r->address.own_origin)
 		return err_set(err, ERR_FORBIDDEN,
 			       "no service worker on an address that boxes share");
@@ -111,11 +115,40 @@ static int check_page(const struct request *r, struct err *err)
 			       "Host '%.100s' is not a name of this host: use localhost, an IP "
 			       "address, or start it with --domain",
 			       r->host);
-	if (r->origin && !is_safe(r->head) &&
-	    !guard_origin(r->origin, r->host, config->cors_origins) && !same_box(r))
+	if (r->box && !auth_enabled(r->box->auth) && !r->known &&
+	    guard_unseen(r->head, r->address.port != 0))
+		return err_set(err, ERR_FORBIDDEN,
+			       "pages of other origins may not use this address");
+	if (r->origin && !is_safe(r->head) && !r->known)
 		return err_set(err, ERR_FORBIDDEN,
 			       "pages of origin '%.100s' may not call this address", r->origin);
 	return 0;
+}
+
+/* Below /s/ID a page of the product would have no origin: who opens one is led to the box's own
+ * name. -1: so it is, or there is none. */
+static int send_home(struct request *r, struct err *err)
+{
+	const char *domain = r->config->domain;
+	char name[URL_HOST_MAX + 1];
+	int port;
+	bool page = !r->path_len;
+	for (size_t i = 0; i < COUNT(places); i++)
+		page = page || (places[i].opened && path_is(r, places[i].path));
+	if (!page || !r->address.prefix || !head_is_visit(r->head) || !r->host ||
+	    url_host_split(r->host, name, sizeof name, &port) < 0)
+		return 0;
+	if (!strcmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcmp(name, "::1"))
+		domain = "localhost";
+	if (!domain)
+		return err_set(err, ERR_NOT_FOUND,
+			       "pages of a sandbox need a name of its own: start the host with "
+			       "--domain, or open it as %s.localhost",
+			       r->address.id);
+	snprintf(name, sizeof name, port ? ":%d" : "", port);
+	r->link->moved = xasprintf("//%s.%s%s%s%s", r->address.id, domain, name,
+				   r->path_len ? "" : "/", r->path);
+	return err_set(err, ERR_NOT_FOUND, "at its own name");
 }
 
 /* ---- credentials ---- */
@@ -130,11 +163,17 @@ static bool is_open(const struct request *r)
 static bool cookie_ok(const struct request *r)
 {
 	char value[128], query[160];
-	if (!r->address.own_origin || !head_cookie(r->head, HEAD_COOKIE, value, sizeof value))
+	struct head_cookies it = { 0 };
+	/* A neighbour below the same domain has the browser send it, too. */
+	if (!r->address.own_origin || (!r->known && guard_unseen(r->head, false)))
 		return false;
-	snprintf(query, sizeof query, "ticket=%s", value);
-	struct auth_request by = { .query = query };
-	return auth_check(r->box->cookies, &by, NULL) == 0;
+	while (head_cookie(r->head, HEAD_COOKIE, &it, value, sizeof value)) {
+		snprintf(query, sizeof query, "ticket=%s", value);
+		struct auth_request by = { .query = query };
+		if (auth_check(r->box->cookies, &by, NULL) == 0)
+			return true;
+	}
+	return false;
 }
 
 static int check_credentials(struct request *r, struct err *err)
@@ -267,6 +306,10 @@ static void write_head(struct request *r)
 					     : r->config->host_token,
 		.peer = link->peer,
 		.prefix = r->address.prefix,
+		.below = r->place == TO_BOX && r->address.named && !r->address.own_origin &&
+					 (r->address.prefix || !r->address.port)
+				 ? r->address.id
+				 : NULL,
 		.port = r->address.port,
 		.box = r->place == TO_TICKETS ? box->id : NULL,
 		.keep_credentials = looks_itself,
@@ -344,7 +387,8 @@ static int decide(struct request *r, struct err *err)
 			return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%s'",
 				       r->address.id);
 	}
-	if (check_page(r, err) < 0 || (r->box && check_credentials(r, err) < 0))
+	if (check_page(r, err) < 0 || send_home(r, err) < 0 ||
+	    (r->box && check_credentials(r, err) < 0))
 		return -1;
 	int state = r->place == TO_BOX ? check_state(r, err) : 0;
 	if (state)

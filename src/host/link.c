@@ -98,9 +98,24 @@ static bool refuse_request(struct link *link, const struct http_head *head, cons
 {
 	bool close = !link->keep_alive || !head || head->length != 0 ||
 		     err->code == ERR_BAD_REQUEST;
+	bool ask = err->code == ERR_UNAUTHORIZED && head && head_is_visit(head);
 	if (head)
 		end_take(&link->client, head->size);
-	refuse(link, err_status(err->code), err->msg, close);
+	if (!link->moved && !ask) {
+		refuse(link, err_status(err->code), err->msg, close);
+		return true;
+	}
+	auto_buf struct buf out = BUF(link->loop->limits.head + 4096);
+	auto_free char *to = link->moved;
+	link->moved = NULL;
+	if (to)
+		head_redirect(&out, to, close);
+	else
+		head_sign_in(&out, close);
+	end_put(&link->client, out.data, out.len);
+	front_done(link);
+	if (close)
+		finish_client(link);
 	return true;
 }
 

@@ -56,6 +56,7 @@ struct link {
 	bool woken;          /* its box was asked to come back */
 	int interim;         /* answers 1xx */
 	char *prefix, *cookie;
+	char *moved;                /* where the client is led instead of an answer */
 	int64_t since_ms, moved_ms; /* of the phase; of the last byte */
 	char peer[48];
 };

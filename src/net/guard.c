@@ -1,10 +1,12 @@
 #include "net/guard.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/url.h"
+#include "net/http.h"
 
 static bool is_address(const char *name)
 {
@@ -43,7 +45,7 @@ static bool is_listed(const char *origin, const char *list)
 	for (const char *at = list; at && *at;) {
 		at += strspn(at, ", ");
 		size_t n = strcspn(at, ", ");
-		if ((n == len && !strncasecmp(at, origin, n)) || (n == 1 && *at == '*'))
+		if ((n && n == len && !strncasecmp(at, origin, n)) || (n == 1 && *at == '*'))
 			return true;
 		at += n;
 	}
@@ -56,4 +58,32 @@ bool guard_origin(const char *origin, const char *host, const char *configured)
 				: !strncasecmp(origin, "https://", 8) ? origin + 8
 								      : NULL;
 	return (authority && host && !strcasecmp(authority, host)) || is_listed(origin, configured);
+}
+
+static bool header_is(const struct http_head *head, const char *name, const char *value)
+{
+	const char *given = http_header(head, name);
+	return given && !strcasecmp(given, value);
+}
+
+bool guard_unseen(const struct http_head *head, bool frames)
+{
+	if (!http_header(head, "sec-fetch-site") ||
+	    header_is(head, "sec-fetch-site", "same-origin"))
+		return false;
+	if (http_header(head, "sec-purpose")) /* a prefetch, which is "none"'s for some pages' */
+		return true;
+	return !header_is(head, "sec-fetch-site", "none") &&
+	       (!header_is(head, "sec-fetch-mode", "navigate") ||
+		(!frames && !header_is(head, "sec-fetch-dest", "document")));
+}
+
+void guard_page(const struct http_head *head, char *to, size_t room)
+{
+	const char *origin = http_header(head, "origin"), *page = http_header(head, "referer");
+	const char *scheme = page ? strstr(page, "://") : NULL;
+	size_t len = scheme ? (size_t)(scheme - page) + 3 + strcspn(scheme + 3, "/?#") : 0;
+	if (origin)
+		len = strlen(page = origin);
+	snprintf(to, room, "%.*s", (int)(len < room ? len : 0), page ? page : "");
 }

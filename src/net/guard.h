@@ -5,6 +5,9 @@
  * are not ours: a foreign name that resolves to 127.0.0.1 (DNS rebinding) has our own origin. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
+
+struct http_head;
 
 /* Whether a Host header is an IP literal, localhost, below it, the configured domain (may be NULL),
  * below that, or a preview name of one of them: "PORT-localhost". */
@@ -13,3 +16,11 @@ bool guard_host(const char *host, const char *domain);
 /* Whether an Origin header is the server's own, as its Host header tells, or one of the configured
  * (comma-separated, may be NULL; "*" for all). */
 bool guard_origin(const char *origin, const char *host, const char *configured);
+
+/* Whether a page of another origin has the browser send this by itself: for an image, a script, a
+ * prefetch, or a frame unless frames are fine; not for a page that is opened in a window. Browsers
+ * say so to localhost and over TLS. */
+bool guard_unseen(const struct http_head *head, bool frames);
+
+/* The origin of the page that sent a request: its Origin, or what its Referer says; "" for none. */
+void guard_page(const struct http_head *head, char *to, size_t room);

@@ -128,8 +128,8 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 		   how->peer);
 	if (host)
 		put(out, "X-Forwarded-Host", host);
-	if (how->prefix)
-		buf_printf(out, "X-Forwarded-Prefix: %.*s\r\n", (int)how->prefix, head->target);
+	if (how->below)
+		buf_printf(out, "X-Forwarded-Prefix: /s/%s\r\n", how->below);
 	if (how->secret)
 		put(out, "X-AIO-API-Key", how->secret);
 	if (how->box)
@@ -145,22 +145,25 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 	buf_str(out, "\r\n");
 }
 
-bool head_cookie(const struct http_head *head, const char *name, char *to, size_t room)
+bool head_cookie(const struct http_head *head, const char *name, struct head_cookies *it, char *to,
+		 size_t room)
 {
 	size_t name_len = strlen(name);
-	for (size_t i = 0; i < head->count; i++) {
-		if (strcasecmp(head->headers[i].name, "cookie") != 0)
+	for (; it->header < head->count; it->header++, it->at = NULL) {
+		if (strcasecmp(head->headers[it->header].name, "cookie") != 0)
 			continue;
-		for (const char *at = head->headers[i].value; *at;) {
-			at += strspn(at, "; \t");
+		if (!it->at)
+			it->at = head->headers[it->header].value;
+		while (*it->at) {
+			const char *at = it->at + strspn(it->at, "; \t");
 			size_t len = strcspn(at, ";");
+			it->at = at + len;
 			if (len > name_len && len - name_len <= room && at[name_len] == '=' &&
 			    !strncmp(at, name, name_len)) {
 				memcpy(to, at + name_len + 1, len - name_len - 1);
 				to[len - name_len - 1] = 0;
 				return true;
 			}
-			at += len;
 		}
 	}
 	return false;
@@ -171,10 +174,16 @@ bool head_cookie(const struct http_head *head, const char *name, char *to, size_
 /* On an address that boxes share, none may set what holds for the address. */
 static bool is_for_one(const char *name)
 {
-	static const char *const names[] = { "set-cookie",          "service-worker-allowed",
-					     "clear-site-data",     "strict-transport-security",
-					     "public-key-pins",     "alt-svc",
-					     "origin-agent-cluster" };
+	static const char *const names[] = { "set-cookie",
+					     "service-worker-allowed",
+					     "clear-site-data",
+					     "strict-transport-security",
+					     "public-key-pins",
+					     "alt-svc",
+					     "origin-agent-cluster",
+					     "nel",
+					     "report-to",
+					     "x-content-type-options" };
 	for (size_t i = 0; i < COUNT(names); i++)
 		if (!strcasecmp(name, names[i]))
 			return true;
@@ -230,8 +239,7 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 		/* Without allow-same-origin a document of a box has an origin that is nobody's. */
 		put(out, "Content-Security-Policy",
 		    "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads");
-		if (!http_header(head, "x-content-type-options"))
-			put(out, "X-Content-Type-Options", "nosniff");
+		put(out, "X-Content-Type-Options", "nosniff");
 	}
 	if (how->cookie)
 		put(out, "Set-Cookie", how->cookie);
@@ -263,4 +271,45 @@ void head_error(struct buf *out, int status, const char *detail, bool close, boo
 	if (!head_only)
 		buf_add(out, jw.out.data, jw.out.len);
 	jw_done(&jw);
+}
+
+bool head_is_visit(const struct http_head *head)
+{
+	const char *accept = http_header(head, "accept");
+	return !strcmp(head->method, "GET") && accept && strstr(accept, "text/html");
+}
+
+void head_redirect(struct buf *out, const char *to, bool close)
+{
+	buf_printf(out,
+		   "HTTP/1.1 307 Temporary Redirect\r\nServer: aio\r\nLocation: %s\r\n"
+		   "Referrer-Policy: no-referrer\r\n%sContent-Length: 0\r\n\r\n",
+		   to, close ? "Connection: close\r\n" : "");
+}
+
+static const char sign_in[] =
+	"<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>aiobox</title>"
+	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+	"<style>:root{color-scheme:light dark;--line:light-dark(#d5d9e0,#343a46)}"
+	"body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:18vh auto;padding:0 1.5rem;"
+	"color:light-dark(#181b22,#e8eaee);background:light-dark(#fff,#0f1115)}"
+	"h1{font-size:1.4rem;margin:0}p{color:light-dark(#5b6472,#9aa3b2);margin:.4rem 0 1.4rem}"
+	"form{display:flex;gap:.6rem}input,button{font:inherit;padding:.5rem .8rem;border-radius:8px;"
+	"border:1px solid var(--line)}input{flex:1;min-width:0;background:transparent;color:inherit}"
+	"button{background:light-dark(#4f46e5,#6d6af0);border-color:transparent;color:#fff}</style>"
+	"<h1>This sandbox wants a key</h1>"
+	"<p>Its token, as <code>aio create</code> printed it, or a key that was configured.</p>"
+	"<form><input name=\"api_key\" type=\"password\" aria-label=\"Token or key\" required autofocus>"
+	"<button>Open</button></form></html>";
+
+void head_sign_in(struct buf *out, bool close)
+{
+	buf_printf(
+		out,
+		"HTTP/1.1 401 Refused\r\nServer: aio\r\nContent-Type: text/html; charset=utf-8\r\n"
+		"WWW-Authenticate: Bearer realm=\"aiobox\"\r\nX-Content-Type-Options: nosniff\r\n"
+		"Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'\r\n"
+		"Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n%sContent-Length: %zu\r\n\r\n%s",
+		close ? "Connection: close\r\n" : "", sizeof sign_in - 1, sign_in);
 }

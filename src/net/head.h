@@ -15,6 +15,7 @@ struct head_request {
 	const char *secret;    /* proves to the box that this came through the host */
 	const char *peer;      /* the client's address */
 	size_t prefix;         /* bytes of the target that are not the box's */
+	const char *below;     /* the box that the address shows at /s/ID; NULL: none */
 	int port;              /* of a preview; 0: none */
 	const char *box;       /* for the host's own server: which box it is about; NULL: none */
 	bool keep_credentials; /* for the host's own server, which looks at them itself */
@@ -40,7 +41,22 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 /* An answer of the host itself: {"detail": …}. */
 void head_error(struct buf *out, int status, const char *detail, bool close, bool head_only);
 
-/* The value of one of the request's cookies, in `to`; false where there is none. */
-bool head_cookie(const struct http_head *head, const char *name, char *to, size_t room);
+/* Whether somebody opens it in a browser. */
+bool head_is_visit(const struct http_head *head);
+
+/* Leads a browser to another address. */
+void head_redirect(struct buf *out, const char *to, bool close);
+
+/* 401 for people: asks for a key, and opens the same page with it. */
+void head_sign_in(struct buf *out, bool close);
+
+/* The next of the request's cookies of that name, its value in `to`; false where there is no more.
+ * A page of a neighbouring name can add some, and have them come first. */
+struct head_cookies {
+	size_t header;
+	const char *at; /* starts as NULL */
+};
+bool head_cookie(const struct http_head *head, const char *name, struct head_cookies *it, char *to,
+		 size_t room);
 
 #define HEAD_COOKIE "aio_box"

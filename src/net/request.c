@@ -93,6 +93,15 @@ static int check_caller(struct request *r, struct err *err)
 			"Host '%.100s' is not a name of this server: use localhost, an IP address, or "
 			"start it with --domain",
 			r->host);
+	char page[URL_HOST_MAX + 32];
+	struct preview preview;
+	guard_page(r->head, page, sizeof page);
+	if (!auth_enabled(r->server->auth) &&
+	    guard_unseen(r->head, tunnel_wanted(r->head, config->domain, &preview)) &&
+	    !guard_origin(page, r->host, config->cors_origins))
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"pages of other origins may not use this server: see --cors-origins");
 	r->conn->vary_origin = r->origin != NULL;
 	if (!r->origin)
 		return 0;
@@ -328,6 +337,7 @@ static void answer_error(struct request *r, struct call *call, const struct err 
 static void run_handler(struct request *r, const void *in)
 {
 	const char *proto = http_header(r->head, "x-forwarded-proto");
+	const char *prefix = http_header(r->head, "x-forwarded-prefix");
 	const char *accept = http_header(r->head, "accept");
 	struct err err = { 0 };
 	struct call call = {
@@ -336,9 +346,10 @@ static void run_handler(struct request *r, const void *in)
 		.arena = &r->conn->arena,
 		.sink = &r->conn->sink,
 		.id = r->conn->request_id,
-		.base_url = arena_printf(&r->conn->arena, "%s://%s",
+		.base_url = arena_printf(&r->conn->arena, "%s://%s%s",
 					 proto && !strcmp(proto, "https") ? "https" : "http",
-					 r->host ? r->host : "localhost"),
+					 r->host ? r->host : "localhost",
+					 prefix && *prefix == '/' ? prefix : ""),
 		.if_none_match = http_header(r->head, "if-none-match"),
 		.if_range = http_header(r->head, "if-range"),
 		.range = http_header(r->head, "range"),

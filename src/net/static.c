@@ -49,6 +49,7 @@ int static_file(struct call *call, const char *path, struct err *err)
 	const char *type = mime_of(path);
 	struct pair headers[] = { { "Cache-Control", "no-cache" },
 				  { "Content-Security-Policy", page_policy },
+				  { "Cross-Origin-Opener-Policy", "same-origin" },
 				  { "Referrer-Policy", "no-referrer" } };
 	char full[8192];
 	snprintf(full, sizeof full, "%s/%s", call->server->home, path);
@@ -58,7 +59,7 @@ int static_file(struct call *call, const char *path, struct err *err)
 			       ? err_set(err, ERR_NOT_FOUND,
 					 "there is no file '%s': run 'make deps'?", path)
 			       : err_set(err, errno, "open '%s'", path);
-	return call_file(call, fd, type, NULL, headers, !strncmp(type, "text/html", 9) ? 3 : 1,
+	return call_file(call, fd, type, NULL, headers, !strncmp(type, "text/html", 9) ? 4 : 1,
 			 err);
 }
 

@@ -108,6 +108,17 @@ def test_a_redirect_of_a_box_stays_below_its_path(host, box):
     assert got.status_code == 307 and got.headers["location"].startswith(f"/s/{box.id}/v1/docs")
 
 
+def test_pages_below_a_path_that_no_name_leads_to(host, box):
+    """Somebody who opens one is told what is missing; at home on this machine there is a name."""
+    get = lambda name: host.client.get(f"/s/{box.id}/terminal?x=1", headers={
+        "Accept": "text/html,*/*", "Host": name})
+    got = get("192.0.2.1:8080")
+    assert got.status_code == 404 and "--domain" in got.json()["detail"]
+    for name in ("localhost:8080", "127.0.0.1:8080", "[::1]:8080"):
+        assert get(name).headers["location"] == f"//{box.id}.localhost:8080/terminal?x=1"
+    assert host.client.get(f"/s/{box.id}/v1/sandbox", headers={"Accept": "text/html"}).status_code == 401
+
+
 def test_bodies_of_every_framing(host, box):
     """Large and small, with a length and in chunks, both ways."""
     seen = []

@@ -1,6 +1,9 @@
 #include "net/guard.h"
 
+#include <string.h>
+
 #include "base/own.h"
+#include "net/http.h"
 #include "tap.h"
 
 static void hosts(void)
@@ -95,6 +98,7 @@ static void origins(void)
 		{ "https://a", "localhost", "", false },
 		{ "https://a", "localhost", ",, ,", false },
 		{ "https://a", "localhost", "**", false },
+		{ "", "localhost", "https://a, ", false },
 		/* clang-format on */
 	};
 	for (size_t i = 0; i < COUNT(rows); i++)
@@ -103,9 +107,83 @@ static void origins(void)
 			printf("# %s, %s, %s\n", rows[i].origin, rows[i].host, rows[i].configured);
 }
 
+/* What Chromium sends. */
+static void unseen(void)
+{
+	static const struct {
+		const char *site, *mode, *dest, *purpose;
+		bool unseen, unseen_but_frames;
+	} rows[] = {
+		/* clang-format off */
+		{ NULL, NULL, NULL, NULL, false, false },               /* a program */
+		{ NULL, NULL, NULL, "prefetch", false, false },
+		{ "none", "navigate", "document", NULL, false, false }, /* typed */
+		{ "none", "navigate", "document", "prefetch", true, true }, /* speculation rules */
+		{ "same-origin", "no-cors", "script", NULL, false, false },
+		{ "same-origin", "cors", "empty", "prefetch", false, false },
+		{ "cross-site", "navigate", "document", NULL, false, false }, /* a link */
+		{ "cross-site", "navigate", "document", "prefetch;prerender", true, true },
+		{ "cross-site", "navigate", "iframe", NULL, true, false },
+		{ "same-site", "navigate", "iframe", NULL, true, false },
+		{ "cross-site", "no-cors", "script", NULL, true, true },
+		{ "same-site", "no-cors", "image", NULL, true, true },
+		{ "Same-Site", "cors", "empty", NULL, true, true },
+		{ "cross-site", "cors", "document", NULL, true, true },
+		{ "cross-site", NULL, NULL, NULL, true, true },
+		{ "anything", "no-cors", "script", NULL, true, true },
+		/* clang-format on */
+	};
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		static const char *const names[] = { "sec-fetch-site", "sec-fetch-mode",
+						     "sec-fetch-dest", "sec-purpose" };
+		const char *const values[] = { rows[i].site, rows[i].mode, rows[i].dest,
+					       rows[i].purpose };
+		struct http_head head = { 0 };
+		for (size_t j = 0; j < COUNT(names); j++)
+			if (values[j])
+				head.headers[head.count++] =
+					(struct http_header){ names[j], values[j] };
+		if (!CHECK(guard_unseen(&head, false) == rows[i].unseen) ||
+		    !CHECK(guard_unseen(&head, true) == rows[i].unseen_but_frames))
+			printf("# row %zu\n", i);
+	}
+}
+
+static void pages(void)
+{
+	static const struct {
+		const char *origin, *referer, *page;
+	} rows[] = {
+		{ NULL, NULL, "" },
+		{ "http://a:1", NULL, "http://a:1" },
+		{ "null", "http://b/c", "null" },
+		{ "", "http://b/c", "" },
+		{ NULL, "http://b:2/c?d", "http://b:2" },
+		{ NULL, "http://b", "http://b" },
+		{ NULL, "https://b?http://c", "https://b" },
+		{ NULL, "about:blank", "" },
+		{ NULL, "http://much-too-long-for-this/", "" },
+	};
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct http_head head = { 0 };
+		char page[24];
+		if (rows[i].origin)
+			head.headers[head.count++] =
+				(struct http_header){ "origin", rows[i].origin };
+		if (rows[i].referer)
+			head.headers[head.count++] =
+				(struct http_header){ "referer", rows[i].referer };
+		guard_page(&head, page, sizeof page);
+		if (!CHECK(!strcmp(page, rows[i].page)))
+			printf("# row %zu: %s\n", i, page);
+	}
+}
+
 int main(void)
 {
 	hosts();
 	origins();
+	unseen();
+	pages();
 	return tap_done();
 }
