@@ -247,3 +247,28 @@ def test_form_of_a_page_is_no_json(fixture_server, type):
     """The kinds of body that a browser sends anywhere without asking."""
     with fixture_server.connect() as peer:
         assert peer.ask(request("/echo", "POST", {"Content-Type": type}, BODY)).status == 415
+
+
+# --- what pages make the browser send by itself ------------------------------------------------
+
+
+def unseen(server, site="cross-site", mode="no-cors", dest="script", **more):
+    return ask(server, "/health", "GET", Sec_Fetch_Site=site, Sec_Fetch_Mode=mode, Sec_Fetch_Dest=dest, **more).status
+
+
+def test_scripts_images_and_frames_of_other_pages(fixture_server, guarded):
+    for site in ("cross-site", "same-site"):
+        assert unseen(fixture_server, site) == unseen(fixture_server, site, "cors", "empty") == 403
+        assert unseen(fixture_server, site, "navigate", "iframe") == 403
+        assert unseen(fixture_server, site, "navigate", "document") == 200
+    assert unseen(fixture_server, "none", "navigate", "document", Sec_Purpose="prefetch") == 403
+    assert unseen(fixture_server, "none", "navigate", "document") == 200
+    assert unseen(fixture_server, "same-origin") == 200
+    assert unseen(guarded) == 200  # it is the key that counts
+
+
+def test_scripts_images_and_frames_of_friends(friendly):
+    assert unseen(friendly, Referer=f"{FRIEND}/page") == unseen(friendly, mode="cors", Origin=FRIEND) == 200
+    for referer in ("https://evil.example/", f"{FRIEND}.evil.example/", f"https://evil.example/{FRIEND}/", ""):
+        assert unseen(friendly, Referer=referer) == 403
+    assert unseen(friendly, Referer=f"{FRIEND}/page", Origin="null") == 403

@@ -18,7 +18,10 @@ def test_tables_and_json(host):
     said = host.cli("create", "--name", "cli-box", "--metadata", "a=b", "--metadata=c=d", "--memory", "256M",
                     "--timeout", "600", "--env", "X=1").stdout
     token = host.api("GET", "/v1/sandboxes/cli-box")["token"]
-    assert said.split() == ["cli-box", "running", f"http://cli-box.localhost:{host.port}", "token", token]
+    url = f"http://cli-box.localhost:{host.port}"
+    assert said.split() == ["cli-box", "running", url, "token", token, "open", f"{url}/terminal?api_key={token}"]
+    assert host.client.get(said.split()[-1].replace("cli-box.localhost", "127.0.0.1"),
+                           headers={"Host": f"cli-box.localhost:{host.port}"}).status_code == 200
     box = host.api("GET", "/v1/sandboxes/cli-box")
     assert box["metadata"] == {"a": "b", "c": "d"} and box["limits"]["memory"] == 256 << 20
     table = [line.split() for line in host.cli("ls").stdout.splitlines()]
