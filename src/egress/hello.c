@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 enum { HOST_MAX = 255, TLS_RECORD = 22, CLIENT_HELLO = 1, SERVER_NAME = 0 };
 
@@ -104,15 +105,33 @@ static enum hello in_records(const unsigned char *data, size_t len, char *name)
 	return in_hello((struct reader){ hello, hello + n, 0 }, name);
 }
 
-/* The method of a request: capital letters and a space. */
+static bool is_text(const unsigned char *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((data[i] < ' ' && data[i] != '\t' && data[i] != '\r') || data[i] == 127)
+			return false;
+	return true;
+}
+
+/* Servers forgive much before a request, and take any word for a method: empty lines are passed over,
+ * and what is not plainly a method is a request if its first line speaks of HTTP. */
 static enum hello is_request(const unsigned char *data, size_t len)
 {
+	static const char word[] = "HTTP/";
+	while (len && (*data == '\r' || *data == '\n'))
+		data++, len--;
 	size_t n = 0;
 	while (n < len && n < 20 && isupper(data[n]))
 		n++;
-	if (n == len && n < 20)
-		return HELLO_MORE;
-	return n >= 3 && n < len && data[n] == ' ' ? HELLO_REQUEST : HELLO_OTHER;
+	if (n >= 3 && n < len && data[n] == ' ')
+		return HELLO_REQUEST;
+	const unsigned char *end = memchr(data, '\n', len);
+	if (!end)
+		return is_text(data, len) ? HELLO_MORE : HELLO_OTHER;
+	for (const unsigned char *at = data; at + sizeof word - 1 <= end; at++)
+		if (!strncasecmp((const char *)at, word, sizeof word - 1))
+			return HELLO_REQUEST;
+	return HELLO_OTHER;
 }
 
 enum hello hello_name(const unsigned char *data, size_t len, char *name)

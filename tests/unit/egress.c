@@ -99,7 +99,14 @@ static void check_hello(void)
 	CHECK(hello_name(BYTES("GET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
 	CHECK(hello_name(BYTES("GE"), name) == HELLO_MORE);
 	CHECK(hello_name(BYTES("SSH-2.0-x\r\n"), name) == HELLO_OTHER);
-	CHECK(hello_name(BYTES("0033git-upload-pack"), name) == HELLO_OTHER);
+	CHECK(hello_name(BYTES("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), name) == HELLO_OTHER);
+	CHECK(hello_name(BYTES("0033git-upload-pack /x\0host=a"), name) == HELLO_OTHER);
+	/* Servers forgive empty lines before a request, and take any word for a method. */
+	CHECK(hello_name(BYTES("\r\nGET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_name(BYTES("\n\r\n"), name) == HELLO_MORE);
+	CHECK(hello_name(BYTES("M-SEARCH * HTTP/1.1\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_name(BYTES("get / http/1.1\n"), name) == HELLO_REQUEST);
+	CHECK(hello_name(BYTES("get /"), name) == HELLO_MORE);
 	CHECK(hello_name(BYTES(""), name) == HELLO_MORE);
 }
 
@@ -135,6 +142,9 @@ static void check_web(void)
 	CHECK(!passes("CONNECT b.org:443 HTTP/1.1\r\nHost: a.org\r\n\r\n"));
 	CHECK(!passes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
 	CHECK(!passes("EHLO a.org\r\n"));
+	CHECK(passes("\r\nGET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes("\r\nGET / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
+	CHECK(!passes("get / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
 	struct web web;
 	static const char upgrade[] = "GET / HTTP/1.1\r\nHost: a.org\r\nConnection: Upgrade\r\n"
 				      "Upgrade: websocket\r\n\r\n";
