@@ -16,7 +16,7 @@
 #define SO_PASSRIGHTS 83 /* since Linux 6.16; older headers do not know it */
 #endif
 
-enum { PIECE = 65536, ID_MAX = 64 };
+enum { PIECE = 65536, ID_MAX = 64, LINGER_MS = 1000 };
 
 bool ward_refuse_rights(int fd)
 {
@@ -38,6 +38,7 @@ struct stream_pair {
 		char *held; /* read from here, not yet written to the other */
 		size_t at, len;
 		bool done; /* it sends no more, and the other was told */
+		bool watched;
 	} a, b;
 	struct stream_pair *next;
 };
@@ -45,7 +46,8 @@ struct stream_pair {
 struct ward {
 	char id[ID_MAX];
 	int epoll_fd, wake_fd;
-	pthread_mutex_t lock; /* of fresh and users */
+	size_t streams; /* its thread's own */
+	/* Under the lock. */
 	struct stream_pair *fresh;
 	struct ward *next;
 };
@@ -53,12 +55,21 @@ struct ward {
 static pthread_mutex_t wards_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ward *wards;
 
-static void set_interest(struct ward *ward, struct half *half)
+/* A half that has hung up, and that nobody wants anything of, would be told of for ever: it is out
+ * until it is wanted. */
+static void set_interest(struct ward *ward, struct half *half, bool hung)
 {
 	uint32_t want = (!half->len && !half->done ? EPOLLIN : 0) |
 			(half->other->len ? EPOLLOUT : 0);
 	struct epoll_event event = { want, .data.ptr = half };
-	epoll_ctl(ward->epoll_fd, EPOLL_CTL_MOD, half->fd, &event);
+	bool in = want || (half->watched && !hung);
+	if (in || half->watched)
+		epoll_ctl(ward->epoll_fd,
+			  !in             ? EPOLL_CTL_DEL
+			  : half->watched ? EPOLL_CTL_MOD
+					  : EPOLL_CTL_ADD,
+			  half->fd, &event);
+	half->watched = in;
 }
 
 static int flush_half(struct half *from)
@@ -108,17 +119,50 @@ static void take_fresh(struct ward *ward)
 {
 	eventfd_t ignored;
 	(void)eventfd_read(ward->wake_fd, &ignored);
-	pthread_mutex_lock(&ward->lock);
+	pthread_mutex_lock(&wards_lock);
 	struct stream_pair *fresh = ward->fresh;
 	ward->fresh = NULL;
-	pthread_mutex_unlock(&ward->lock);
+	pthread_mutex_unlock(&wards_lock);
 	for (struct stream_pair *pipe = fresh, *next; pipe; pipe = next) {
 		next = pipe->next;
-		struct epoll_event a = { EPOLLIN, .data.ptr = &pipe->a };
-		struct epoll_event b = { EPOLLIN, .data.ptr = &pipe->b };
-		epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, pipe->a.fd, &a);
-		epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, pipe->b.fd, &b);
+		ward->streams++;
+		set_interest(ward, &pipe->a, false);
+		set_interest(ward, &pipe->b, false);
 	}
+}
+
+/* Whether it was ended: no stream is on the way to it. */
+static bool end_ward(struct ward *ward)
+{
+	pthread_mutex_lock(&wards_lock);
+	bool over = !ward->fresh;
+	struct ward **at = &wards;
+	while (over && *at != ward)
+		at = &(*at)->next;
+	if (over)
+		*at = ward->next;
+	pthread_mutex_unlock(&wards_lock);
+	if (!over)
+		return false;
+	close(ward->epoll_fd);
+	close(ward->wake_fd);
+	free(ward);
+	return true;
+}
+
+static void attend(struct ward *ward, struct half *half, uint32_t events)
+{
+	bool over = move(half) < 0 || move(half->other) < 0;
+	bool hung = events & (EPOLLHUP | EPOLLERR);
+	if (over || (hung && !half->other->len && half->done)) {
+		size_t at = half->other > half ? offsetof(struct stream_pair, a)
+					       : offsetof(struct stream_pair, b);
+		pipe_free((struct stream_pair *)((char *)half - at));
+		ward->streams--;
+		return;
+	}
+	set_interest(ward, half, hung);
+	set_interest(ward, half->other, false);
 }
 
 static void *watch_box(void *arg)
@@ -127,84 +171,69 @@ static void *watch_box(void *arg)
 	for (;;) {
 		struct epoll_event
 			event; /* one at a time: a stream that ends names both its halves */
-		if (epoll_wait(ward->epoll_fd, &event, 1, -1) < 1)
-			continue;
-		struct half *half = event.data.ptr;
-		if (!half) {
+		int n = epoll_wait(ward->epoll_fd, &event, 1, ward->streams ? -1 : LINGER_MS);
+		if (n == 0 && !ward->streams && end_ward(ward))
+			return NULL;
+		if (n == 1 && event.data.ptr)
+			attend(ward, event.data.ptr, event.events);
+		else if (n == 1)
 			take_fresh(ward);
-			continue;
-		}
-		bool over = move(half) < 0 || move(half->other) < 0;
-		if (over ||
-		    (event.events & (EPOLLHUP | EPOLLERR) && !half->other->len && half->done)) {
-			struct stream_pair *pipe =
-				half->other > half
-					? (struct stream_pair *)((char *)half -
-								 offsetof(struct stream_pair, a))
-					: (struct stream_pair *)((char *)half -
-								 offsetof(struct stream_pair, b));
-			pipe_free(pipe);
-			continue;
-		}
-		set_interest(ward, half);
-		set_interest(ward, half->other);
 	}
-	return NULL;
 }
 
-/* Threads stay for as long as the host runs: a box that comes again finds its own. */
+/* Under the lock. */
 static struct ward *ward_of(const char *id, struct err *err)
 {
-	pthread_mutex_lock(&wards_lock);
 	struct ward *ward = wards;
 	while (ward && strcmp(ward->id, id) != 0)
 		ward = ward->next;
-	if (!ward) {
-		pthread_t thread;
-		pthread_attr_t attr;
-		struct epoll_event wake = { EPOLLIN, .data.ptr = NULL };
-		ward = xcalloc(1, sizeof *ward);
-		snprintf(ward->id, sizeof ward->id, "%s", id);
-		pthread_mutex_init(&ward->lock, NULL);
-		ward->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-		ward->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, ward->wake_fd, &wake);
-		pthread_attr_init(&attr);
-		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		pthread_attr_setstacksize(&attr, 128 * 1024);
-		int code = pthread_create(&thread, &attr, watch_box, ward);
-		pthread_attr_destroy(&attr);
-		if (code) {
-			err_set(err, ERR_UNAVAILABLE, "no thread for the streams of '%s'", id);
-			close(ward->epoll_fd);
-			close(ward->wake_fd);
-			free(ward);
-			ward = NULL;
-		} else {
-			ward->next = wards;
-			wards = ward;
-		}
+	if (ward)
+		return ward;
+	pthread_t thread;
+	pthread_attr_t attr;
+	struct epoll_event wake = { EPOLLIN, .data.ptr = NULL };
+	ward = xcalloc(1, sizeof *ward);
+	snprintf(ward->id, sizeof ward->id, "%s", id);
+	ward->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	ward->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	bool ok = epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, ward->wake_fd, &wake) == 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 128 * 1024);
+	ok = ok && pthread_create(&thread, &attr, watch_box, ward) == 0;
+	pthread_attr_destroy(&attr);
+	if (ok) {
+		ward->next = wards;
+		wards = ward;
+		return ward;
 	}
-	pthread_mutex_unlock(&wards_lock);
-	return ward;
+	err_set(err, ERR_UNAVAILABLE, "no thread for the streams of '%s'", id);
+	own_close(&ward->epoll_fd);
+	own_close(&ward->wake_fd);
+	free(ward);
+	return NULL;
 }
 
 int ward_open(const char *id, int fd, struct err *err)
 {
 	auto_close int box = fd;
 	int pair[2];
-	struct ward *ward = ward_of(id, err);
-	if (!ward)
-		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");
 	struct stream_pair *pipe = xcalloc(1, sizeof *pipe);
 	pipe->a = (struct half){ .fd = TAKE_FD(box), .other = &pipe->b, .held = xmalloc(PIECE) };
 	pipe->b = (struct half){ .fd = pair[0], .other = &pipe->a, .held = xmalloc(PIECE) };
-	pthread_mutex_lock(&ward->lock);
-	pipe->next = ward->fresh;
-	ward->fresh = pipe;
-	pthread_mutex_unlock(&ward->lock);
-	(void)eventfd_write(ward->wake_fd, 1);
-	return pair[1];
+	pthread_mutex_lock(&wards_lock);
+	struct ward *ward = ward_of(id, err);
+	if (ward) {
+		pipe->next = ward->fresh;
+		ward->fresh = pipe;
+		(void)eventfd_write(ward->wake_fd, 1);
+	}
+	pthread_mutex_unlock(&wards_lock);
+	if (ward)
+		return pair[1];
+	pipe_free(pipe);
+	close(pair[1]);
+	return -1;
 }

@@ -1,11 +1,14 @@
 """A box's server that means harm: whatever it says, other boxes' clients and the host stay well."""
 
 import array
+import contextlib
+import os
 import socket
 import struct
 import threading
 import time
 
+import httpx
 import pytest
 from harness import eventually, request
 from hosts import FakeServer, answer, to
@@ -374,8 +377,27 @@ def test_a_box_never_sees_a_credential_that_opens_something(host, box):
 def test_without_the_kernels_help_a_box_keeps_only_itself_waiting(start_host):
     """Where descriptors cannot be refused, a thread of the box reads its sockets."""
     host = start_host(env={"AIO_NO_PASSRIGHTS": "1"})
+
+    def polls():
+        folder, names = f"/proc/{host.proc.pid}/fd", []
+        for fd in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                names.append(os.readlink(f"{folder}/{fd}"))
+        return names.count("anon_inode:[eventpoll]")
+
+    before = polls()
     box = host.create()
     test_descriptors_sent_by_a_box_do_not_stop_the_host(host, box)
     assert box.run("echo $((6*7))") == "42\n"
     big = box.run("head -c 3000000 /dev/zero | tr '\\0' x", max_output_length=0)
     assert len(big) == 3_000_000
+
+    # Threads of boxes that are gone, or that nobody calls, are gone too.
+    for _ in range(3):
+        other = host.create()
+        assert other.run("echo here") == "here\n"
+        other.delete()
+    host.client.close()
+    host.client = httpx.Client(base_url=host.url, timeout=30, trust_env=False)
+    assert eventually(lambda: polls() == before, 20), (before, polls())
+    assert box.run("echo again") == "again\n"
