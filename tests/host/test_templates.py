@@ -230,6 +230,17 @@ def test_an_image_is_its_layers(host, importer, tmp_path):
         assert sorted(os.listdir(root / "etc")) == ["group", "kept", "passwd"] and os.listdir(root / "opt/all") == ["c"]
 
 
+def test_an_image_names_nothing_outside_itself(host, importer, tmp_path):
+    """A link in it may not lead to archives of the machine."""
+    (tmp_path / "backup.tar").write_bytes(archive(first, "w"))
+
+    def fill(tar):
+        add(tar, "link", type=tarfile.SYMTYPE, linkname=str(tmp_path))
+        add(tar, "manifest.json", json.dumps([{"Layers": ["link/backup.tar"]}]).encode())
+
+    assert "link/backup.tar" in importer(archive(fill), "outside", status=422)["message"]
+
+
 def test_a_damaged_image_is_refused(host, importer, tmp_path):
     layout = image(tmp_path / "layout", (first, "w"))
     victim = max((layout / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
