@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -104,7 +105,8 @@ int cmd_down(int argc, char **argv)
 	FILE *file = fopen(path, "re");
 	int pid = 0;
 	if (file) {
-		if (fscanf(file, "%d", &pid) != 1)
+		/* Nobody holds it: who wrote the number is gone, and the number may be another's. */
+		if (flock(fileno(file), LOCK_SH | LOCK_NB) == 0 || fscanf(file, "%d", &pid) != 1)
 			pid = 0;
 		fclose(file);
 	}

@@ -119,6 +119,17 @@ def test_no_host(tmp_path):
     assert done.returncode == 1 and "no host runs" in done.stderr
 
 
+def test_down_ends_nothing_but_a_host(tmp_path):
+    """The number that a host wrote before it crashed is another process's by now."""
+    with subprocess.Popen(["sleep", "100"]) as other:
+        (tmp_path / "lock").write_text(f"{other.pid}\n")
+        done = subprocess.run([program("aio"), "down", "--state", str(tmp_path)], capture_output=True, text=True,
+                              timeout=30)
+        ended = other.poll()
+        other.kill()
+    assert done.returncode == 1 and "no host runs" in done.stderr and ended is None
+
+
 def test_up_refuses_what_is_unsafe():
     place = folder()
     for args, text in [(["--listen", "0.0.0.0:0"], "refusing to listen"), (["--nonsense"], "unknown option")]:
