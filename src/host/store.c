@@ -35,16 +35,18 @@ static const char *const sql[WRITES] = {
 	[PUT] = "INSERT INTO box (id, doc) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET doc = ?2",
 	[DELETE] = "DELETE FROM box WHERE id = ?1",
 	[EVENT] =
-		"INSERT OR REPLACE INTO event (id, seq, at, type, data) VALUES (?1, ?3, ?4, ?5, ?2)",
+		"INSERT OR REPLACE INTO event (id, seq, at, type, data) SELECT ?1, ?3, ?4, ?5, ?2"
+		" WHERE EXISTS (SELECT 1 FROM box WHERE id = ?1)", /* else it was deleted just now */
 	[PRUNE] = "DELETE FROM event WHERE id = ?1 AND seq <= ?3",
 	[FORGET] = "DELETE FROM event WHERE id = ?1",
 };
 
 static const char schema[] =
-	"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+	"PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 	"CREATE TABLE IF NOT EXISTS box (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc TEXT NOT NULL);"
 	"CREATE TABLE IF NOT EXISTS event (id TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,"
-	" type TEXT NOT NULL, data TEXT, PRIMARY KEY (id, seq)) WITHOUT ROWID;";
+	" type TEXT NOT NULL, data TEXT, PRIMARY KEY (id, seq)) WITHOUT ROWID;"
+	"DELETE FROM event WHERE id NOT IN (SELECT id FROM box);";
 
 struct job {
 	enum write what;
