@@ -499,12 +499,20 @@ int life_resume(struct host *host, const char *id, struct err *err)
 	enum box_state before = box->state;
 	if (before == BOX_RUNNING)
 		return end(host, box, 0);
+	if (host->ending) /* whoever asked for it, it would be left behind */
+		return end(host, box, err_set(err, ERR_UNAVAILABLE, "the host is going down"));
 	int result = before == BOX_PAUSED ? freeze(host, box, false, err)
 					  : start_again(host, box, err);
 	if (result == 0) {
+		struct err ignored;
 		box->used_ms = clock_ms();
 		result = save(host, box, BOX_RUNNING, err);
-		host_event(host, box, before == BOX_PAUSED ? "resumed" : "started", "{}");
+		if (result == 0)
+			host_event(host, box, before == BOX_PAUSED ? "resumed" : "started", "{}");
+		else if (before == BOX_PAUSED)
+			(void)freeze(host, box, true, &ignored);
+		else
+			(void)stop_processes(host, box, &ignored);
 	}
 	boxes_set_state(&host->boxes, box, result == 0 ? BOX_RUNNING : before);
 	return end(host, box, result);
@@ -582,9 +590,11 @@ int life_snapshot(struct host *host, const char *id, const char *to, struct err 
 	if (begin(host, id, &box, err) < 0)
 		return -1;
 	auto_free char *dir = host_path(host, "boxes", id, "");
-	bool thaw = box->state == BOX_RUNNING && freeze(host, box, true, err) == 0;
-	int result = box->state == BOX_RUNNING && !thaw ? -1 : box_snapshot(dir, to, err);
-	if (thaw)
+	bool running = box->state == BOX_RUNNING;
+	int result = running ? freeze(host, box, true, err) : 0;
+	if (result == 0)
+		result = box_snapshot(dir, to, err);
+	if (running) /* also if not all of it froze in time */
 		(void)freeze(host, box, false, NULL);
 	return end(host, box, result);
 }
@@ -632,8 +642,6 @@ static void load_box(void *arg, const char *id, const char *doc)
 			if (!strcmp(box_state_names[i], text(d, "state")))
 				box->state = (enum box_state)i;
 		box->used_ms = clock_ms();
-		if (make_auth(host, box, &err) < 0)
-			log_error("box %s: %s", id, err.msg);
 		if (boxes_add(&host->boxes, box, &err) == 0)
 			boxes_end(&host->boxes, box);
 	}
@@ -708,10 +716,13 @@ int life_recover(struct host *host, struct err *err)
 	remove_strays(host);
 	size_t count;
 	struct box **list = boxes_list(&host->boxes, &count);
+	int result = 0;
 	for (size_t i = 0; i < count; i++) {
-		take_back(host, list[i]);
+		result = result < 0 ? -1 : make_auth(host, list[i], err);
+		if (result == 0)
+			take_back(host, list[i]);
 		boxes_put(&host->boxes, list[i]);
 	}
 	free(list);
-	return 0;
+	return result;
 }

@@ -8,7 +8,7 @@ import subprocess
 import threading
 
 import httpx
-from harness import eventually, program
+from harness import clean_environment, eventually, program
 
 
 def test_boxes_outlive_the_host(start_host):
@@ -103,6 +103,74 @@ def test_half_made_boxes_are_removed(start_host):
             assert host.api("GET", f"/v1/sandboxes/{box}")["state"] == "running"
             host.api("DELETE", f"/v1/sandboxes/{box}")
         assert host.holdings()["directories"] == ["default"]
+
+
+def test_no_request_brings_a_box_back_while_the_host_goes_down(start_host):
+    host = start_host()
+    for _ in range(4):  # the default box is ended first: time to ask for it again
+        host.create()
+    over = threading.Event()
+
+    def ask():
+        while not over.is_set():
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.get(f"{host.url}/v1/sandbox", timeout=10, trust_env=False)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    host.stop(signal.SIGINT)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert host.holdings()["cgroups"] == []
+
+
+def test_a_key_that_is_none_is_no_open_door(start_host):
+    """A host that has boxes already does not start with credentials that nothing can be checked with."""
+    host = start_host()
+    host.stop(signal.SIGTERM)
+    done = subprocess.run([program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(host.state)],
+                          capture_output=True, text=True, timeout=30,
+                          env=clean_environment(host.home, {"JWT_PUBLIC_KEY": "garbage"}))
+    assert done.returncode != 0 and "JWT_PUBLIC_KEY" in done.stderr, done
+    host.start()
+
+
+def test_what_cannot_be_stored_has_not_happened(start_host):
+    host = start_host()
+    paused, stopped = host.create(), host.create()
+    paused.call("POST", "/pause")
+    group = next(path for path in host.holdings()["cgroups"] if path.endswith(stopped.id) and
+                 os.path.exists(path + "/cgroup.kill"))
+    with open(group + "/cgroup.kill", "w") as file:
+        file.write("1")
+    assert eventually(lambda: stopped.state == "stopped", 20)
+    frozen = next(path for path in host.holdings()["cgroups"] if path.endswith(paused.id) and
+                  os.path.exists(path + "/cgroup.events"))
+    with contextlib.closing(sqlite3.connect(host.state / "store.db")) as store:
+        store.execute("ALTER TABLE box RENAME TO away")
+        for box, state in ((paused, "paused"), (stopped, "stopped")):
+            got = host.client.post(f"/v1/sandboxes/{box.id}/resume", headers=host.auth)
+            assert got.status_code == 500 and box.state == state
+        with open(frozen + "/cgroup.events") as file:
+            assert "frozen 1" in file.read()
+        assert not any(path.endswith(stopped.id) for path in host.holdings()["cgroups"])
+        store.execute("ALTER TABLE away RENAME TO box")
+    for box in (paused, stopped):
+        assert box.call("POST", "/resume")["state"] == "running" and box.run("echo up") == "up\n"
+
+
+def test_who_reads_the_store_does_not_stop_the_host(start_host):
+    """A backup may lock it for a moment: then the host waits."""
+    host = start_host()
+    with contextlib.closing(sqlite3.connect(host.state / "store.db", isolation_level=None,
+                                            check_same_thread=False)) as store:
+        store.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(1, store.execute, ["COMMIT"])
+        timer.start()
+        assert host.create().run("echo made") == "made\n"
+        timer.join()
 
 
 def test_one_host_per_state_directory(host):
