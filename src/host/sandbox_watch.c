@@ -81,7 +81,8 @@ struct events {
 };
 static const struct field events_fields[] = {
 	STR(events, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
-	INT(events, after, QUERY | MIN, "Only those with a higher number.", .def = "0", .min = 0),
+	INT(events, after, QUERY | MIN | MAX, "Only those with a higher number.", .def = "0",
+	    .min = 0, .max = 0x1p53),
 	BOOL(events, follow, QUERY,
 	     "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.",
 	     .def = "false"),
@@ -109,7 +110,8 @@ static void decref(void *value)
 }
 
 /* Those after a number, oldest first. */
-static size_t events_since(struct call *call, struct box *box, int64_t after, struct event **ret)
+static size_t events_since(struct call *call, struct arena *arena, struct box *box, int64_t after,
+			   struct event **ret)
 {
 	struct host *host = host_of(call->server);
 	size_t count = 0;
@@ -118,15 +120,15 @@ static size_t events_since(struct call *call, struct box *box, int64_t after, st
 	if (first <= after)
 		first = after + 1;
 	int64_t room = box->next_seq > first ? box->next_seq - first : 0;
-	struct event *events = arena_alloc(call->arena, (size_t)(room + 1) * sizeof *events);
+	struct event *events = arena_alloc(arena, (size_t)(room + 1) * sizeof *events);
 	for (int64_t seq = first; seq < box->next_seq; seq++) {
 		const struct box_event *event = &box->events[seq % BOX_EVENTS_MAX];
 		if (event->seq != seq)
 			continue;
 		json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
-		arena_defer(call->arena, decref, data);
-		events[count++] = (struct event){ seq, sandbox_when(call->arena, event->at_ms),
-						  arena_strdup(call->arena, event->type), data };
+		arena_defer(arena, decref, data);
+		events[count++] = (struct event){ seq, sandbox_when(arena, event->at_ms),
+						  arena_strdup(arena, event->type), data };
 	}
 	pthread_mutex_unlock(&host->boxes.lock);
 	*ret = events;
@@ -136,20 +138,21 @@ static size_t events_since(struct call *call, struct box *box, int64_t after, st
 static int send_events(struct call *call, struct box *box, int64_t *after, struct err *err)
 {
 	struct event *events;
-	size_t count = events_since(call, box, *after, &events);
-	for (size_t i = 0; i < count; i++) {
+	struct arena arena = { 0 }; /* not the call's: it may go on for days */
+	size_t count = events_since(call, &arena, box, *after, &events);
+	int result = 0;
+	for (size_t i = 0; i < count && result == 0; i++) {
 		struct jw jw;
 		char id[24];
 		jw_init(&jw, 65536);
 		desc_encode(&event_schema, &events[i], &jw);
 		snprintf(id, sizeof id, "%lld", (long long)events[i].seq);
-		int result = call_event(call, events[i].type, id, jw.out.data, jw.out.len, err);
+		result = call_event(call, events[i].type, id, jw.out.data, jw.out.len, err);
 		jw_done(&jw);
-		if (result < 0)
-			return -1;
 		*after = events[i].seq;
 	}
-	return 0;
+	arena_done(&arena);
+	return result;
 }
 
 static int follow(struct call *call, struct box *box, int64_t after, struct err *err)
@@ -188,7 +191,7 @@ static int show_events(struct call *call, const void *in, struct err *err)
 	if (request->follow || call->wants_events)
 		return follow(call, box, request->after, err);
 	struct event *events;
-	size_t count = events_since(call, box, request->after, &events);
+	size_t count = events_since(call, call->arena, box, request->after, &events);
 	return call_reply(call, &(struct list){ count, events }, err);
 }
 
