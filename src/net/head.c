@@ -183,6 +183,7 @@ static bool is_for_one(const char *name)
 					     "origin-agent-cluster",
 					     "nel",
 					     "report-to",
+					     "accept-ch",
 					     "x-content-type-options" };
 	for (size_t i = 0; i < COUNT(names); i++)
 		if (!strcasecmp(name, names[i]))

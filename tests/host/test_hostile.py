@@ -273,7 +273,8 @@ def test_a_client_that_takes_nothing_is_not_buffered_for(host, box):
 
 ACTIVE = answer(b"<script>1</script>", headers=[
     "Content-Type: text/html", "Set-Cookie: a=b; Domain=localhost; Path=/", "Set-Cookie: aio_box=forged",
-    "Service-Worker-Allowed: /", "Clear-Site-Data: \"*\"", "Content-Security-Policy: default-src 'self'"])
+    "Service-Worker-Allowed: /", "Clear-Site-Data: \"*\"", "NEL: {}", "Report-To: {}",
+    "Content-Security-Policy: default-src 'self'"])
 
 
 def serve_page(fake, conn):
@@ -295,7 +296,7 @@ def test_on_the_shared_address_a_page_of_a_box_has_no_origin(host, box, way):
     sandbox = [policy for policy in policies(got) if policy.startswith("sandbox")]
     assert sandbox and "allow-same-origin" not in sandbox[0]
     assert got["x-content-type-options"] == "nosniff"
-    for name in ("set-cookie", "service-worker-allowed", "clear-site-data"):
+    for name in ("set-cookie", "service-worker-allowed", "clear-site-data", "nel", "report-to"):
         assert got[name] is None
 
 
