@@ -35,8 +35,9 @@ struct box {
 	_Atomic int64_t used_ms;     /* of clock_ms(): the last request */
 	_Atomic int active, streams; /* requests being answered; connections to its server */
 	_Atomic uint64_t requests;
-	_Atomic bool acting; /* the keeper has something done to it */
-	_Atomic bool waking; /* a request wants it back */
+	_Atomic bool acting;        /* the keeper has something done to it */
+	_Atomic bool waking;        /* a request wants it back */
+	_Atomic int64_t refused_ms; /* of clock_ms(): when wrong credentials were last told of */
 
 	/* Under the table's lock. */
 	struct box *next;

@@ -17,6 +17,8 @@
 #include "net/auth.h"
 #include "net/guard.h"
 
+enum { REFUSED_MS = 1000 };
+
 /* Who answers. */
 enum place {
 	TO_BOX,
@@ -183,7 +185,7 @@ static int check_credentials(struct request *r, struct err *err)
 				   .no_ticket = path_is(r, "/tickets") };
 	struct auth_request all = by;
 	all.query = r->query;
-	if (!auth_enabled(r->box->auth) || is_open(r) || cookie_ok(r))
+	if (!auth_enabled(r->box->auth) || is_open(r) || (!by.no_ticket && cookie_ok(r)))
 		return 0;
 	if ((by.authorization || by.api_key_header) && auth_check(r->box->auth, &by, NULL) == 0)
 		return 0;
@@ -191,8 +193,13 @@ static int check_credentials(struct request *r, struct err *err)
 		r->by_query = true;
 		return 0;
 	}
-	r->config->event(r->config->arg, r->box, "denied",
-			 "{\"by\":\"host\",\"reason\":\"credentials\"}");
+	/* Whoever can reach the host can cause this: not so often that it drives out all else. */
+	int64_t now = r->link->loop->now_ms;
+	if (now - r->box->refused_ms >= REFUSED_MS) {
+		r->box->refused_ms = now;
+		r->config->event(r->config->arg, r->box, "denied",
+				 "{\"by\":\"host\",\"reason\":\"credentials\"}");
+	}
 	return -1;
 }
 

@@ -73,8 +73,11 @@ static void refuse(struct link *link, int status, const char *detail, bool close
 	head_error(&out, status, detail, close, link->head_only);
 	end_put(&link->client, out.data, out.len);
 	front_done(link);
+	link->woken = false;
 	if (close)
 		finish_client(link);
+	else
+		set_phase(link, AT_HEAD); /* it may have waited for its box */
 }
 
 /* The box has said something that it may not, or nothing. */

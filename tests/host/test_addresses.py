@@ -291,6 +291,10 @@ def test_a_browser_that_came_with_a_ticket_stays(host, box, app):
         assert fresh.get("/v1/sandboxes", headers={"Cookie": value}).status_code == 401
         other = host.create()
         assert fresh.get("/", headers={"Host": f"{other.id}.localhost", "Cookie": value}).status_code == 401
+        # What came of a ticket makes no other: it would be good for ever.
+        own = {"Host": f"{box.id}.localhost", "Cookie": value}
+        assert fresh.get("/v1/sandbox", headers=own).status_code == 200
+        assert fresh.post("/tickets", headers=own).status_code == 401
 
 
 def test_a_preview_switches_protocols(host, box):

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import eventually
+from harness import eventually, request
 from hosts import Box
 
 
@@ -305,6 +305,33 @@ def test_events_after_a_number(host, box):
     last = events[-1]["seq"]
     assert box.call("GET", f"/events?after={last}") == []
     assert [e["seq"] for e in box.call("GET", f"/events?after={last - 1}")] == [last]
+    for number in (2**63 - 1, 2**63, -1):
+        got = host.client.get(f"/v1/sandboxes/{box.id}/events?after={number}", headers=host.auth)
+        assert got.status_code == 422, got.text
+
+
+def test_wrong_credentials_do_not_wash_the_history_away(host):
+    box = host.create()
+    for _ in range(30):
+        assert host.client.get("/v1/sandbox", headers={"x-aio-sandbox": box.id}).status_code == 401
+    events = box.events()
+    assert events[:2] == ["created", "started"] and 1 <= events.count("denied") < 30
+
+
+def test_who_waits_for_a_box_hears_that_it_is_gone(host):
+    """And the connection is good for more."""
+    box = host.create(auto_resume=True)
+    os.kill(int(next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_init_of(pid, host, box))), 9)
+    assert eventually(lambda: box.state == "stopped", 20)
+    files = host.state / "boxes" / box.id / "rw"
+    files.rename(files.with_name("away"))
+    files.write_text("it cannot start")
+    with host.connect() as peer:
+        peer.send(request("/v1/sandbox", headers=box.headers))
+        assert eventually(lambda: "does not come back" in host.log, 20)  # it was asked to
+        box.delete()
+        assert peer.answer().status == 404
+        assert peer.ask(request("/health")).status == 200
 
 
 def test_what_the_server_of_a_box_logs(host):
