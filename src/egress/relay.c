@@ -94,26 +94,50 @@ static int dial(const struct sockaddr_in *to)
 	return TAKE_FD(fd);
 }
 
+/* What is sent to an address of the machine itself comes from there. */
+static bool is_own(const struct sockaddr_in *to)
+{
+	struct sockaddr_in from = { 0 };
+	socklen_t len = sizeof from;
+	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true;
+	return connect(fd, (const void *)to, sizeof *to) == 0 &&
+	       getsockname(fd, (void *)&from, &len) == 0 &&
+	       from.sin_addr.s_addr == to->sin_addr.s_addr;
+}
+
+/* Why an address may not be called; NULL: it may. */
+static const char *why_closed(const struct relay *relay, const struct sockaddr_in *to)
+{
+	uint32_t address = ntohl(to->sin_addr.s_addr);
+	if (rules_opened(relay->egress->rules, address))
+		return NULL;
+	return !rules_address(relay->egress->rules, address) ? "its address is not a public one"
+	       : is_own(to)                                  ? "its address is the machine's own"
+							     : NULL;
+}
+
 /* The name is resolved once: what was looked at is what is connected to. */
 static int dial_name(struct relay *relay)
 {
 	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list = NULL;
-	bool closed = false;
+	const char *closed = NULL;
 	int fd = -1;
 	if (getaddrinfo(relay->name, NULL, &hints, &list) != 0)
 		return -1;
 	for (struct addrinfo *at = list; at && fd < 0; at = at->ai_next) {
 		struct sockaddr_in to = *(struct sockaddr_in *)(void *)at->ai_addr;
 		to.sin_port = htons((uint16_t)relay->port);
-		if (rules_address(relay->egress->rules, ntohl(to.sin_addr.s_addr)))
-			fd = dial(&to);
+		const char *why = why_closed(relay, &to);
+		if (why)
+			closed = why;
 		else
-			closed = true;
+			fd = dial(&to);
 	}
 	freeaddrinfo(list);
 	if (closed && fd < 0)
-		egress_denied(relay->egress, relay->name, relay->port,
-			      "its address is not a public one");
+		egress_denied(relay->egress, relay->name, relay->port, closed);
 	return fd;
 }
 

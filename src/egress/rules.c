@@ -150,10 +150,14 @@ static bool is_in(const struct net *nets, size_t count, uint32_t address)
 	return false;
 }
 
+bool rules_opened(const struct rules *rules, uint32_t address)
+{
+	return is_in(rules->nets, rules->net_count, address);
+}
+
 bool rules_address(const struct rules *rules, uint32_t address)
 {
-	return is_in(rules->nets, rules->net_count, address) ||
-	       !is_in(closed, COUNT(closed), address);
+	return rules_opened(rules, address) || !is_in(closed, COUNT(closed), address);
 }
 
 void rules_sets(const char *nets, struct buf *to)

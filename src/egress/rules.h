@@ -17,7 +17,8 @@ void rules_free(struct rules *rules);
 /* port 0: any. */
 bool rules_allow(const struct rules *rules, const char *name, unsigned port);
 
-/* Whether an address (in host order) is one of the wide world, or of nets. */
+/* Whether an address (in host order) is one of nets; of the wide world, or of nets. */
+bool rules_opened(const struct rules *rules, uint32_t address);
 bool rules_address(const struct rules *rules, uint32_t address);
 
 /* For nftables: the sets "open", of nets (NULL: none), and "closed", of all that is not public. */

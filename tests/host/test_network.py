@@ -22,6 +22,9 @@ if not shutil.which("ip") or not os.path.exists("/usr/sbin/nft"):
 PUBLIC = "198.51.100.77"  # of an interface that the test makes
 
 
+# What the box's own server says of a name.
+
+
 class Hello(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = b"hello from outside"
@@ -161,6 +164,23 @@ def test_allow_tells_of_tls_for_another_name(open_host):
         say_hello(box, ask(box, "localhost"), port)
         assert eventually(lambda: ("localhost", port, "TLS for another name") in denied(box)), denied(box)
         box.delete()
+
+
+def test_a_name_does_not_lead_to_the_machine(open_host):
+    """Whoever owns an allowed name may let it point to a public address of the machine itself."""
+    own = "9.213.77.1"
+    subprocess.run(["ip", "address", "add", f"{own}/32", "dev", "lo"], check=True)
+    try:
+        with serve(own) as port:
+            box = open_host.create(network={"allow": ["*"]})
+            address = ask(box, own)
+            assert address.startswith("198.18.")
+            assert curl(box, f"--connect-to {own}:{port}:{address}:{port} http://{own}:{port}/")[1] != 0
+            wanted = (own, port, "its address is the machine's own")
+            assert eventually(lambda: wanted in denied(box)), denied(box)
+            box.delete()
+    finally:
+        subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], check=True)
 
 
 def test_allow_that_makes_no_sense(open_host):
