@@ -120,6 +120,17 @@ static int remove_link(unsigned number, struct err *err)
 	return exists(number) ? run_ip(batch, err) : 0;
 }
 
+/* Only what comes from the box's own address: answers to what it sends as another would be let in there. */
+static int refuse_others(unsigned number, struct err *err)
+{
+	char path[96];
+	snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/aiob%u/rp_filter", number);
+	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "1", 1) != 1)
+		return err_set(err, errno, "'%s'", path);
+	return 0;
+}
+
 static int add_link(unsigned number, pid_t pid, const char *nets, struct err *err)
 {
 	char ours[20], its[20], batch[512];
@@ -137,7 +148,7 @@ static int add_link(unsigned number, pid_t pid, const char *nets, struct err *er
 		batch, sizeof batch,
 		"link set lo up\naddress add %s/30 dev eth0\nlink set eth0 up\nroute add default via %s\n",
 		its, ours);
-	if (run_inside(pid, batch, err) == 0)
+	if (refuse_others(number, err) == 0 && run_inside(pid, batch, err) == 0)
 		return 0;
 	(void)remove_link(number, NULL);
 	return -1;

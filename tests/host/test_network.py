@@ -22,9 +22,6 @@ if not shutil.which("ip") or not os.path.exists("/usr/sbin/nft"):
 PUBLIC = "198.51.100.77"  # of an interface that the test makes
 
 
-# What the box's own server says of a name.
-
-
 class Hello(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = b"hello from outside"
@@ -205,7 +202,9 @@ def public():
         ip("-n", name, "address", "add", f"{PUBLIC}/31", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
         ip("-n", name, "link", "set", "lo", "up")
-        code = "import http.server as h; s = h.ThreadingHTTPServer(('', 8000), h.SimpleHTTPRequestHandler); print(1, flush=True); s.serve_forever()"
+        code = "import threading, socket; u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 8001)); " \
+            "e = lambda: [u.sendto(*u.recvfrom(99)) for _ in iter(int, 1)]; threading.Thread(target=e, daemon=True).start(); " \
+            "import http.server as h; s = h.ThreadingHTTPServer(('', 8000), h.SimpleHTTPRequestHandler); print(1, flush=True); s.serve_forever()"
         process = subprocess.Popen(["ip", "netns", "exec", name, "python3", "-c", code], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, cwd="/usr/share/doc")
         process.stdout.readline()
@@ -265,6 +264,38 @@ def test_a_flood_of_refused_packets_is_told_in_few_words(open_host):
     events = box.events()
     assert events.count("denied") < 150 and {"created", "started"} <= set(events), len(events)
     box.delete()
+
+
+# From an address (its own, or not), to an echo of datagrams beyond the machine.
+SEND = """sudo python3 - <<'X'
+import socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+data = b"knock"
+udp = struct.pack(">4H", 5555, 8001, 8 + len(data), 0) + data
+ip = struct.pack(">BBHHHBBH4s4s", 69, 0, 20 + len(udp), 1, 0, 64, 17, 0,
+                 socket.inet_aton("%s"), socket.inet_aton("%s"))
+s.sendto(ip + udp, ("%s", 0))
+X
+"""
+HEAR = "(timeout 60 python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); " \
+       "s.bind((\"\", 5555)); open(\"/tmp/ready\", \"w\"); open(\"/tmp/heard\", \"wb\").write(s.recv(99))' " \
+       ">/dev/null 2>&1 &); until test -e /tmp/ready; do sleep .1; done; hostname -I"
+
+
+def test_a_box_sends_from_no_address_but_its_own(open_host, public):
+    """Answers to what it sends in another's name would be let in there."""
+    box, other = (open_host.create(network={"mode": "full"}) for _ in range(2))
+    mine, its = (one.run(HEAR).split()[0] for one in (box, other))
+    box.run(SEND % (its, public, public))
+    heard = lambda one: one.run("cat /tmp/heard 2>/dev/null; true")
+
+    def knock():  # after it: when this was answered, so would have been that
+        box.run(SEND % (mine, public, public))
+        return heard(box) == "knock"
+
+    assert eventually(knock, 20) and heard(other) == ""
+    box.delete()
+    other.delete()
 
 
 def test_its_root_cannot_change_the_rules(open_host, public):
