@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/xattr.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ struct copy {
 	bool (*keep)(const char *path, const struct stat *st);
 	char path[PATH_ROOM]; /* of the entry, below the top */
 	struct linked *linked;
-	size_t count, room;
+	size_t count, room, *slots; /* slots: twice as many, index + 1 by their hash; 0: free */
 	struct err *err;
 };
 
@@ -100,20 +101,40 @@ static int copy_content(struct copy *copy, int from, int to, off_t size)
 	return ftruncate(to, size) < 0 ? fail(copy, "copying") : 0;
 }
 
+static size_t *find_linked(const struct copy *copy, dev_t dev, ino_t ino)
+{
+	size_t at = (size_t)((uint64_t)(ino ^ dev) * 0x9e3779b97f4a7c15u >> 20);
+	for (;; at++) {
+		size_t *slot = &copy->slots[at % (copy->room * 2)];
+		if (!*slot ||
+		    (copy->linked[*slot - 1].ino == ino && copy->linked[*slot - 1].dev == dev))
+			return slot;
+	}
+}
+
+static void make_room(struct copy *copy)
+{
+	copy->room = copy->room ? copy->room * 2 : 64;
+	copy->linked = xrealloc(copy->linked, copy->room * sizeof *copy->linked);
+	free(copy->slots);
+	copy->slots = xcalloc(copy->room * 2, sizeof *copy->slots);
+	for (size_t i = 0; i < copy->count; i++)
+		*find_linked(copy, copy->linked[i].dev, copy->linked[i].ino) = i + 1;
+}
+
 /* Whether an earlier name of the same file was copied: then this is made a link to that. */
 static int copy_as_link(struct copy *copy, int to, const char *name, const struct stat *st)
 {
 	if (S_ISDIR(st->st_mode) || st->st_nlink < 2)
 		return 0;
-	for (size_t i = 0; i < copy->count; i++)
-		if (copy->linked[i].ino == st->st_ino && copy->linked[i].dev == st->st_dev)
-			return linkat(copy->top, copy->linked[i].path, to, name, 0) == 0 ? 1 : 0;
-	if (copy->count == copy->room) {
-		copy->room = copy->room ? copy->room * 2 : 64;
-		copy->linked = xrealloc(copy->linked, copy->room * sizeof *copy->linked);
-	}
+	if (copy->count == copy->room)
+		make_room(copy);
+	size_t *slot = find_linked(copy, st->st_dev, st->st_ino);
+	if (*slot)
+		return linkat(copy->top, copy->linked[*slot - 1].path, to, name, 0) == 0 ? 1 : 0;
 	copy->linked[copy->count++] =
 		(struct linked){ st->st_dev, st->st_ino, xstrdup(copy->path) };
+	*slot = copy->count;
 	return 0;
 }
 
@@ -232,6 +253,7 @@ int files_copy(const char *from, const char *to,
 	for (size_t i = 0; i < copy->count; i++)
 		free(copy->linked[i].path);
 	free(copy->linked);
+	free(copy->slots);
 	return result;
 }
 
