@@ -240,6 +240,8 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 		/* Without allow-same-origin a document of a box has an origin that is nobody's. */
 		put(out, "Content-Security-Policy",
 		    "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads");
+		/* The same address is another box's, with another header. */
+		put(out, "Vary", "X-AIO-Sandbox, X-AIO-Proxy-Port");
 		put(out, "X-Content-Type-Options", "nosniff");
 	}
 	if (how->cookie)

@@ -296,6 +296,8 @@ def test_on_the_shared_address_a_page_of_a_box_has_no_origin(host, box, way):
     sandbox = [policy for policy in policies(got) if policy.startswith("sandbox")]
     assert sandbox and "allow-same-origin" not in sandbox[0]
     assert got["x-content-type-options"] == "nosniff"
+    # No cache takes it for the answer of another box to the same address.
+    assert any("x-aio-sandbox" in value.lower() for name, value in got.headers if name.lower() == "vary")
     for name in ("set-cookie", "service-worker-allowed", "clear-site-data", "nel", "report-to"):
         assert got[name] is None
 
