@@ -542,7 +542,9 @@ static void client_gone(struct link *link, uint32_t fired)
 	link->hung = true;
 	if (link->phase != RELAYING || !link->up.done)
 		return;
-	if (end_held(&link->client) == link->head_size && !end_pending(&link->box)) {
+	char byte; /* more requests may be there, which are answered first */
+	if (end_held(&link->client) == link->head_size && !end_pending(&link->box) &&
+	    recv(link->client.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0) {
 		shutdown(link->box.fd, SHUT_WR);
 		link->client.eof = true;
 	}

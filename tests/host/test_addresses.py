@@ -205,6 +205,19 @@ def test_half_a_close_is_not_leaving(host, box):
         assert peer.answer().json()["data"]["stdout"] == "still here\n"
 
 
+def test_what_was_sent_before_half_a_close_is_answered(host, box):
+    exec_body = json.dumps({"command": "until test -e /tmp/on; do sleep .1; done; echo first"}).encode()
+    with host.connect() as peer:
+        peer.send(request("/v1/bash/exec", method="POST", body=exec_body,
+                          headers={**box.headers, "Content-Type": "application/json"}))
+        assert eventually(lambda: "sleep" in box.run("ps -A -o comm=; true"))
+        peer.send(request("/health"))
+        peer.half_close()
+        box.run("touch /tmp/on")
+        assert peer.answer("POST").json()["data"]["stdout"] == "first\n"
+        assert peer.answer().body == b"OK"
+
+
 def test_http_1_0(host, box):
     with host.connect() as peer:
         peer.send(request("/health", headers=box.headers, version="1.0"))
@@ -338,7 +351,7 @@ def test_a_box_opens_with_its_own_token_only(host, box):
     for headers in ({"X-AIO-API-Key": box.token}, {"Authorization": f"Bearer {box.token}"}):
         assert host.client.get("/v1/sandbox", headers={"x-aio-sandbox": box.id, **headers}).status_code == 200
     assert host.client.get(f"/s/{box.id}/v1/sandbox?api_key={box.token}").status_code == 200
-    assert box.events().count("denied") >= 5
+    assert "denied" in box.events()
     other.delete()
 
 
