@@ -14,12 +14,16 @@ static const char *const types[] = { "stream", "display_data",        "execute_r
 static void fold(struct outputs *outputs, const struct text *frames, size_t count)
 {
 	struct message message;
-	if (message_parse(frames, count, "", &message, NULL) < 0)
+	json_t *content = message_read(frames, count, NULL, &message, NULL) < 0
+				  ? NULL
+				  : message_content(&message, NULL);
+	if (!content)
 		return;
-	outputs_add(outputs, message.type, message.content);
-	outputs_add(outputs, types[strlen(message.id) % COUNT(types)], message.content);
-	json_decref(outputs_shape(message.type, message.content));
-	message_done(&message);
+	bool ours = message_answers(&message, "id");
+	outputs_add(outputs, message.type, content);
+	outputs_add(outputs, types[(strlen(message.type) + ours) % COUNT(types)], content);
+	json_decref(outputs_shape(message.type, content));
+	json_decref(content);
 }
 
 static void write_all(struct outputs *outputs)

@@ -272,13 +272,12 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 
 /* ---- one at a time ---- */
 
-/* Waits for one's turn. */
-static int enter(struct call *call, struct session *session, int64_t until_ms, struct err *err)
+/* Waits, with the lock, until nobody runs code in it. */
+static enum call_wake wait_turn(struct call *call, struct session *session, int64_t until_ms)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
 	enum call_wake wake = CALL_WOKEN;
-	pthread_mutex_lock(&session->lock);
 	waiter_join(&session->waiters, &waiter);
 	while (session->busy && !session->closed && wake == CALL_WOKEN) {
 		pthread_mutex_unlock(&session->lock);
@@ -286,6 +285,14 @@ static int enter(struct call *call, struct session *session, int64_t until_ms, s
 		pthread_mutex_lock(&session->lock);
 	}
 	waiter_leave(&session->waiters, &waiter);
+	return wake;
+}
+
+/* Makes it busy, when it is one's turn. */
+static int enter(struct call *call, struct session *session, int64_t until_ms, struct err *err)
+{
+	pthread_mutex_lock(&session->lock);
+	enum call_wake wake = session->busy ? wait_turn(call, session, until_ms) : CALL_WOKEN;
 	bool closed = session->closed, mine = !session->busy && !closed;
 	if (mine)
 		session->busy = true;

@@ -94,6 +94,7 @@ struct kernel *kernel_new(const struct user *user, struct err *err)
 	pthread_mutex_init(&kernel->lock, NULL);
 	random_hex(kernel->key, 64);
 	random_hex(kernel->session, 32);
+	kernel->signs = message_key_new(kernel->key);
 	for (int i = 0; i < CHANNELS; i++)
 		kernel->ports[i] = i + 1;
 	pthread_mutex_lock(&all.lock);
@@ -131,6 +132,7 @@ void kernel_unref(struct kernel *kernel)
 	zsock_free(kernel->shell);
 	zsock_free(kernel->iopub);
 	zsock_free(kernel->control);
+	message_key_free(kernel->signs);
 	remove_files(kernel);
 	if (kernel->order_fd >= 0)
 		close(kernel->order_fd);
@@ -306,7 +308,7 @@ int kernel_send(struct kernel *kernel, struct zsock *to, const char *type, struc
 {
 	struct message_out message;
 	snprintf(ret_id, 64, "%s_%llu", kernel->session, (unsigned long long)++kernel->requests);
-	message_make(&message, kernel->key, kernel->session, ret_id, type, content);
+	message_make(&message, kernel->signs, kernel->session, ret_id, type, content);
 	int result = zsock_send(to, message.frames, MESSAGE_FRAMES, err);
 	message_out_done(&message);
 	return result;

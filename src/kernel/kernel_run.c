@@ -51,27 +51,34 @@ static void give_pages(struct run *run, const json_t *payload)
 	}
 }
 
-static void take_reply(struct run *run, const struct message *message)
+static void take_reply(struct run *run, const struct message *message, const json_t *content)
 {
-	const char *status = json_string_value(json_object_get(message->content, "status"));
-	const json_t *count = json_object_get(message->content, "execution_count");
+	const char *status = json_string_value(json_object_get(content, "status"));
+	const json_t *count = json_object_get(content, "execution_count");
 	if (strcmp(message->type, "execute_reply") != 0)
 		return;
 	run->replied = true;
 	run->failed = !status || strcmp(status, "ok") != 0;
 	if (json_is_integer(count))
 		run->result->count = json_integer_value(count);
-	give_pages(run, json_object_get(message->content, "payload"));
+	give_pages(run, json_object_get(content, "payload"));
 	run->next_ms = clock_ms() + IDLE_MS;
 }
 
-static void take_output(struct run *run, const struct message *message)
+static void take_output(struct run *run, const struct message *message, const json_t *content)
 {
-	const char *state = json_string_value(json_object_get(message->content, "execution_state"));
+	const char *state = json_string_value(json_object_get(content, "execution_state"));
 	if (strcmp(message->type, "status") != 0)
-		give(run, message->type, message->content);
+		give(run, message->type, content);
 	else if (state && !strcmp(state, "idle"))
 		run->idle = true;
+}
+
+/* The code comes back on iopub, for those who did not send it. */
+static bool wanted(const struct run *run, const struct message *message)
+{
+	return *run->result->id && message_answers(message, run->result->id) &&
+	       strcmp(message->type, "execute_input") != 0;
 }
 
 /* Takes all that is there. Messages of earlier executions, and forged ones, are dropped. */
@@ -79,15 +86,18 @@ static void take_all(struct run *run, struct zsock *from)
 {
 	const struct text *frames;
 	struct message message;
-	struct err ignored;
+	struct err err;
 	for (size_t n; (n = zsock_recv(from, &frames));) {
-		if (message_parse(frames, n, run->kernel->key, &message, &ignored) < 0) {
-			run->result->lost |= ignored.code != ERR_FORBIDDEN;
+		bool right = message_read(frames, n, run->kernel->signs, &message, &err) == 0;
+		if (right && !wanted(run, &message))
 			continue;
-		}
-		if (*run->result->id && !strcmp(message.parent, run->result->id))
-			(from == run->kernel->shell ? take_reply : take_output)(run, &message);
-		message_done(&message);
+		json_t *content = right ? message_content(&message, &err) : NULL;
+		if (content)
+			(from == run->kernel->shell ? take_reply : take_output)(run, &message,
+										content);
+		else
+			run->result->lost |= err.code != ERR_FORBIDDEN;
+		json_decref(content);
 	}
 }
 
@@ -143,6 +153,7 @@ static bool wait_more(struct run *run)
 static void take_last(struct run *run)
 {
 	struct pollfd pfd = { .fd = zsock_fd(run->kernel->iopub), .events = POLLIN };
+	take_all(run, run->kernel->shell);
 	do
 		take_all(run, run->kernel->iopub);
 	while (zsock_fd(run->kernel->iopub) >= 0 && poll(&pfd, 1, LAST_MS) > 0);
@@ -196,12 +207,12 @@ int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct
 	if (request(&run, job, err) < 0)
 		return -1;
 	uint64_t dropped = zsock_dropped(kernel->iopub);
-	do {
+	while (!(run.replied && run.idle) && !kernel_ended(kernel) && wait_more(&run)) {
 		take_all(&run, kernel->iopub);
 		take_all(&run, kernel->shell);
 		if (zsock_fd(kernel->shell) < 0 || zsock_fd(kernel->iopub) < 0)
 			kernel_end(kernel); /* without these it is of no use to anybody */
-	} while (!(run.replied && run.idle) && !kernel_ended(kernel) && wait_more(&run));
+	}
 	if (!run.idle && kernel_ended(kernel))
 		take_last(&run);
 	ret->lost |= zsock_dropped(kernel->iopub) != dropped;

@@ -124,12 +124,9 @@ static int await_welcome(struct kernel *kernel, const struct kernel_wait *wait, 
 	for (;;) {
 		const struct text *frames;
 		struct message message;
-		for (size_t n; (n = zsock_recv(kernel->iopub, &frames));) {
-			if (message_parse(frames, n, kernel->key, &message, NULL) < 0)
-				continue;
-			message_done(&message);
-			return 0;
-		}
+		for (size_t n; (n = zsock_recv(kernel->iopub, &frames));)
+			if (message_read(frames, n, kernel->signs, &message, NULL) == 0)
+				return 0;
 		if (zsock_fd(kernel->iopub) < 0 || kernel_ended(kernel))
 			return err_set(err, ESRCH, "the kernel has ended");
 		if (kernel_await(zsock_fd(kernel->iopub), wait, err) < 0)
@@ -247,12 +244,9 @@ static void greet_take(struct kernel *kernel, struct greeting *greeting)
 	struct message message;
 	struct zsock *socks[] = { kernel->iopub, kernel->shell };
 	for (int i = 0; i < 2 && socks[i]; i++)
-		for (size_t n; (n = zsock_recv(socks[i], &frames));) {
-			if (message_parse(frames, n, kernel->key, &message, NULL) < 0)
-				continue;
-			*(i ? &greeting->replied : &greeting->heard) = true;
-			message_done(&message);
-		}
+		for (size_t n; (n = zsock_recv(socks[i], &frames));)
+			if (message_read(frames, n, kernel->signs, &message, NULL) == 0)
+				*(i ? &greeting->replied : &greeting->heard) = true;
 }
 
 /* Asks for information until there are an answer and something on iopub: its sockets are open, and

@@ -6,6 +6,7 @@
 #include "kernel/kernel.h"
 #include "proc/pump.h"
 
+struct message_key;
 struct zsock;
 
 enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTROL, CHANNEL_HB };
@@ -21,6 +22,7 @@ struct kernel {
 	int ports[CHANNELS];
 	bool tcp, by_message;
 	char key[65], session[33];
+	struct message_key *signs; /* with the key; used by who uses the kernel */
 	uint64_t requests;
 	struct zsock *shell, *iopub, *control;
 	int order_fd; /* to a forked one, until it is handed out; -1: none */

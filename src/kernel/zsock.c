@@ -21,6 +21,7 @@ enum { SEND_MS = 10000, SEND_FRAMES = 8 };
 struct zsock {
 	int fd;
 	bool subscribes; /* as soon as it may */
+	bool drained;    /* the last time it read, there was room for more */
 	struct zmtp in;
 };
 
@@ -138,6 +139,7 @@ static bool read_some(struct zsock *sock)
 		return false;
 	}
 	zmtp_take(&sock->in, (size_t)n);
+	sock->drained = (size_t)n < room;
 	return true;
 }
 
@@ -182,7 +184,8 @@ size_t zsock_recv(struct zsock *sock, const struct text **ret_frames)
 			if (send_all(sock, &(struct iovec){ (void *)everything, sizeof everything },
 				     1) < 0)
 				hang_up(sock);
-		} else if (!read_some(sock)) {
+		} else if (sock->drained || !read_some(sock)) {
+			sock->drained = false;
 			return 0;
 		}
 	}
