@@ -141,26 +141,10 @@ static int by_kernel(struct call *call, const struct execute *request, struct er
 		.status = result.status,
 		.session_id = request->stateful ? result.session.id : NULL,
 		.notice = result.notice,
-		.exit_code = !strcmp(result.status, "ok")        ? 0
-			     : !strcmp(result.status, "timeout") ? INT_ABSENT
-								 : 1,
+		.exit_code = result.exit_code,
 		.outputs = result.outputs,
 	};
 	return reply(call, request, &done, err);
-}
-
-/* There is no kernel for bash here as a rule, and no need for one. */
-static int by_bash_kernel(struct call *call, const struct execute *request, struct err *err)
-{
-	struct tools_where where;
-	if (kernels_where(call->server, &where, err) < 0)
-		return -1;
-	if (kernelspec_for(&where, "bash", call->arena))
-		return by_kernel(call, request, err);
-	return err_set(
-		err, ERR_BAD_REQUEST,
-		"bash is not stateful here, where no bash kernel is installed: the sessions of "
-		"/v1/shell/exec keep their directory and variables");
 }
 
 static int by_script(struct call *call, const struct execute *request, struct err *err)
@@ -300,8 +284,7 @@ static const struct language {
 	{ "python", "py,python3", "Python; stateful in a Jupyter kernel", by_script, by_kernel },
 	{ "javascript", "js,node,nodejs", "JavaScript, by Node.js", by_node, by_node },
 	{ "typescript", "ts", "TypeScript, by Node.js", by_node, by_node },
-	{ "bash", "sh,shell", "Commands, by bash; for state see /v1/shell", by_script,
-	  by_bash_kernel },
+	{ "bash", "sh,shell", "Commands, by bash", by_script, by_kernel },
 };
 
 static bool named(const char *list, const char *name)

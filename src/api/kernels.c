@@ -230,7 +230,7 @@ static int check_same(const struct session *session, const struct kernels_wish *
 		return err_set(err, ERR_CONFLICT, "session '%.80s' speaks %s, not %.60s",
 			       session->id, session->language, wish->language);
 	if (!wish->language && wish->kernel_name && *wish->kernel_name &&
-	    strcasecmp(wish->kernel_name, session->kernel_name) != 0)
+	    strcasecmp(kernelspec_name(wish->kernel_name), session->kernel_name) != 0)
 		return err_set(err, ERR_CONFLICT, "session '%.80s' has the kernel %s, not %.60s",
 			       session->id, session->kernel_name, wish->kernel_name);
 	return 0;
@@ -424,24 +424,42 @@ static int take_nothing(void *arg, const char *type, const json_t *content)
 	return 0;
 }
 
+/* Code that changes the directory; false in a language of which we do not know how. */
+static bool write_change(const char *language, const char *cwd, struct jw *jw)
+{
+	if (!strcasecmp(language, "bash")) {
+		(void)buf_str(&jw->out, "cd -- '");
+		for (const char *at = cwd; *at; at++)
+			(void)buf_printf(&jw->out, *at == '\'' ? "'\\''" : "%c", *at);
+		(void)buf_str(&jw->out, "'");
+		return true;
+	}
+	bool python = !strcasecmp(language, "python");
+	if (!python && strcasecmp(language, "r") != 0)
+		return false;
+	(void)buf_str(&jw->out, python ? "__import__('os').chdir(" : "setwd(");
+	jw_str(jw, cwd);
+	(void)buf_str(&jw->out, ")");
+	return true;
+}
+
 /* A directory that is given with code is where the code runs, in a kernel that is there already. */
 static int change_directory(struct call *call, const struct session *session, const char *cwd,
 			    struct err *err)
 {
+	struct jw jw;
+	struct kernel_result result;
 	if (!cwd || !*cwd)
 		return 0;
-	if (strcmp(session->language, "python") != 0)
+	jw_init(&jw, 65536);
+	if (!write_change(session->language, cwd, &jw)) {
+		jw_done(&jw);
 		return !strcmp(cwd, session->cwd)
 			       ? 0
 			       : err_set(err, ERR_BAD_REQUEST,
-					 "cwd: a %s kernel stays where it was started, in %.200s",
+					 "cwd: this %s kernel stays where it was started, in %.200s",
 					 session->language, session->cwd);
-	struct jw jw;
-	struct kernel_result result;
-	jw_init(&jw, 65536);
-	(void)buf_str(&jw.out, "__import__('os').chdir(");
-	jw_str(&jw, cwd);
-	(void)buf_str(&jw.out, ")");
+	}
 	const struct kernel_job job = { { jw.out.data, jw.out.len }, .silent = true };
 	const struct kernel_wait wait = { clock_ms() + START_MS, call->sink->client_fd,
 					  server_stop_fd(call->server) };
@@ -513,6 +531,10 @@ static int run(struct call *call, struct session *session, const struct kernels_
 		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
 	ret->status = states[result.outcome];
 	ret->count = result.count;
+	ret->exit_code = result.outcome == KERNEL_OK        ? 0
+			 : result.outcome == KERNEL_TIMEOUT ? INT_ABSENT
+			 : result.exit_code == INT_ABSENT   ? 1
+							    : result.exit_code;
 	ret->id = arena_strdup(call->arena, result.id);
 	if (result.lost)
 		add_notice(call, ret, "Some of the output did not arrive.");
@@ -543,8 +565,7 @@ int kernels_execute(struct call *call, const struct kernels_job *job, struct ker
 		(void)sessions_close(&kernels_sessions, session->id, NULL);
 	if (result == 0 && job->events) {
 		const struct events_end end = { ret->status, job->once ? NULL : ret->session.id,
-						ret->notice, strcmp(ret->status, "ok") ? 1 : 0,
-						ret->count };
+						ret->notice, ret->exit_code, ret->count };
 		result = events_finish(call, &end, err);
 	}
 	return result;

@@ -51,7 +51,8 @@ struct kernels_result {
 		*notice; /* what else the caller should know: a new kernel, lost output; or NULL */
 	const char *id;  /* of the message */
 	int64_t count;   /* of executions; INT_ABSENT */
-	bool died;       /* with this code; then there is an error among the outputs */
+	int64_t exit_code;       /* 0; 1, or what commands said; INT_ABSENT after a time-out */
+	bool died;               /* with this code; then there is an error among the outputs */
 	struct outputs *outputs; /* freed with the call */
 };
 

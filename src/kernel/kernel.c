@@ -132,6 +132,7 @@ void kernel_unref(struct kernel *kernel)
 	zsock_free(kernel->shell);
 	zsock_free(kernel->iopub);
 	zsock_free(kernel->control);
+	zsock_free(kernel->input);
 	message_key_free(kernel->signs);
 	remove_files(kernel);
 	if (kernel->order_fd >= 0)
@@ -291,14 +292,18 @@ static struct zsock *open_channel(const struct kernel *kernel, enum kernel_chann
 	char endpoint[160];
 	snprintf(endpoint, sizeof endpoint, kernel->tcp ? "%s:%d" : "%s-%d", kernel->ip,
 		 kernel->ports[channel]);
-	return zsock_connect(channel == CHANNEL_IOPUB ? ZSOCK_SUB : ZSOCK_DEALER, endpoint, err);
+	/* What it asks on stdin it sends to the peer that the request on shell came from. */
+	return zsock_connect(channel == CHANNEL_IOPUB ? ZSOCK_SUB : ZSOCK_DEALER, endpoint,
+			     channel == CHANNEL_IOPUB ? "" : kernel->session, err);
 }
 
 int kernel_connect(struct kernel *kernel, struct err *err)
 {
 	if (!kernel->iopub)
 		kernel->iopub = open_channel(kernel, CHANNEL_IOPUB, err);
-	if (kernel->iopub && !kernel->shell)
+	if (kernel->iopub && kernel->tcp && !kernel->input)
+		kernel->input = open_channel(kernel, CHANNEL_STDIN, err);
+	if (kernel->iopub && (kernel->input || !kernel->tcp) && !kernel->shell)
 		kernel->shell = open_channel(kernel, CHANNEL_SHELL, err);
 	return kernel->shell ? 0 : -1;
 }

@@ -61,10 +61,11 @@ enum kernel_outcome {
 
 struct kernel_result {
 	enum kernel_outcome outcome;
-	int64_t count; /* of executions; INT_ABSENT: it does not say */
-	char id[64];   /* of the request */
-	bool killed;   /* it took no interrupt, and was ended */
-	bool lost;     /* some of its output did not arrive */
+	int64_t count;     /* of executions; INT_ABSENT: it does not say */
+	int64_t exit_code; /* of commands that failed; INT_ABSENT: it does not say */
+	char id[64];       /* of the request */
+	bool killed;       /* it took no interrupt, and was ended */
+	bool lost;         /* some of its output did not arrive */
 };
 
 /* Gets each message that belongs to the execution, as it comes. -1: as if the caller hung up. */

@@ -1,6 +1,7 @@
 /* Code run in a kernel: a request on shell; its outputs come on iopub, ended by the status "idle", and
  * a reply on shell. Both have to be there, in either order. */
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -27,7 +28,7 @@ struct run {
 	kernel_sink *sink;
 	void *arg;
 	struct kernel_result *result;
-	bool replied, idle, failed, left, timed_out, stopping;
+	bool replied, idle, failed, asked, left, timed_out, stopping;
 	int interrupts;
 	int64_t quiet_ms; /* until then outputs wake nobody: each time would disturb the kernel */
 	int64_t next_ms;  /* when to interrupt next, or to give up waiting for outputs */
@@ -51,6 +52,16 @@ static void give_pages(struct run *run, const json_t *payload)
 	}
 }
 
+/* Commands that fail have a number to say, and a name for it, or none. */
+static int64_t exit_code(const json_t *content)
+{
+	const char *name = json_string_value(json_object_get(content, "ename"));
+	const char *text = json_string_value(json_object_get(content, "evalue"));
+	bool number = name && text && (!*name || !strcmp(name, "ExitStatus")) && *text &&
+		      strlen(text) < 4 && !text[strspn(text, "0123456789")];
+	return number ? strtol(text, NULL, 10) : INT_ABSENT;
+}
+
 static void take_reply(struct run *run, const struct message *message, const json_t *content)
 {
 	const char *status = json_string_value(json_object_get(content, "status"));
@@ -59,6 +70,8 @@ static void take_reply(struct run *run, const struct message *message, const jso
 		return;
 	run->replied = true;
 	run->failed = !status || strcmp(status, "ok") != 0;
+	if (run->failed)
+		run->result->exit_code = exit_code(content);
 	if (json_is_integer(count))
 		run->result->count = json_integer_value(count);
 	give_pages(run, json_object_get(content, "payload"));
@@ -72,6 +85,23 @@ static void take_output(struct run *run, const struct message *message, const js
 		give(run, message->type, content);
 	else if (state && !strcmp(state, "idle"))
 		run->idle = true;
+}
+
+/* Nobody can type. ipykernel says so itself, as no request of ours allows it to ask; others ask. */
+static void take_question(struct run *run, const struct message *message, const json_t *content)
+{
+	const char *prompt = json_string_value(json_object_get(content, "prompt"));
+	if (strcmp(message->type, "input_request") != 0 || run->asked)
+		return;
+	run->asked = true;
+	auto_free char *text = xasprintf("the code asks for input (%.200s), and nobody can type",
+					 prompt && *prompt ? prompt : "without a prompt");
+	json_t *error = json_object();
+	json_object_set_new(error, "ename", json_string("StdinNotImplementedError"));
+	json_object_set_new(error, "evalue", json_string(text));
+	json_object_set_new(error, "traceback", json_array());
+	give(run, "error", error);
+	json_decref(error);
 }
 
 /* The code comes back on iopub, for those who did not send it. */
@@ -92,11 +122,14 @@ static void take_all(struct run *run, struct zsock *from)
 		if (right && !wanted(run, &message))
 			continue;
 		json_t *content = right ? message_content(&message, &err) : NULL;
-		if (content)
-			(from == run->kernel->shell ? take_reply : take_output)(run, &message,
-										content);
-		else
+		if (!content)
 			run->result->lost |= err.code != ERR_FORBIDDEN;
+		else if (from == run->kernel->iopub)
+			take_output(run, &message, content);
+		else if (from == run->kernel->shell)
+			take_reply(run, &message, content);
+		else
+			take_question(run, &message, content);
 		json_decref(content);
 	}
 }
@@ -126,6 +159,7 @@ static bool wait_more(struct run *run)
 		{ .fd = kernel->wake_fd, .events = POLLIN },
 		{ .fd = run->wait->stop_fd, .events = POLLIN },
 		{ .fd = run->left ? -1 : run->wait->client_fd },
+		{ .fd = kernel->input ? zsock_fd(kernel->input) : -1, .events = POLLIN },
 	};
 	int n = left > 0 ? poll(pfds, COUNT(pfds), left > 60000 ? 60000 : (int)left) : 0;
 	eventfd_t ignored;
@@ -136,7 +170,9 @@ static bool wait_more(struct run *run)
 		return false;
 	if (n > 0 && pfds[4].revents)
 		run->left = true;
-	if (run->left && !run->interrupts && !run->replied)
+	if (n > 0 && pfds[5].revents)
+		take_all(run, kernel->input);
+	if ((run->left || run->asked) && !run->interrupts && !run->replied)
 		press(run);
 	if (clock_ms() < run->next_ms)
 		return true;
@@ -144,7 +180,7 @@ static bool wait_more(struct run *run)
 		run->result->lost = true;
 		return false;
 	}
-	run->timed_out |= !run->left;
+	run->timed_out |= !run->left && !run->asked;
 	press(run);
 	return true;
 }
@@ -169,7 +205,7 @@ static enum kernel_outcome outcome(const struct run *run)
 		return KERNEL_TIMEOUT;
 	if (!run->replied)
 		return KERNEL_DIED;
-	return run->failed ? KERNEL_ERROR : KERNEL_OK;
+	return run->failed || run->asked ? KERNEL_ERROR : KERNEL_OK;
 }
 
 static int request(struct run *run, const struct kernel_job *job, struct err *err)
@@ -201,7 +237,7 @@ int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct
 			   .result = ret,
 			   .quiet_ms = job->prompt ? 0 : clock_ms() + QUIET_MS,
 			   .next_ms = wait->until_ms };
-	*ret = (struct kernel_result){ .count = INT_ABSENT };
+	*ret = (struct kernel_result){ .count = INT_ABSENT, .exit_code = INT_ABSENT };
 	take_all(&run, kernel->iopub); /* what came since: nobody asked for it */
 	take_all(&run, kernel->shell);
 	if (request(&run, job, err) < 0)

@@ -25,8 +25,9 @@ struct kernel {
 	struct message_key *signs; /* with the key; used by who uses the kernel */
 	uint64_t requests;
 	struct zsock *shell, *iopub, *control;
-	int order_fd; /* to a forked one, until it is handed out; -1: none */
-	int wake_fd;  /* an eventfd: something of what follows has changed */
+	struct zsock *input; /* stdin, of one that may ask although it was told not to; or NULL */
+	int order_fd;        /* to a forked one, until it is handed out; -1: none */
+	int wake_fd;         /* an eventfd: something of what follows has changed */
 
 	pthread_mutex_t lock; /* of what follows */
 	pid_t pid;

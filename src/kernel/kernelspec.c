@@ -25,6 +25,7 @@ struct specs {
 	struct arena *arena;
 	struct kernelspec *all;
 	size_t count;
+	const char *bare; /* a Python that would do, had it ipykernel; or NULL */
 };
 
 /* ---- reading them ---- */
@@ -155,6 +156,26 @@ static void add_python(struct specs *specs, const char *name, const char *python
 	};
 }
 
+/* Bash, by a kernel of ours. */
+static void add_bash(struct specs *specs, const char *python)
+{
+	const char *script =
+		arena_printf(specs->arena, "%s/share/kernel/bash.py", specs->where->home);
+	if (known(specs, "bash") || access(python, X_OK) != 0 || !program(specs, "bash"))
+		return;
+	const char **argv = arena_alloc(specs->arena, 4 * sizeof *argv);
+	argv[0] = python;
+	argv[1] = script;
+	argv[2] = "-f";
+	argv[3] = "{connection_file}";
+	specs->all[specs->count++] = (struct kernelspec){
+		.name = "bash",
+		.display = "Bash",
+		.language = "bash",
+		.argv = { 4, argv },
+	};
+}
+
 /* Jupyter's own order: JUPYTER_PATH, the user's, the environment's, the system's. */
 static void look(struct specs *specs)
 {
@@ -163,7 +184,7 @@ static void look(struct specs *specs)
 	const char *own = arena_printf(arena, "%s/.venv/bin/python", where->home);
 	const char *path = getenv("JUPYTER_PATH"), *data = getenv("JUPYTER_DATA_DIR");
 	struct user_view view;
-	specs->all = arena_alloc(arena, (SPECS_MAX + 1) * sizeof *specs->all);
+	specs->all = arena_alloc(arena, (SPECS_MAX + 3) * sizeof *specs->all);
 	if (access(own, X_OK) == 0)
 		add_python(specs, "python3", own);
 	if (user_enter(where->user, &view, NULL) < 0) /* they are the user's own files */
@@ -179,30 +200,34 @@ static void look(struct specs *specs)
 	look_in(specs, "/usr/local/share/jupyter/kernels");
 	look_in(specs, "/usr/share/jupyter/kernels");
 	user_leave(&view);
+	add_bash(specs, own);
 }
 
 struct list kernelspec_list(const struct tools_where *where, struct arena *arena)
 {
-	struct specs specs = { where, arena, NULL, 0 };
+	struct specs specs = { .where = where, .arena = arena };
 	look(&specs);
 	return (struct list){ specs.count, specs.all };
 }
 
 /* ---- finding one ---- */
 
-/* Runs a Python to see whether it has ipykernel, and is that version. */
-static bool ask_python(const struct tools_where *where, const char *python, const char *wanted)
+enum python { PYTHON_OTHER, PYTHON_BARE, PYTHON_READY };
+
+/* Runs a Python to see whether it is that version, and has ipykernel. */
+static enum python ask_python(const struct tools_where *where, const char *python,
+			      const char *wanted)
 {
 	char *argv[] = { (char *)python, (char *)"-c",
-			 (char *)"import ipykernel, sys; print('%d.%d' % sys.version_info[:2])",
+			 (char *)"import sys; print('%d.%d' % sys.version_info[:2], flush=True)\n"
+				 "import ipykernel",
 			 NULL };
-	auto_buf struct buf out = BUF(256);
+	auto_buf struct buf out = BUF(4096);
 	struct child_end end;
-	if (tools_run(where, argv, clock_ms() + ASK_MS, &out, &end, NULL) < 0 || end.code != 0 ||
-	    !out.len)
-		return false;
-	return strcspn(out.data, "\n") == strlen(wanted) &&
-	       !strncmp(out.data, wanted, strlen(wanted));
+	if (tools_run(where, argv, clock_ms() + ASK_MS, &out, &end, NULL) < 0 || !out.len ||
+	    strcspn(out.data, "\n") != strlen(wanted) || strncmp(out.data, wanted, strlen(wanted)))
+		return PYTHON_OTHER;
+	return end.code == 0 ? PYTHON_READY : PYTHON_BARE;
 }
 
 /* Whether our own Python, of which its environment tells, is version 3.X. */
@@ -261,7 +286,10 @@ static bool find_version(struct specs *specs, const char *name)
 		if (!python)
 			return false;
 		if (!remembered(python)) {
-			if (!ask_python(specs->where, python, wanted))
+			enum python what = ask_python(specs->where, python, wanted);
+			if (what == PYTHON_BARE && !specs->bare)
+				specs->bare = arena_strdup(specs->arena, python);
+			if (what != PYTHON_READY)
 				continue;
 			remember(python);
 		}
@@ -290,7 +318,11 @@ static void say_missing(const struct specs *specs, const char *name, struct err 
 	auto_buf struct buf names = BUF(300);
 	for (size_t i = 0; i < specs->count; i++)
 		(void)buf_printf(&names, "%s%s", i ? ", " : "", specs->all[i].name);
-	if (specs->count)
+	if (specs->bare)
+		err_set(err, ERR_BAD_REQUEST,
+			"%.200s has no ipykernel ('%s -m pip install ipykernel' installs it); there is: %s",
+			specs->bare, name, names.data);
+	else if (specs->count)
 		err_set(err, ERR_BAD_REQUEST, "there is no kernel '%.60s'; there is: %s", name,
 			names.data);
 	else
@@ -298,9 +330,14 @@ static void say_missing(const struct specs *specs, const char *name, struct err 
 			"no kernel is installed: 'make deps' installs ipykernel into .venv");
 }
 
+const char *kernelspec_name(const char *name)
+{
+	return strcasecmp(name, "python") ? name : "python3";
+}
+
 static const struct kernelspec *find(struct specs *specs, const char *name)
 {
-	const char *wanted = strcasecmp(name, "python") ? name : "python3";
+	const char *wanted = kernelspec_name(name);
 	for (size_t i = 0; i < specs->count; i++)
 		if (!strcasecmp(specs->all[i].name, wanted))
 			return &specs->all[i];
@@ -313,7 +350,7 @@ static const struct kernelspec *find(struct specs *specs, const char *name)
 const struct kernelspec *kernelspec_find(const struct tools_where *where, const char *name,
 					 struct arena *arena, struct err *err)
 {
-	struct specs specs = { where, arena, NULL, 0 };
+	struct specs specs = { .where = where, .arena = arena };
 	bool given = name && *name;
 	look(&specs);
 	const struct kernelspec *spec = find(&specs, given ? name : default_name(arena));

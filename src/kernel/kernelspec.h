@@ -1,6 +1,6 @@
 /* kernelspec.h - the kernels that are installed: how each is started, and what it speaks.
  *
- * "python3" is the product's own Python. Others are found where Jupyter looks for them. The names
+ * "python3" is the product's own Python; "bash" is the product's, too, where no other is. Others are found where Jupyter looks for them. The names
  * python3.X stand for the interpreter of that version, where one with ipykernel is there. */
 #pragma once
 #include <stdbool.h>
@@ -19,6 +19,9 @@ struct kernelspec {
 	bool by_message;  /* it is interrupted by a message and not by a signal */
 	bool python;      /* it is an ipykernel: argv[0] is its Python, and can be forked */
 };
+
+/* The name that a kernel is known by: "python" is python3. */
+const char *kernelspec_name(const char *name);
 
 /* All of them, our own first; in the arena. */
 struct list kernelspec_list(const struct tools_where *where, struct arena *arena);

@@ -204,14 +204,14 @@ static void property(struct buf *to, const char *name, const char *value)
 	(void)buf_str(to, value);
 }
 
-void zmtp_hello(struct buf *to, const char *type)
+void zmtp_hello(struct buf *to, const char *type, const char *identity)
 {
 	unsigned char greeting[GREETING] = { [0] = 0xff, [8] = 1, [9] = 0x7f, [10] = 3 };
 	auto_buf struct buf ready = BUF(256);
 	memcpy(greeting + 12, "NULL", 4);
 	(void)buf_str(&ready, "\5READY");
 	property(&ready, "Socket-Type", type);
-	property(&ready, "Identity", "");
+	property(&ready, "Identity", identity);
 	const unsigned char head[] = { COMMAND, (unsigned char)ready.len };
 	(void)buf_add(to, greeting, sizeof greeting);
 	(void)buf_add(to, head, sizeof head);

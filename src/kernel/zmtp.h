@@ -37,9 +37,10 @@ void zmtp_take(struct zmtp *zmtp, size_t len);
  * none yet, or the peer does not speak ZMTP (failed). */
 size_t zmtp_next(struct zmtp *zmtp, const struct text **ret_frames);
 
-/* What a peer of a socket type ("DEALER", "SUB") begins with. It may send messages only when the other
- * is ready, the first of a SUB being its subscription: 1 and a prefix. */
-void zmtp_hello(struct buf *to, const char *type);
+/* What a peer of a socket type ("DEALER", "SUB") begins with. A ROUTER knows it by its identity ("": by
+ * one of the ROUTER's own making). It may send messages only when the other is ready, the first of a SUB
+ * being its subscription: 1 and a prefix. */
+void zmtp_hello(struct buf *to, const char *type, const char *identity);
 
 /* What comes before the content of a frame: how many bytes. */
 enum { ZMTP_HEAD_MAX = 9 };

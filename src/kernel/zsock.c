@@ -75,7 +75,8 @@ static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 	return 0;
 }
 
-struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, struct err *err)
+struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, const char *identity,
+			    struct err *err)
 {
 	struct sockaddr_storage to;
 	socklen_t len = address(endpoint, &to);
@@ -89,7 +90,7 @@ struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, struct e
 		if (to.ss_family == AF_INET)
 			(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
 					 sizeof(int));
-		zmtp_hello(&hello, type == ZSOCK_SUB ? "SUB" : "DEALER");
+		zmtp_hello(&hello, type == ZSOCK_SUB ? "SUB" : "DEALER", identity);
 		if (send_all(sock, &(struct iovec){ hello.data, hello.len }, 1) == 0)
 			return sock;
 	}

@@ -15,9 +15,10 @@ struct zsock;
 
 enum zsock_type { ZSOCK_DEALER, ZSOCK_SUB };
 
-/* Connects to "/path" or "127.0.0.1:port", and says hello. NULL with err: its errno while nobody
- * listens there. */
-struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, struct err *err);
+/* Connects to "/path" or "127.0.0.1:port", and says hello, with an identity or "". NULL with err: its
+ * errno while nobody listens there. */
+struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, const char *identity,
+			    struct err *err);
 void zsock_free(struct zsock *sock); /* NULL is fine */
 
 /* To be polled for POLLIN when zsock_recv() has said 0; -1 once the peer is gone. */

@@ -144,7 +144,7 @@ static void sending(void)
 	CHECK(zmtp_head(head, 0, true) == 2 && !memcmp(head, "\1\0", 2));
 	CHECK(zmtp_head(head, 0x10203, true) == 9 && !memcmp(head, "\3\0\0\0\0\0\1\2\3", 9));
 	auto_buf struct buf hello = BUF(512);
-	zmtp_hello(&hello, "DEALER");
+	zmtp_hello(&hello, "DEALER", "");
 	CHECK(hello.len == 64 + 2 + 41 &&
 	      !memcmp(hello.data + 64, "\4)\5READY\13Socket-Type\0\0\0\6DEALER", 30));
 	struct zmtp z; /* we understand ourselves */
