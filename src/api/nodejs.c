@@ -3,148 +3,25 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "api/nodejs_manage.h"
 #include "api/nodejs_programs.h"
+#include "api/nodejs_sessions.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/own.h"
 #include "net/call.h"
 #include "net/server.h"
-#include "proc/node_files.h"
-#include "proc/waiter.h"
 
-enum { EVENT_MAX = 256 << 20, PING_MS = 15000, IDLE_MIN = 60, IDLE_MAX = 86400 };
+enum { EVENT_MAX = 256 << 20, PING_MS = 15000 };
 
-/* ---- sessions ---- */
-
-struct session {
-	_Atomic int refs;
-	pthread_mutex_t lock;
-	char id[SESSION_ID_MAX * 4 + 1];
-	char program[4096];
-	const struct config *config;
-	struct waiter *waiters; /* for their turn */
-	bool busy, closed;
-	struct node *node; /* NULL before the first use, and once its process has ended */
-	bool moved;        /* cwd is not where the process is */
-	bool lost;         /* its process has ended, and with it the state */
-	char *cwd;
-	int64_t count, used_ms, idle_ms;
-	double created, used; /* milliseconds since 1970 */
-};
-
-static void session_ref(void *arg)
-{
-	struct session *session = arg;
-	atomic_fetch_add(&session->refs, 1);
-}
-
-static void session_unref(void *arg)
-{
-	struct session *session = arg;
-	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
-		return;
-	node_unref(session->node);
-	pthread_mutex_destroy(&session->lock);
-	free(session->cwd);
-	free(session);
-}
-
-static void session_release(struct session **session)
-{
-	session_unref(*session);
-}
-#define auto_session __attribute__((cleanup(session_release)))
-
-static bool session_busy(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	bool busy = session->busy;
-	pthread_mutex_unlock(&session->lock);
-	return busy;
-}
-
-/* Moved back for one that may be idle for a shorter time than others, so that it expires then. */
-static int64_t session_used_ms(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	int64_t used = session->used_ms;
-	if (session->idle_ms < session->config->session_ms)
-		used -= session->config->session_ms - session->idle_ms;
-	pthread_mutex_unlock(&session->lock);
-	return used;
-}
-
-static void session_end(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	session->closed = true;
-	struct node *node = session->node ? node_ref(session->node) : NULL;
-	waiter_wake(session->waiters);
-	pthread_mutex_unlock(&session->lock);
-	if (node)
-		node_end(node);
-	node_unref(node);
-}
-
-static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
-						 session_used_ms, session_end };
-struct sessions nodejs_sessions = SESSIONS("nodejs", &session_ops);
-
-static double now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return floor((double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6);
-}
-
-/* With the lock. */
-static void touch(struct session *session)
-{
-	session->used_ms = clock_ms();
-	session->used = now_ms();
-}
-
-struct recipe {
-	const struct config *config;
-	const char *cwd, *program;
-	int64_t idle_ms;
-	bool made;
-};
-
-static void *session_make(const char *id, void *arg, struct err *err)
-{
-	(void)err;
-	struct recipe *recipe = arg;
-	struct session *session = xcalloc(1, sizeof *session);
-	session->refs = 1;
-	pthread_mutex_init(&session->lock, NULL);
-	snprintf(session->id, sizeof session->id, "%s", id);
-	snprintf(session->program, sizeof session->program, "%s", recipe->program);
-	session->config = recipe->config;
-	session->cwd = xstrdup(recipe->cwd ? recipe->cwd : recipe->config->workspace);
-	session->idle_ms = recipe->idle_ms;
-	touch(session);
-	session->created = session->used;
-	recipe->made = true;
-	return session;
-}
-
-static int check_cwd(const char *path, struct err *err)
+int nodejs_check_cwd(const char *path, struct err *err)
 {
 	struct stat st;
 	if (*path != '/')
@@ -201,113 +78,11 @@ static int write_output(void *arg, enum node_stream stream, const char *data, si
 	return listener->job->stateful ? 0 : -1;
 }
 
-/* Waits for the session to be free, and takes it. */
-static int session_take(struct session *session, struct listener *listener, int64_t until_ms,
-			struct err *err)
+/* A turn is not waited for by one who has left. */
+static bool wait_turn(void *arg, int event_fd, int64_t until_ms)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	bool waiting = true;
-	pthread_mutex_lock(&session->lock);
-	waiter_join(&session->waiters, &waiter);
-	while (session->busy && !session->closed && waiting && clock_ms() < until_ms) {
-		pthread_mutex_unlock(&session->lock);
-		waiting = wait_events(listener, fd, until_ms) && !listener->gone;
-		pthread_mutex_lock(&session->lock);
-	}
-	waiter_leave(&session->waiters, &waiter);
-	bool taken = waiting && !session->busy && !session->closed;
-	int code = session->closed ? ERR_NOT_FOUND : waiting ? ERR_CONFLICT : ERR_GONE;
-	if (taken) {
-		session->busy = true;
-		touch(session);
-	}
-	pthread_mutex_unlock(&session->lock);
-	return taken ? 0
-		     : err_set(err, code,
-			       code == ERR_NOT_FOUND  ? "the session '%.80s' was deleted"
-			       : code == ERR_CONFLICT ? "the session '%.80s' is busy"
-						      : "the caller left session '%.80s'",
-			       session->id);
-}
-
-static void session_give_back(struct session *session)
-{
-	pthread_mutex_lock(&session->lock);
-	session->busy = false;
-	touch(session);
-	waiter_wake(session->waiters);
-	pthread_mutex_unlock(&session->lock);
-}
-
-/* Its process, started where there is none. For who has taken the session. */
-static struct node *session_node(struct session *session, const struct node_where *where,
-				 struct err *err)
-{
-	if (session->node && node_alive(session->node))
-		return session->node;
-	struct node *node = node_open(where, session->id, session->cwd, err);
-	if (!node)
-		return NULL;
-	pthread_mutex_lock(&session->lock);
-	struct node *old = session->node;
-	session->lost = session->lost || old;
-	session->node = node;
-	session->moved = false;
-	bool closed = session->closed;
-	pthread_mutex_unlock(&session->lock);
-	if (old) /* it may have left children */
-		node_end(old);
-	node_unref(old);
-	if (closed) /* meanwhile: whoever closed it has not seen this one */
-		node_end(node);
-	return node;
-}
-
-/* Takes over what the execution has told. */
-static void session_note(struct session *session, struct node_result *ret, struct arena *arena,
-			 bool anew)
-{
-	pthread_mutex_lock(&session->lock);
-	ret->count = ++session->count;
-	if (ret->cwd && *ret->cwd == '/') {
-		free(session->cwd);
-		session->cwd = xstrdup(ret->cwd);
-		session->moved = false;
-	}
-	if (anew)
-		ret->notice = arena_printf(arena,
-					   "the session's process had ended: this is a new one, "
-					   "without the state of the old%s%s",
-					   ret->notice ? "; " : "", ret->notice ? ret->notice : "");
-	session->lost = false;
-	pthread_mutex_unlock(&session->lock);
-}
-
-static int session_execute(struct session *session, const struct node_where *where,
-			   const struct nodejs_job *job, const struct node_caller *caller,
-			   struct arena *arena, struct node_result *ret, struct err *err)
-{
-	bool anew = false;
-	*ret = (struct node_result){ .unborn = true };
-	for (int tries = 0; ret->unborn && tries < 2; tries++) { /* it may be dying already */
-		struct node *node = session_node(session, where, err);
-		if (!node)
-			return -1;
-		struct node_request request = job->request;
-		pthread_mutex_lock(&session->lock);
-		anew = session->lost;
-		const char *dir = arena_strdup(arena, session->cwd);
-		if (!request.cwd && session->moved)
-			request.cwd = dir;
-		pthread_mutex_unlock(&session->lock);
-		if (node_files_write(where->user, request.cwd ? request.cwd : dir, &request.files,
-				     err) < 0 ||
-		    node_execute(node, &request, caller, arena, ret, err) < 0)
-			return -1;
-	}
-	session_note(session, ret, arena, anew);
-	return 0;
+	struct listener *listener = arg;
+	return wait_events(listener, event_fd, until_ms) && !listener->gone;
 }
 
 static int run_in_session(struct listener *listener, const struct node_where *where,
@@ -317,27 +92,30 @@ static int run_in_session(struct listener *listener, const struct node_where *wh
 	const struct nodejs_job *job = listener->job;
 	struct call *call = listener->call;
 	const struct config *config = call->server->config;
-	struct recipe recipe = { config, job->request.cwd, where->program, config->session_ms,
-				 false };
+	const struct nodejs_session_wish wish = { .id = job->session_id,
+						  .cwd = job->request.cwd,
+						  .program = where->program,
+						  .idle_ms = config->session_ms };
+	struct node_where at = *where;
+	bool made;
 	if (job->request.input.len)
 		return err_set(err, ERR_BAD_REQUEST, "stdin: a session has none");
-	auto_session struct session *session = sessions_open(&nodejs_sessions, config,
-							     job->session_id, session_make, &recipe,
-							     err);
+	auto_nodejs_session struct nodejs_session *session =
+		nodejs_session_open(config, &wish, &made, err);
 	if (!session)
 		return -1;
-	if (job->version && *job->version && strcmp(session->program, where->program) != 0)
-		return err_set(err, ERR_CONFLICT, "the session '%.80s' runs %s", session->id,
-			       session->program);
-	struct node_where at = *where;
-	at.program = session->program;
-	if (session_take(session, listener, clock_ms() + job->request.timeout_ms, err) < 0)
+	const char *id = *ret_session = arena_strdup(call->arena, nodejs_session_id(session));
+	at.program = nodejs_session_program(session);
+	if (job->version && *job->version && strcmp(at.program, where->program) != 0)
+		return err_set(err, ERR_CONFLICT, "the session '%.80s' runs %s", id, at.program);
+	if (nodejs_session_take(session, wait_turn, listener, clock_ms() + job->request.timeout_ms,
+				err) < 0)
 		return -1;
-	int result = session_execute(session, &at, job, caller, call->arena, ret, err);
-	session_give_back(session);
-	if (result < 0 && recipe.made && (!job->session_id || !*job->session_id))
-		(void)sessions_close(&nodejs_sessions, session->id, NULL); /* nobody has its name */
-	*ret_session = arena_strdup(call->arena, session->id);
+	int result =
+		nodejs_session_execute(session, &at, &job->request, caller, call->arena, ret, err);
+	nodejs_session_give_back(session);
+	if (result < 0 && made && (!job->session_id || !*job->session_id))
+		(void)nodejs_session_close(id, NULL); /* nobody has its name */
 	return result;
 }
 
@@ -354,7 +132,7 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 	if (copy.request.cwd && !*copy.request.cwd)
 		copy.request.cwd = NULL;
 	listener.job = &copy;
-	if (copy.request.cwd && check_cwd(copy.request.cwd, err) < 0)
+	if (copy.request.cwd && nodejs_check_cwd(copy.request.cwd, err) < 0)
 		return -1;
 	if (nodejs_programs_pick(call, copy.version, copy.request.typescript, &where, err) < 0)
 		return -1;
@@ -539,284 +317,6 @@ static int execute(struct call *call, const void *in, struct err *err)
 				  : call_reply(call, &executed, err);
 }
 
-/* ---- sessions ---- */
-
-struct session_info {
-	const char *session_id, *cwd, *state;
-	double created_at, last_used;
-	int64_t max_idle_time, age_seconds;
-};
-static const struct field session_info_fields[] = {
-	STR(session_info, session_id, REQUIRED, "Session identifier."),
-	STR(session_info, cwd, REQUIRED, "Where its code runs."),
-	NUM(session_info, created_at, REQUIRED, "When it was made, in ms since 1970."),
-	NUM(session_info, last_used, REQUIRED, "When it was last used, in ms since 1970."),
-	INT(session_info, max_idle_time, REQUIRED,
-	    "How long it is kept without being used, in ms."),
-	INT(session_info, age_seconds, REQUIRED, "Seconds since it was last used."),
-	STR(session_info, state, REQUIRED, "`IDLE` or `EXECUTING`."),
-};
-static const struct schema session_info_schema =
-	SCHEMA(session_info, "NodeJSSessionInfo", session_info_fields);
-
-static struct session_info describe(struct session *session, struct arena *arena)
-{
-	pthread_mutex_lock(&session->lock);
-	struct session_info info = {
-		.session_id = arena_strdup(arena, session->id),
-		.cwd = arena_strdup(arena, session->cwd),
-		.state = session->busy ? "EXECUTING" : "IDLE",
-		.created_at = session->created,
-		.last_used = session->used,
-		.max_idle_time = session->idle_ms,
-		.age_seconds = (clock_ms() - session->used_ms) / 1000,
-	};
-	pthread_mutex_unlock(&session->lock);
-	return info;
-}
-
-struct create {
-	const char *session_id, *cwd, *version;
-	int64_t max_idle_time;
-};
-static const struct field create_fields[] = {
-	STR(create, session_id, OPTIONAL, "Its identifier; a new one when absent or empty.",
-	    .max_len = 64),
-	STR(create, cwd, OPTIONAL, "Where its code runs, an absolute path."),
-	INT(create, max_idle_time, MIN | MAX, "Seconds that it is kept without being used.",
-	    .def = "86400", .min = IDLE_MIN, .max = IDLE_MAX),
-	STR(create, version, QUERY, "Node.js to use: `node22` or `22`.", .max_len = 20),
-};
-static const struct schema create_schema =
-	SCHEMA(create, "NodeJSCreateSessionRequest", create_fields);
-
-struct created {
-	const char *session_id, *message;
-	bool created;
-	const struct session_info *session;
-};
-static const struct field created_fields[] = {
-	STR(created, session_id, REQUIRED, "Session identifier."),
-	BOOL(created, created, REQUIRED, "Whether it is new."),
-	STR(created, message, NULLABLE, "More about it."),
-	OBJ(created, session, NULLABLE, "The session, when it is new.", .of = &session_info_schema),
-};
-static const struct schema created_schema =
-	SCHEMA(created, "NodeJSCreateSessionResponse", created_fields);
-static const struct field created_data = { .type = T_OBJ, .of = &created_schema };
-
-/* Starts the process of a new session, so that its first code need not wait for that. */
-static int session_start(struct call *call, struct session *session, const struct node_where *where,
-			 struct err *err)
-{
-	const struct nodejs_job job = { .stateful = true };
-	struct listener listener = { .call = call, .job = &job };
-	if (session_take(session, &listener, clock_ms(), NULL) < 0)
-		return 0; /* somebody else has started it */
-	int result = session_node(session, where, err) ? 0 : -1;
-	session_give_back(session);
-	return result;
-}
-
-static int create_session(struct call *call, const void *in, struct err *err)
-{
-	const struct create *request = in;
-	const char *cwd = request->cwd && *request->cwd ? request->cwd : NULL;
-	struct node_where where;
-	if ((cwd && check_cwd(cwd, err) < 0) ||
-	    nodejs_programs_pick(call, request->version, false, &where, err) < 0)
-		return -1;
-	struct recipe recipe = { call->server->config, cwd, where.program,
-				 request->max_idle_time * 1000, false };
-	auto_session struct session *session = sessions_open(&nodejs_sessions, call->server->config,
-							     request->session_id, session_make,
-							     &recipe, err);
-	if (!session)
-		return -1;
-	if (recipe.made && session_start(call, session, &where, err) < 0) {
-		(void)sessions_close(&nodejs_sessions, session->id, NULL);
-		return -1;
-	}
-	struct session_info info = describe(session, call->arena);
-	struct created created = { .session_id = info.session_id,
-				   .created = recipe.made,
-				   .message = recipe.made ? NULL : "The session already exists",
-				   .session = recipe.made ? &info : NULL };
-	return call_reply(call, &created, err);
-}
-
-/* Those that run a certain Node.js, or all. */
-struct listing {
-	struct arena *arena;
-	const char *program; /* NULL: any */
-	struct session_info *infos;
-	struct named *named;
-	size_t count, room;
-};
-
-static void list_one(void *arg, void *to)
-{
-	struct session *session = arg;
-	struct listing *listing = to;
-	if (listing->count == listing->room ||
-	    (listing->program && strcmp(listing->program, session->program) != 0))
-		return;
-	struct session_info *info = &listing->infos[listing->count];
-	*info = describe(session, listing->arena);
-	listing->named[listing->count++] = (struct named){ info->session_id, info };
-}
-
-struct which {
-	const char *session_id, *version;
-};
-static const struct field list_fields[] = {
-	STR(which, version, QUERY, "Only those of this Node.js: `node22` or `22`.", .max_len = 20),
-};
-static const struct schema list_schema = SCHEMA(which, "NodeJSSessions", list_fields);
-
-struct session_list {
-	struct list sessions;
-};
-static const struct field session_list_fields[] = {
-	MAP(session_list, sessions, OPTIONAL, "The sessions by their id.", .item = T_OBJ,
-	    .of = &session_info_schema),
-};
-static const struct schema session_list_schema =
-	SCHEMA(session_list, "NodeJSSessionListResponse", session_list_fields);
-static const struct field session_list_data = { .type = T_OBJ, .of = &session_list_schema };
-
-static int list_sessions(struct call *call, const void *in, struct err *err)
-{
-	const struct which *request = in;
-	struct node_where where = { 0 };
-	if (request->version && *request->version &&
-	    nodejs_programs_pick(call, request->version, false, &where, err) < 0)
-		return -1;
-	sessions_expire(&nodejs_sessions, call->server->config);
-	size_t room = sessions_count(&nodejs_sessions);
-	struct listing listing = {
-		.arena = call->arena,
-		.program = where.program,
-		.infos = arena_alloc(call->arena, (room + 1) * sizeof(struct session_info)),
-		.named = arena_alloc(call->arena, (room + 1) * sizeof(struct named)),
-		.room = room,
-	};
-	sessions_each(&nodejs_sessions, list_one, &listing);
-	struct session_list list = { { listing.count, listing.named } };
-	return call_reply(call, &list, err);
-}
-
-static const struct field which_fields[] = {
-	STR(which, session_id, PATH | REQUIRED, "Session."),
-	STR(which, version, QUERY, "The Node.js that it runs: `node22` or `22`.", .max_len = 20),
-};
-static const struct schema which_schema = SCHEMA(which, "NodeJSSession", which_fields);
-
-static struct session *find(struct call *call, const char *id, const char *version, struct err *err)
-{
-	struct node_where where = { 0 };
-	sessions_expire(&nodejs_sessions, call->server->config);
-	if (version && *version && nodejs_programs_pick(call, version, false, &where, err) < 0)
-		return NULL;
-	struct session *session = sessions_find(&nodejs_sessions, id, err);
-	if (session && where.program && strcmp(where.program, session->program) != 0) {
-		err_set(err, ERR_NOT_FOUND, "the session '%.80s' runs %s", id, session->program);
-		session_unref(session);
-		return NULL;
-	}
-	return session;
-}
-
-struct session_answer {
-	const struct session_info *session;
-};
-static const struct field session_answer_fields[] = {
-	OBJ(session_answer, session, REQUIRED, "The session.", .of = &session_info_schema),
-};
-static const struct schema session_answer_schema =
-	SCHEMA(session_answer, "NodeJSSessionResponse", session_answer_fields);
-static const struct field session_answer_data = { .type = T_OBJ, .of = &session_answer_schema };
-
-static int get_session(struct call *call, const void *in, struct err *err)
-{
-	const struct which *request = in;
-	auto_session struct session *session =
-		find(call, request->session_id, request->version, err);
-	if (!session)
-		return -1;
-	struct session_info info = describe(session, call->arena);
-	return call_reply(call, &(struct session_answer){ &info }, err);
-}
-
-struct update {
-	const char *session_id, *cwd, *version;
-	int64_t max_idle_time;
-};
-static const struct field update_fields[] = {
-	STR(update, session_id, PATH | REQUIRED, "Session."),
-	INT(update, max_idle_time, MIN | MAX, "Seconds that it is kept without being used.",
-	    .min = IDLE_MIN, .max = IDLE_MAX),
-	STR(update, cwd, OPTIONAL, "Where its next code runs, an absolute path."),
-	STR(update, version, QUERY, "The Node.js that it runs: `node22` or `22`.", .max_len = 20),
-};
-static const struct schema update_schema =
-	SCHEMA(update, "NodeJSUpdateSessionRequest", update_fields);
-
-struct updated {
-	bool updated;
-	const struct session_info *session;
-};
-static const struct field updated_fields[] = {
-	BOOL(updated, updated, REQUIRED, "Whether something was changed."),
-	OBJ(updated, session, REQUIRED, "The session.", .of = &session_info_schema),
-};
-static const struct schema updated_schema =
-	SCHEMA(updated, "NodeJSUpdateSessionResponse", updated_fields);
-static const struct field updated_data = { .type = T_OBJ, .of = &updated_schema };
-
-static int update_session(struct call *call, const void *in, struct err *err)
-{
-	const struct update *request = in;
-	const char *cwd = request->cwd && *request->cwd ? request->cwd : NULL;
-	auto_session struct session *session =
-		find(call, request->session_id, request->version, err);
-	if (!session || (cwd && check_cwd(cwd, err) < 0))
-		return -1;
-	pthread_mutex_lock(&session->lock);
-	if (request->max_idle_time != INT_ABSENT)
-		session->idle_ms = request->max_idle_time * 1000;
-	if (cwd) {
-		free(session->cwd);
-		session->cwd = xstrdup(cwd);
-		session->moved = true;
-	}
-	touch(session);
-	pthread_mutex_unlock(&session->lock);
-	struct session_info info = describe(session, call->arena);
-	struct updated updated = { cwd || request->max_idle_time != INT_ABSENT, &info };
-	return call_reply(call, &updated, err);
-}
-
-struct deleted {
-	bool deleted;
-};
-static const struct field deleted_fields[] = {
-	BOOL(deleted, deleted, REQUIRED, "Whether it was deleted."),
-};
-static const struct schema deleted_schema =
-	SCHEMA(deleted, "NodeJSDeleteSessionResponse", deleted_fields);
-static const struct field deleted_data = { .type = T_OBJ, .of = &deleted_schema };
-
-static int delete_session(struct call *call, const void *in, struct err *err)
-{
-	const struct which *request = in;
-	auto_session struct session *session =
-		find(call, request->session_id, request->version, err);
-	if (!session || sessions_close(&nodejs_sessions, request->session_id, err) < 0)
-		return -1;
-	return call_reply(call, &(struct deleted){ true }, err);
-}
-
 static const struct route routes[] = {
 	{ "POST", "/v1/nodejs/execute", execute, &execute_schema, &executed_data,
 	  "Run JavaScript or TypeScript",
@@ -830,16 +330,18 @@ static const struct route routes[] = {
 	  .flags = EVENTS },
 	{ "GET", "/v1/nodejs/info", nodejs_programs_info, NULL, &nodejs_programs_data,
 	  "Node.js and its packages" },
-	{ "POST", "/v1/nodejs/sessions", create_session, &create_schema, &created_data,
-	  "Create a session", "An existing id gives that session: `created` is false." },
-	{ "GET", "/v1/nodejs/sessions", list_sessions, &list_schema, &session_list_data,
-	  "List sessions" },
-	{ "GET", "/v1/nodejs/sessions/{session_id}", get_session, &which_schema,
-	  &session_answer_data, "One session" },
-	{ "PATCH", "/v1/nodejs/sessions/{session_id}", update_session, &update_schema,
-	  &updated_data, "Change a session" },
-	{ "DELETE", "/v1/nodejs/sessions/{session_id}", delete_session, &which_schema,
-	  &deleted_data, "Delete a session", "All its processes are ended." },
+	{ "POST", "/v1/nodejs/sessions", nodejs_manage_create, &nodejs_manage_create_schema,
+	  &nodejs_manage_created_data, "Create a session",
+	  "An existing id gives that session: `created` is false." },
+	{ "GET", "/v1/nodejs/sessions", nodejs_manage_list, &nodejs_manage_list_schema,
+	  &nodejs_manage_session_list_data, "List sessions" },
+	{ "GET", "/v1/nodejs/sessions/{session_id}", nodejs_manage_get, &nodejs_manage_which_schema,
+	  &nodejs_manage_session_answer_data, "One session" },
+	{ "PATCH", "/v1/nodejs/sessions/{session_id}", nodejs_manage_update,
+	  &nodejs_manage_update_schema, &nodejs_manage_updated_data, "Change a session" },
+	{ "DELETE", "/v1/nodejs/sessions/{session_id}", nodejs_manage_delete,
+	  &nodejs_manage_which_schema, &nodejs_manage_deleted_data, "Delete a session",
+	  "All its processes are ended." },
 };
 const struct route_group nodejs_group = { "nodejs",
 					  "JavaScript and TypeScript, with and without state.",

@@ -615,6 +615,12 @@ static void bury(struct run *run, struct arena *arena, struct node_result *ret, 
 		ret->exit_code, ": the session's state is lost, the next call starts it anew");
 }
 
+static void await_end(struct run *run, int64_t until_ms)
+{
+	while (!run->left && !has_ended(run->node, &(int){ 0 }) && clock_ms() < until_ms)
+		run->left = !run->caller->wait(run->caller->arg, run->fd, until_ms);
+}
+
 int node_execute(struct node *node, const struct node_request *request,
 		 const struct node_caller *caller, struct arena *arena, struct node_result *ret,
 		 struct err *err)
@@ -628,6 +634,10 @@ int node_execute(struct node *node, const struct node_request *request,
 	run_begin(&run);
 	if (send_request(&run, request, until))
 		wait_for(&run, until, err);
+	if (!run.begun && !run.left) { /* it is about to end by itself, or its time is up */
+		await_end(&run, until);
+		wait_for(&run, until, err);
+	}
 	if (run.answer)
 		judge(&run, arena, ret);
 	else if (!run.left)
