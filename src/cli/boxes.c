@@ -13,6 +13,7 @@
 #include "cli/flags.h"
 #include "cli/remote.h"
 #include "cli/table.h"
+#include "host/address.h"
 #include "host/host.h"
 
 struct ask {
@@ -306,10 +307,31 @@ static int template_import(struct ask *ask)
 	return template_import_from(ask, ask->argv[0], ask->argv[1]);
 }
 
+/* Found out before the long work, not after it. */
+static int check_new(struct ask *ask, const char *name)
+{
+	json_t *list = remote_call(&ask->remote, "GET", "/v1/templates", NULL, &ask->err), *one;
+	size_t i;
+	int result = list ? 0 : -1;
+	if (!address_is_id(name))
+		result = err_set(
+			&ask->err, ERR_INVALID,
+			"a template's name is a letter, then letters, digits and single '-', at most %d",
+			BOX_ID_MAX);
+	json_array_foreach(list, i, one)
+		if (!strcmp(text(one, "name"), name))
+			result = err_set(&ask->err, ERR_CONFLICT,
+					 "there is a template '%s' already", name);
+	json_decref(list);
+	return result;
+}
+
 static int template_build(struct ask *ask)
 {
 	auto_free char *archive = NULL;
-	int result = build_image(ask->argv[1], &archive, &ask->err);
+	int result = check_new(ask, ask->argv[0]);
+	if (result == 0)
+		result = build_image(ask->argv[1], ask->fields, &archive, &ask->err);
 	if (result == 0)
 		result = template_import_from(ask, ask->argv[0], archive);
 	if (archive) {
@@ -365,9 +387,10 @@ static const struct verb {
 	  "Makes a template of an OCI or Docker image (an archive or a directory) or of an archive of a root "
 	  "file system.",
 	  template_import, 2, 2, NULL },
-	{ "template build", "NAME DIR",
-	  "Makes a template from the Dockerfile in a directory, with buildah, podman or docker.",
-	  template_build, 2, 2, NULL },
+	{ "template build", "NAME DIR [flags]",
+	  "Makes a template from the Dockerfile in a directory, with buildah, podman or docker, whose "
+	  "progress is shown on standard error.",
+	  template_build, 2, 2, &build_schema },
 	{ "template rm", "NAME…", "Removes templates that no box uses.", template_rm, 1, 1000,
 	  NULL },
 };

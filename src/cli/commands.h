@@ -1,9 +1,11 @@
 /* commands.h - the commands of the program, one file each. */
 #pragma once
+#include <jansson.h>
 
 struct err;
 struct remote;
 struct route_group;
+struct schema;
 
 /* Each takes its own name as argv[0] and returns the exit status: 2 for wrong usage. */
 int cmd_serve(int argc, char **argv);
@@ -22,5 +24,7 @@ int exec_in_box(const struct remote *remote, const char *id, int argc, char **ar
 		struct err *err);
 
 /* Builds the Dockerfile of a directory: *ret_archive is an image in a directory of its own;
- * both are to be removed, and the name freed, after a failure too unless it is NULL. */
-int build_image(const char *dir, char **ret_archive, struct err *err);
+ * both are to be removed, and the name freed, after a failure too unless it is NULL. The builder's
+ * progress goes to standard error. `flags` has the fields of build_schema. */
+extern const struct schema build_schema;
+int build_image(const char *dir, const json_t *flags, char **ret_archive, struct err *err);

@@ -114,6 +114,9 @@ void keeper_notice(struct host *host);
 /* The directory of a template; *ret is NULL for the machine's own. */
 int templates_find(const struct host *host, const char *name, char **ret, struct err *err);
 
+/* What the image of a template says about running it (image.h), new; NULL: nothing. */
+json_t *templates_settings(const struct host *host, const char *name);
+
 /* Removes what a crash left half made. */
 void templates_clean(const struct host *host);
 

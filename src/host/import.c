@@ -23,6 +23,7 @@
 #include "box/files.h"
 #include "box/ids.h"
 #include "host/gem.h"
+#include "host/image.h"
 
 enum { LAYERS_MAX = 256, DEPTH_MAX = 4, ENTRIES_MAX = 5000000, UID_LAST = 65534 };
 
@@ -146,11 +147,23 @@ static int apply_whiteout(const char *path, struct err *err)
 		return 0;
 	if (files_remove(dir, err) < 0)
 		return -1;
-	return mkdir(dir, st.st_mode & 07777) < 0 ? err_set(err, errno, "mkdir '%s'", dir) : 0;
+	return mkdir(dir, st.st_mode & 07777) < 0 || lchown(dir, st.st_uid, st.st_gid) < 0
+		       ? err_set(err, errno, "mkdir '%s'", dir)
+		       : 0;
+}
+
+/* A layer's file takes the place of a directory, with all in it, and a directory that of a link. */
+static int make_room(const char *path, bool is_dir, struct err *err)
+{
+	struct stat st;
+	if (lstat(path, &st) < 0 || S_ISDIR(st.st_mode) == is_dir)
+		return 0;
+	return is_dir ? (unlink(path) < 0 ? err_set(err, errno, "'%.200s'", path) : 0)
+		      : files_remove(path, err);
 }
 
 static int unpack_entry(struct archive *from, struct archive *to, struct archive_entry *entry,
-			const char *path, struct err *err)
+			const char *path, bool layer, struct err *err)
 {
 	unsigned type = lib.entry_filetype(entry);
 	if (!lib.entry_hardlink(entry) && type != AE_IFREG && type != AE_IFDIR && type != AE_IFLNK)
@@ -161,6 +174,10 @@ static int unpack_entry(struct archive *from, struct archive *to, struct archive
 		lib.entry_set_gid(entry, UID_LAST);
 	filter_attributes(entry);
 	auto_free char *clean = xstrdup(path);
+	for (size_t len = strlen(clean); len > 1 && clean[len - 1] == '/';)
+		clean[--len] = 0; /* behind it, a link would be followed */
+	if (layer && make_room(clean, !lib.entry_hardlink(entry) && type == AE_IFDIR, err) < 0)
+		return -1;
 	lib.entry_set_pathname(entry, clean);
 	if (lib.write_header(to, entry) < ARCHIVE_WARN || copy_data(from, to) < ARCHIVE_WARN ||
 	    lib.write_finish_entry(to) < ARCHIVE_WARN)
@@ -194,7 +211,7 @@ static int unpack(int fd, bool layer, bool whiteouts, struct err *err)
 		else if (layer && is_whiteout(path))
 			result = whiteouts ? apply_whiteout(path, err) : 0;
 		else if (!whiteouts)
-			result = unpack_entry(from, to, entry, path, err);
+			result = unpack_entry(from, to, entry, path, layer, err);
 	}
 	if (result == 0 && got != ARCHIVE_EOF)
 		result = err_set(err, ERR_INVALID, "the archive is damaged: %s",
@@ -277,11 +294,12 @@ static int check_digest(int fd, const char *hex, struct err *err)
 /* A file of the image's directory, whose name the image itself chose. */
 static int open_below(const char *dir, const char *name, struct err *err)
 {
+	/* A layer that is there twice is a link the second time. */
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	auto_close int top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	auto_close int fd = (int)syscall(SYS_openat2, top, name, &how, sizeof how);
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
 	struct stat st;
+	auto_close int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	auto_close int fd = at < 0 ? -1 : (int)syscall(SYS_openat2, at, name, &how, sizeof how);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_set(err, ERR_INVALID, "the image lacks '%.100s'", name);
 	return TAKE_FD(fd);
@@ -341,7 +359,7 @@ static int unpack_layers(const char *dir, const json_t *layers, bool blobs, cons
 	return 0;
 }
 
-static int import_oci(const char *dir, const char *root, struct err *err)
+static int import_oci(const char *dir, const char *root, json_t **ret_config, struct err *err)
 {
 	auto_close int fd = open_below(dir, "index.json", err);
 	json_t *at = read_json(fd);
@@ -355,16 +373,27 @@ static int import_oci(const char *dir, const char *root, struct err *err)
 	int result = json_object_get(at, "layers")
 			     ? unpack_layers(dir, json_object_get(at, "layers"), true, root, err)
 			     : err_set(err, ERR_INVALID, "the image has no manifest");
+	if (result == 0 && json_object_get(at, "config")) {
+		auto_close int config = open_blob(dir, json_object_get(at, "config"), err);
+		*ret_config = read_json(config);
+		result = config < 0 ? -1 : 0;
+	}
 	json_decref(at);
 	return result;
 }
 
-static int import_docker(const char *dir, const char *root, struct err *err)
+static int import_docker(const char *dir, const char *root, json_t **ret_config, struct err *err)
 {
 	auto_close int fd = open_below(dir, "manifest.json", err);
-	json_t *list = read_json(fd);
-	int result = unpack_layers(dir, json_object_get(json_array_get(list, 0), "Layers"), false,
-				   root, err);
+	json_t *list = read_json(fd), *first = json_array_get(list, 0);
+	const char *name = json_string_value(json_object_get(first, "Config"));
+	int result =
+		first ? unpack_layers(dir, json_object_get(first, "Layers"), false, root, err)
+		      : err_set(err, ERR_INVALID,
+				"its manifest.json is not that of 'docker save' (an OCI layout has "
+				"index.json)");
+	auto_close int config = result < 0 || !name ? -1 : open_below(dir, name, NULL);
+	*ret_config = read_json(config);
 	json_decref(list);
 	return result;
 }
@@ -376,12 +405,12 @@ static bool has(const char *dir, const char *name)
 }
 
 /* 1 if it was an image, 0 if not. */
-static int import_dir(const char *dir, const char *root, struct err *err)
+static int import_dir(const char *dir, const char *root, json_t **ret_config, struct err *err)
 {
 	if (has(dir, "index.json"))
-		return import_oci(dir, root, err) < 0 ? -1 : 1;
+		return import_oci(dir, root, ret_config, err) < 0 ? -1 : 1;
 	if (has(dir, "manifest.json"))
-		return import_docker(dir, root, err) < 0 ? -1 : 1;
+		return import_docker(dir, root, ret_config, err) < 0 ? -1 : 1;
 	return 0;
 }
 
@@ -396,7 +425,8 @@ static int make_dir(const char *dir, struct err *err)
 	return mkdir(dir, 0755) < 0 ? err_set(err, errno, "mkdir '%s'", dir) : own(dir, err);
 }
 
-static int import_file(const char *from, const char *to, const char *root, struct err *err)
+static int import_file(const char *from, const char *to, const char *root, json_t **ret_config,
+		       struct err *err)
 {
 	auto_free char *inner = xasprintf("%s/image", to);
 	auto_close int fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -406,16 +436,29 @@ static int import_file(const char *from, const char *to, const char *root, struc
 		return -1;
 	if (work_in(fd, inner, false, err) < 0)
 		return -1;
-	int result = import_dir(inner, root, err);
+	int result = import_dir(inner, root, ret_config, err);
 	if (result == 0) /* no image: the root file system itself */
 		return rmdir(root) < 0 || rename(inner, root) < 0 ? err_set(err, errno, "rename")
 								  : 0;
 	return result < 0 || files_remove(inner, err) < 0 ? -1 : 0;
 }
 
+/* The root with its user, and beside it what its image says about running it. */
+static int finish(const char *root, const char *to, const json_t *config, struct err *err)
+{
+	if (work_in(-1, root, false, err) < 0)
+		return -1;
+	auto_free char *path = xasprintf("%s/" IMPORT_SETTINGS, to);
+	json_t *settings = image_settings(config, root);
+	int result = json_dump_file(settings, path, JSON_COMPACT);
+	json_decref(settings);
+	return result < 0 ? err_set(err, EIO, "cannot write '%s'", path) : 0;
+}
+
 int import_tree(const char *from, const char *to, struct err *err)
 {
 	struct stat st;
+	json_t *config = NULL;
 	auto_free char *root = xasprintf("%s/root", to);
 	if (load_library(err) < 0)
 		return -1;
@@ -423,16 +466,24 @@ int import_tree(const char *from, const char *to, struct err *err)
 		return err_set(err, ERR_INVALID, "'%s': %s", from, strerror(errno));
 	if (own(to, err) < 0 || make_dir(root, err) < 0)
 		return -1;
-	if (!S_ISDIR(st.st_mode) && import_file(from, to, root, err) < 0)
-		return -1;
-	int result = S_ISDIR(st.st_mode) ? import_dir(from, root, err) : 1;
+	int result = 1;
+	if (S_ISDIR(st.st_mode))
+		result = import_dir(from, root, &config, err);
+	else if (import_file(from, to, root, &config, err) < 0)
+		result = -1;
 	if (result == 0)
-		return err_set(err, ERR_INVALID,
-			       "'%s' is no image: it has no index.json or manifest.json", from);
-	if (result > 0 && !has(root, "bin/sh") && !has(root, "usr/bin") && !has(root, "bin"))
-		return err_set(err, ERR_INVALID, "'%s' holds no root file system: it has no /bin",
-			       from);
-	return result < 0 ? -1 : work_in(-1, root, false, err);
+		result = err_set(
+			err, ERR_INVALID,
+			"'%s' is no image: it has no index.json or manifest.json (pack a root file "
+			"system with tar)",
+			from);
+	else if (result > 0 && !has(root, "bin/sh") && !has(root, "usr/bin") && !has(root, "bin"))
+		result = err_set(err, ERR_INVALID, "'%s' holds no root file system: it has no /bin",
+				 from);
+	if (result > 0)
+		result = finish(root, to, config, err);
+	json_decref(config);
+	return result;
 }
 
 int import_main(int argc, char **argv)

@@ -7,7 +7,9 @@
 
 struct err;
 
-/* Makes to/root from `from`: an OCI layout or `docker save`, as a directory or an archive; else an
+#define IMPORT_SETTINGS "image.json" /* what image.h tells of */
+
+/* Makes to/root and to/image.json from `from`: an OCI layout or `docker save`, as a directory or an archive; else an
  * archive of a root file system. For a process of its own, as root. */
 int import_tree(const char *from, const char *to, struct err *err);
 

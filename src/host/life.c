@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "egress/veth.h"
 #include "host/host.h"
+#include "host/image.h"
 #include "host/mounts.h"
 #include "host/network.h"
 #include "host/store.h"
@@ -141,8 +142,11 @@ static json_t *environment_of(const struct host *host, const struct box *box)
 {
 	json_t *list = json_array();
 	const char *name;
-	json_t *value;
-	json_object_foreach(json_object_get(box->spec, "env"), name, value)
+	json_t *value, *own = json_object_get(box->spec, "env");
+	json_t *image = templates_settings(host, text(box->spec, "template"));
+	image_environment(image, own, list);
+	json_decref(image);
+	json_object_foreach(own, name, value)
 		add_pair(list, name, json_string_value(value));
 	add_pair(list, "AIO_SANDBOX_ID", box->id);
 	add_pair(list, "SANDBOX_API_KEY", box->secret);

@@ -89,9 +89,19 @@ static int publish(const char *path, char *to, json_t *text, struct err *err)
 	json_object_set_new(text, "created_ms", json_integer(host_now_ms()));
 	int result = json_dump_file(text, note, JSON_COMPACT);
 	json_decref(text);
-	if (result < 0 || rename(path, name) < 0)
-		return err_set(err, result < 0 ? EIO : errno, "cannot write '%s'", name);
-	return 0;
+	if (result == 0 && rename(path, name) == 0)
+		return 0;
+	if (result == 0 && (errno == EEXIST || errno == ENOTEMPTY))
+		return err_set(err, ERR_CONFLICT, "another has made that template meanwhile");
+	return err_set(err, result < 0 ? EIO : errno, "cannot write '%s'", name);
+}
+
+json_t *templates_settings(const struct host *host, const char *name)
+{
+	json_t *known = is_machine(name) ? NULL : about(host, name);
+	json_t *settings = json_incref(json_object_get(known, "image"));
+	json_decref(known);
+	return settings;
 }
 
 static int snapshot(struct host *host, const struct box *box, const char *name, const char *path,
@@ -99,7 +109,9 @@ static int snapshot(struct host *host, const struct box *box, const char *name, 
 {
 	if (life_snapshot(host, box->id, path, err) < 0)
 		return -1;
-	json_t *text = json_pack("{ssss}", "source", "snapshot", "box", box->id);
+	const char *base = json_string_value(json_object_get(box->spec, "template"));
+	json_t *text = json_pack("{ssss so*}", "source", "snapshot", "box", box->id, "image",
+				 templates_settings(host, base));
 	return publish(path, place(host, name, ""), text, err);
 }
 
@@ -211,8 +223,11 @@ static int import_to(struct call *call, const struct import *request, const char
 		return err_set(err, errno, "mkdir '%s'", path);
 	if (unpack(call, request->source, path, err) < 0)
 		return -1;
-	return publish(path, place(host_of(call->server), request->name, ""),
-		       json_pack("{ss}", "source", request->source), err);
+	auto_free char *file = xasprintf("%s/" IMPORT_SETTINGS, path);
+	json_t *text = json_pack("{ssso*}", "source", request->source, "image",
+				 json_load_file(file, 0, NULL));
+	(void)unlink(file);
+	return publish(path, place(host_of(call->server), request->name, ""), text, err);
 }
 
 static int import(struct call *call, const void *in, struct err *err)

@@ -1,30 +1,14 @@
 """Templates: images and archives, hostile ones too."""
 
 import hashlib
-import io
 import json
 import os
-import re
-import shutil
 import subprocess
 import tarfile
 
 import pytest
 
-
-def add(tar, name, data=b"", type=tarfile.REGTYPE, mode=0o755, uid=0, **more):
-    info = tarfile.TarInfo(name)
-    info.type, info.size, info.mode, info.uid, info.gid = type, len(data), mode, uid, uid
-    for key, value in more.items():
-        setattr(info, key, value)
-    tar.addfile(info, io.BytesIO(data))
-
-
-def archive(fill, mode="w"):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode=mode, format=tarfile.PAX_FORMAT) as tar:
-        fill(tar)
-    return file.getvalue()
+from archives import add, archive, programs
 
 
 @pytest.fixture
@@ -58,8 +42,10 @@ def test_a_root_file_system(host, importer):
         add(tar, "bin/soft", type=tarfile.SYMTYPE, linkname="/bin/tool")
         add(tar, "odd\u00e9name", b"y")
 
-    for mode in ("w", "w:gz", "w:xz"):
-        root = importer(archive(fill, mode), "rootfs")
+    packed = [archive(fill, mode) for mode in ("w", "w:gz", "w:xz", "w:bz2")]
+    packed.append(subprocess.run(["zstd", "-c"], input=packed[0], stdout=subprocess.PIPE, check=True).stdout)
+    for data in packed:
+        root = importer(data, "rootfs")
         tool = root / "bin/tool"
         assert tool.stat().st_mode & 0o7777 == 0o4755 and tool.stat().st_nlink == 2
         assert (root / "home/gem/f").stat().st_uid == 1000 and os.readlink(root / "bin/soft") == "/bin/tool"
@@ -68,18 +54,6 @@ def test_a_root_file_system(host, importer):
     importer(archive(fill), "rootfs")
     listed = {t["name"]: t for t in host.api("GET", "/v1/templates")}
     assert set(listed) == {"machine", "rootfs"} and listed["rootfs"]["source"].endswith("rootfs.tar")
-
-
-def programs(tar, *names):
-    """Programs of this machine, with the libraries that they load."""
-    libraries = set()
-    for name in names:
-        path = shutil.which(name)
-        add(tar, f"bin/{name}", open(path, "rb").read())
-        said = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
-        libraries |= set(re.findall(r"/\S+(?= \(0x)", said))
-    for path in libraries:
-        add(tar, path.lstrip("/"), open(path, "rb").read())
 
 
 @pytest.mark.parametrize("users", [
@@ -189,10 +163,10 @@ def blob(folder, data):
     return {"digest": f"sha256:{digest}", "size": len(data)}
 
 
-def image(folder, *layers):
+def image(folder, *layers, config=None):
     """An OCI layout with an index in its index, as multi-platform images have."""
     descriptors = [blob(folder, archive(fill, mode)) for fill, mode in layers]
-    config = blob(folder, b"{}")
+    config = blob(folder, json.dumps({"config": config or {}}).encode())
     manifest = blob(folder, json.dumps({"schemaVersion": 2, "config": config, "layers": descriptors}).encode())
     other = blob(folder, b'{"layers": []}')
     index = blob(folder, json.dumps({"manifests": [
@@ -239,6 +213,98 @@ def test_an_image_names_nothing_outside_itself(host, importer, tmp_path):
         add(tar, "manifest.json", json.dumps([{"Layers": ["link/backup.tar"]}]).encode())
 
     assert "link/backup.tar" in importer(archive(fill), "outside", status=422)["message"]
+
+
+def test_a_layer_replaces_what_is_below(host, importer, tmp_path):
+    """Files, links and directories in each other's place, hard links, and what whiteouts leave alone."""
+    def below(tar):
+        add(tar, "bin/sh")
+        add(tar, "a/dir/deep/file", b"x")
+        add(tar, "a/file", b"x")
+        add(tar, "real/inside", b"x")
+        add(tar, "a/link", type=tarfile.SYMTYPE, linkname="/real")
+        add(tar, "a/through", type=tarfile.SYMTYPE, linkname="../real")
+        add(tar, "one", b"old")
+        add(tar, "two", type=tarfile.LNKTYPE, linkname="one")
+        add(tar, "opaque", type=tarfile.DIRTYPE, uid=1000, mode=0o770)
+        add(tar, "opaque/gone", b"x")
+
+    def above(tar):
+        add(tar, "a/dir", b"now a file")
+        add(tar, "a/file", type=tarfile.DIRTYPE)
+        add(tar, "a/file/in", b"y")
+        add(tar, "a/link", type=tarfile.DIRTYPE)
+        add(tar, "a/link/own", b"y")
+        add(tar, "a/through/passed", b"y")
+        add(tar, "one", b"new")
+        add(tar, "three", type=tarfile.LNKTYPE, linkname="two")
+        add(tar, "opaque/.wh..wh..opq")
+        add(tar, "dev/null", type=tarfile.CHRTYPE)
+        add(tar, "pipe", type=tarfile.FIFOTYPE)
+        add(tar, "up", type=tarfile.SYMTYPE, linkname="../../../../../../../../etc/hostname")
+
+    root = importer(image(tmp_path / "layout", (below, "w"), (above, "w:gz")), "replaced")
+    assert (root / "a/dir").read_bytes() == b"now a file" and os.listdir(root / "a/file") == ["in"]
+    assert os.listdir(root / "a/link") == ["own"] and sorted(os.listdir(root / "real")) == ["inside", "passed"]
+    assert (root / "one").read_bytes() == b"new" and (root / "two").read_bytes() == b"old"
+    assert (root / "three").samefile(root / "two")
+    kept = (root / "opaque").stat()
+    assert os.listdir(root / "opaque") == [] and (kept.st_uid, kept.st_mode & 0o777) == (1000, 0o770)
+    assert not (root / "dev/null").exists() and not (root / "pipe").exists() and (root / "up").is_symlink()
+
+
+def saved(folder, layers, link, config):
+    """As 'docker save' writes it: a layer that is there twice is a link the second time."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"config": config}))
+    names = []
+    for number, fill in enumerate(layers):
+        (folder / f"{number}").mkdir()
+        (folder / f"{number}/layer.tar").write_bytes(archive(fill))
+        names.append(f"{number}/layer.tar")
+    (folder / "last").mkdir()
+    os.symlink(link, folder / "last/layer.tar")
+    text = [{"Config": "config.json", "RepoTags": None, "Layers": [*names, "last/layer.tar"]}]
+    (folder / "manifest.json").write_text(json.dumps(text))
+    return folder
+
+
+def test_what_docker_saves(host, importer, tmp_path):
+    folder = saved(tmp_path / "saved", [first, second], "../1/layer.tar", {"Env": ["A=b"]})
+    for name, source in (("saved", folder), ("packed", archive(lambda tar: tar.add(folder, ".")))):
+        root = importer(source, name)
+        assert (root / "bin/sh").read_bytes() == b"two" and os.listdir(root / "opt/all") == ["c"]
+        assert json.loads((root.parent / "about.json").read_text())["image"] == {"env": {"A": "b"}}
+
+
+@pytest.mark.parametrize("link", ["../../outside.tar", "/etc/passwd", "nothing", "layer.tar"])
+def test_a_layer_that_leads_out_is_refused(host, importer, tmp_path, link):
+    (tmp_path / "outside.tar").write_bytes(archive(first))
+    assert "lacks" in importer(saved(tmp_path / "saved", [first], link, {}), "out", status=422)["message"]
+
+
+def test_what_an_image_says_about_running_it(host, importer, tmp_path):
+    def fill(tar):
+        programs(tar, "bash", "sh")
+        add(tar, "app", type=tarfile.DIRTYPE)
+        add(tar, "private/app", type=tarfile.DIRTYPE)
+        add(tar, "private", type=tarfile.DIRTYPE, mode=0o700)
+        add(tar, "file")
+
+    def settings(number, **config):
+        root = importer(image(tmp_path / f"layout{number}", (fill, "w"), config=config), f"says-{number}")
+        return json.loads((root.parent / "about.json").read_text())["image"]
+
+    odd = ["GOOD=1", "EMPTY=", "TWO=a=b", "=x", "nothing", "a b=c", 7, None, "AIO_LISTEN=0.0.0.0:1", "USER=root", "HOME=/nowhere",
+           "SANDBOX_API_KEY=guess", "WORKSPACE=/private", "BIG=" + "x" * 70000]
+    said = settings(1, Env=odd, WorkingDir="/app/", User="root", Entrypoint=["/nothing"])
+    assert said == {"env": {"GOOD": "1", "EMPTY": "", "TWO": "a=b"}, "workdir": "/app/"}
+    box = host.create(template="says-1")
+    assert box.run('echo "$PWD $GOOD-$EMPTY-$TWO $HOME $USER"') == "/app 1--a=b /home/gem gem\n"
+    box.delete()
+    for number, place in enumerate(["/", "relative", "/file", "/private/app", "/nothing", "", 7, "/../../../../tmp/x"], 2):
+        assert settings(number, WorkingDir=place) == {"env": {}}, place
+    assert settings(99, Env="no list") == {"env": {}}
 
 
 def test_a_damaged_image_is_refused(host, importer, tmp_path):
