@@ -123,6 +123,7 @@ static int take(const char *path, uint64_t flags, struct err *err)
 	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
 				sizeof attr) < 0)
 		return err_set(err, errno, "'%s'", path);
+	(void)umount2(path, MNT_DETACH); /* each box would get a copy of it, and unmount that */
 	return TAKE_FD(tree);
 }
 
