@@ -307,7 +307,8 @@ static struct command *start(struct call *call, struct session *session, const s
 	if (exec->env.count)
 		memcpy(extra, exec->env.items, exec->env.count * sizeof *extra);
 	extra[exec->env.count] = marker;
-	char *argv[] = { (char *)"bash", (char *)"-c", (char *)text, NULL };
+	/* Its $0 and messages say "bash"; it need not look for itself along PATH. */
+	char *argv[] = { (char *)"/bin/bash", (char *)"-c", (char *)text, (char *)"bash", NULL };
 	struct spawn spawn = {
 		.path = "/bin/bash",
 		.argv = argv,

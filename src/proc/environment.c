@@ -68,6 +68,21 @@ static const char *path(struct arena *arena, const struct user *user, const char
 	return all;
 }
 
+static bool names_locale(const char *name)
+{
+	return !strcmp(name, "LC_ALL") || !strcmp(name, "LC_CTYPE") || !strcmp(name, "LANG");
+}
+
+/* Text is UTF-8 unless somebody chose otherwise. That is all LC_CTYPE says; with LANG=C.UTF-8 each
+ * program would read eleven files more when it starts, which say what is so without them. */
+static bool has_locale(const struct pair *pairs, size_t count)
+{
+	bool has = getenv("LC_ALL") || getenv("LC_CTYPE") || getenv("LANG");
+	for (size_t i = 0; i < count; i++)
+		has |= names_locale(pairs[i].name);
+	return has;
+}
+
 char **environment_make(struct arena *arena, const struct user *user, const char *home,
 			const struct list *extra)
 {
@@ -83,9 +98,9 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	put(&e, "LOGNAME", user->name);
 	put(&e, "SHELL", "/bin/bash");
 	put(&e, "PATH", path(arena, user, home));
-	if (!getenv("LANG") && !getenv("LC_ALL"))
-		put(&e, "LANG", "C.UTF-8");
 	const struct pair *pairs = extra ? extra->items : NULL;
+	if (!has_locale(pairs, more))
+		put(&e, "LC_CTYPE", "C.UTF-8");
 	for (size_t i = 0; i < more; i++)
 		if (*pairs[i].name && !strchr(pairs[i].name, '='))
 			put(&e, pairs[i].name, pairs[i].value);
