@@ -106,6 +106,9 @@ const struct opt_table config_table = {
 /* A login shell sets USER to whoever logged in, which says nothing about the sandbox's user. */
 static void resolve_user(struct config *config)
 {
+	const struct passwd *user = config->user && *config->user ? getpwnam(config->user) : NULL;
+	if (user && user->pw_uid != getuid())
+		return;
 	const struct passwd *me = getpwuid(getuid());
 	auto_free char *invoker = xstrdup(me ? me->pw_name : "root");
 	if (config->user && *config->user && strcmp(config->user, invoker) != 0)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,13 +41,23 @@ static int read_start_time(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
+static char boot_id[40];
+
+static void read_boot_id(void)
+{
+	auto_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, boot_id, 36);
+	boot_id[n == 36 ? 36 : 0] = 0;
+}
+
 int identity_read(pid_t pid, struct box_proc *ret, struct err *err)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct box_proc proc = { .pid = pid };
-	auto_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, proc.boot_id, 36) != 36 ||
-	    read_start_time(pid, &proc.start_time) < 0 || read_ns(pid, "pid", &proc.pid_ns) < 0 ||
-	    read_ns(pid, "net", &proc.net_ns) < 0)
+	pthread_once(&once, read_boot_id);
+	memcpy(proc.boot_id, boot_id, sizeof proc.boot_id);
+	if (!*boot_id || read_start_time(pid, &proc.start_time) < 0 ||
+	    read_ns(pid, "pid", &proc.pid_ns) < 0 || read_ns(pid, "net", &proc.net_ns) < 0)
 		return err_set(err, errno, "the box's first process");
 	*ret = proc;
 	return 0;

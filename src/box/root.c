@@ -18,22 +18,10 @@
 #include "box/inside.h"
 
 /* Parts of /proc and /sys that tell about the machine or reach into it: hidden behind nothing. */
-static const char *const masked[] = {
+static const char *const masked_dirs[] = {
 	"/proc/acpi",
 	"/proc/asound",
-	"/proc/kcore",
-	"/proc/keys",
-	"/proc/key-users",
-	"/proc/kallsyms",
-	"/proc/kmsg",
-	"/proc/latency_stats",
-	"/proc/sched_debug",
 	"/proc/scsi",
-	"/proc/slabinfo",
-	"/proc/sysrq-trigger",
-	"/proc/timer_list",
-	"/proc/timer_stats",
-	"/proc/vmallocinfo",
 	"/sys/firmware",
 	"/sys/fs",
 	"/sys/kernel",
@@ -41,6 +29,11 @@ static const char *const masked[] = {
 	"/sys/devices/virtual/powercap",
 	"/sys/class/powercap",
 	"/sys/power",
+};
+static const char *const masked_files[] = {
+	"/proc/kcore",         "/proc/keys",          "/proc/key-users",   "/proc/kallsyms",
+	"/proc/kmsg",          "/proc/latency_stats", "/proc/sched_debug", "/proc/slabinfo",
+	"/proc/sysrq-trigger", "/proc/timer_list",    "/proc/timer_stats", "/proc/vmallocinfo",
 };
 static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
 
@@ -204,19 +197,24 @@ static int write_file(const char *path, const char *text)
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
 }
 
-/* Hides what is to be hidden: a file behind /dev/null, a directory behind one
- * that is empty and, like all of /dev, read-only. */
+/* Hides each of these, as far as the machine has them, behind something else of its kind. */
+static int hide(const char *const *paths, size_t count, const char *nothing, struct err *err)
+{
+	if (access(nothing, F_OK) < 0)
+		return err_set(err, errno, "'%s'", nothing);
+	for (size_t i = 0; i < count; i++)
+		if (mount(nothing, paths[i], NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+			return err_set(err, errno, "masking '%s'", paths[i]);
+	return 0;
+}
+
+/* A file is hidden behind /dev/null, a directory behind one that is empty and, like all of /dev,
+ * read-only. */
 static int mask(struct err *err)
 {
-	for (size_t i = 0; i < COUNT(masked); i++) {
-		struct stat st;
-		if (lstat(masked[i], &st) < 0)
-			continue;
-		const char *nothing = S_ISDIR(st.st_mode) ? "/dev/.none" : "/dev/null";
-		int result = mount(nothing, masked[i], NULL, MS_BIND, NULL);
-		if (result < 0)
-			return err_set(err, errno, "masking '%s'", masked[i]);
-	}
+	if (hide(masked_dirs, COUNT(masked_dirs), "/dev/.none", err) < 0 ||
+	    hide(masked_files, COUNT(masked_files), "/dev/null", err) < 0)
+		return -1;
 	for (size_t i = 0; i < COUNT(read_only); i++) {
 		if (mount(read_only[i], read_only[i], NULL, MS_BIND, NULL) < 0 ||
 		    mount(NULL, read_only[i], NULL,
