@@ -263,15 +263,12 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err)
 	means.can_limit_disk = disk != DISK_NONE;
 	tell(&means, "disk", disks[disk]);
 	tell(&means, "freeze, kill", "cgroup v2");
-	means.can_machine = means.can_mount = means.can_veth = ids_mapped();
+	means.can_machine = means.can_mount = ids_mapped();
 	tell(&means, "ids",
 	     ids_mapped() ? "id-mapped mounts" : "of files: one copy of a template for each box");
 	tell(&means, "mounts", ids_mapped() ? "id-mapped" : "none: a box with mounts is refused");
 	tell(&means, "template",
 	     ids_mapped() ? "this machine's programs, or imported" : "imported only");
-	tell(&means, "network",
-	     means.can_veth ? "none, allow, full"
-			    : "none, allow: a box with network full is refused");
 	*ret = means;
 	return 0;
 }

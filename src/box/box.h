@@ -71,8 +71,8 @@ struct box_means {
 	bool usable;     /* boxes can be made at all */
 	bool can_limit_memory, can_limit_cpu, can_limit_pids, can_limit_disk, can_weigh_io,
 		can_freeze;
-	/* Boxes of the machine's own directories, mounts of its directories, a pair of interfaces. */
-	bool can_machine, can_mount, can_veth;
+	/* Boxes of the machine's own directories, mounts of its directories. */
+	bool can_machine, can_mount;
 };
 int box_probe(const char *state_dir, struct box_means *ret, struct err *err);
 

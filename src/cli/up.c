@@ -22,7 +22,8 @@ enum { DOWN_MS = 60000 };
 static void say_ready(const struct host *host)
 {
 	if (*host->means.text)
-		fprintf(stderr, "%s\n", host->means.text);
+		fprintf(stderr, "%s%-12s %s\n\n", host->means.text, "full network",
+			host->full ? host->full : "none: a box with it is refused");
 	printf("aio %s is ready: %s  (box 'default'; API explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
 	       AIO_VERSION, host->listener.url, host->listener.url, host->listener.url);
 	fflush(stdout);

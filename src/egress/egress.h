@@ -37,6 +37,11 @@ struct egress {
 /* Of NFNETLINK_LOG, in the box's network. */
 enum { EGRESS_LOG_GROUP = 1 };
 
+/* net.c: calls fn by a thread that is in the network of that file, and ends there: to come back would
+ * take rights over the machine's own network. */
+int egress_visit(const char *netns, int (*fn)(void *arg, struct err *err), void *arg,
+		 struct err *err);
+
 /* net.c: prepares the network of that file and opens the sockets in it; the caller stays in its own. */
 int egress_open(struct egress *egress, const char *netns, struct err *err);
 

@@ -122,8 +122,9 @@ static int set_rules(const struct egress *egress, struct err *err)
 	return program_run("nft", "nftables", argv, rules.data, err);
 }
 
-static int open_inside(struct egress *egress, struct err *err)
+static int open_inside(void *arg, struct err *err)
 {
+	struct egress *egress = arg;
 	if (prepare_loopback(err) < 0 ||
 	    (egress->dns = bound(SOCK_DGRAM, NAMES_SELF, 53, err)) < 0 ||
 	    (egress->relay = bound(SOCK_STREAM, INADDR_LOOPBACK, 0, err)) < 0)
@@ -132,8 +133,9 @@ static int open_inside(struct egress *egress, struct err *err)
 }
 
 struct visit {
-	struct egress *egress;
 	const char *netns;
+	int (*fn)(void *arg, struct err *err);
+	void *arg;
 	int result;
 	struct err err;
 };
@@ -142,18 +144,20 @@ static void *visit(void *arg)
 {
 	struct visit *visit = arg;
 	auto_close int inside = open(visit->netns, O_RDONLY | O_CLOEXEC);
-	visit->result =
-		inside < 0 ? err_set(&visit->err, errno, "open '%s'", visit->netns)
-		: setns(inside, CLONE_NEWNET) < 0
-			? err_set(&visit->err, errno, "enter the network of '%s'", visit->netns)
-			: open_inside(visit->egress, &visit->err);
+	if (inside < 0)
+		visit->result = err_set(&visit->err, errno, "open '%s'", visit->netns);
+	else if (setns(inside, CLONE_NEWNET) < 0)
+		visit->result =
+			err_set(&visit->err, errno, "enter the network of '%s'", visit->netns);
+	else
+		visit->result = visit->fn(visit->arg, &visit->err);
 	return NULL;
 }
 
-/* By a thread, which ends there: to come back would take rights over the machine's own network. */
-int egress_open(struct egress *egress, const char *netns, struct err *err)
+int egress_visit(const char *netns, int (*fn)(void *arg, struct err *err), void *arg,
+		 struct err *err)
 {
-	struct visit there = { .egress = egress, .netns = netns };
+	struct visit there = { .netns = netns, .fn = fn, .arg = arg };
 	pthread_t thread;
 	int code = pthread_create(&thread, NULL, visit, &there);
 	if (code)
@@ -162,4 +166,9 @@ int egress_open(struct egress *egress, const char *netns, struct err *err)
 	if (there.result < 0 && err)
 		*err = there.err;
 	return there.result;
+}
+
+int egress_open(struct egress *egress, const char *netns, struct err *err)
+{
+	return egress_visit(netns, open_inside, egress, err);
 }

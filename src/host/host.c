@@ -29,6 +29,7 @@
 #include "base/own.h"
 #include "box/group.h"
 #include "host/gateway.h"
+#include "host/network.h"
 #include "host/store.h"
 #include "net/auth.h"
 #include "net/listen.h"
@@ -416,6 +417,7 @@ static int start(struct host *host, struct err *err)
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
+	host->full = network_full();
 	if (note_group(host, err) < 0 ||
 	    box_makers(host->state, err) < 0) /* while there is one thread */
 		return -1;

@@ -12,6 +12,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "box/ids.h"
+#include "egress/pasta.h"
 #include "egress/program.h"
 #include "egress/veth.h"
 
@@ -91,12 +93,28 @@ static int start_worker(const struct network_spec *spec, struct err *err)
 	return result < 0 && !said.len ? -1 : err_set(err, ERR_UNAVAILABLE, "%s", said.data);
 }
 
+const char *network_full(void)
+{
+	return ids_mapped() ? "pairs of interfaces" : pasta_can() ? "pasta" : NULL;
+}
+
+static int open_full(const struct network_spec *spec, struct err *err)
+{
+	return ids_mapped() ? veth_open(spec->number, spec->pid, spec->nets, err)
+			    : pasta_open(spec->dir, spec->pid, spec->nets, err);
+}
+
+static bool works(const struct network_spec *spec)
+{
+	bool whole = spec->mode != BOX_NETWORK_FULL || ids_mapped() || pasta_runs(spec->dir);
+	return whole && find_worker(spec->dir);
+}
+
 int network_open(const struct network_spec *spec, struct err *err)
 {
 	if (spec->mode == BOX_NETWORK_NONE)
 		return 0;
-	if (spec->mode == BOX_NETWORK_FULL &&
-	    veth_open(spec->number, spec->pid, spec->nets, err) < 0)
+	if (spec->mode == BOX_NETWORK_FULL && open_full(spec, err) < 0)
 		return -1;
 	if (start_worker(spec, err) == 0)
 		return 0;
@@ -108,14 +126,15 @@ void network_close(const char *dir, enum box_network mode, unsigned number)
 {
 	if (mode != BOX_NETWORK_NONE)
 		end_worker(dir);
-	if (mode == BOX_NETWORK_FULL)
+	if (mode == BOX_NETWORK_FULL && ids_mapped())
 		(void)veth_close(number, NULL);
+	else if (mode == BOX_NETWORK_FULL)
+		pasta_close(dir);
 }
 
 int network_repair(const struct network_spec *spec, struct err *err)
 {
-	return spec->mode == BOX_NETWORK_NONE || find_worker(spec->dir) ? 0
-									: network_open(spec, err);
+	return spec->mode == BOX_NETWORK_NONE || works(spec) ? 0 : network_open(spec, err);
 }
 
 void network_bytes(const char *dir, int64_t *ret_in, int64_t *ret_out)

@@ -16,6 +16,9 @@ struct network_spec {
 	const char *nets;  /* networks that may be reached though they are not public; NULL: none */
 };
 
+/* By which means there is BOX_NETWORK_FULL, or NULL. */
+const char *network_full(void);
+
 int network_open(const struct network_spec *spec, struct err *err);
 
 /* After a crash of the host: what still works is left alone. */

@@ -305,11 +305,10 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 				       rows[i].limit);
 	const char *mode =
 		json_string_value(json_object_get(json_object_get(spec, "network"), "mode"));
-	if (mode && !strcmp(mode, "full") && !host->means.can_veth)
-		return err_set(
-			err, ERR_INVALID,
-			"network.mode: full takes root, for a pair of interfaces; allow with "
-			"the names that are needed does not");
+	if (mode && !strcmp(mode, "full") && !host->full)
+		return err_set(err, ERR_INVALID,
+			       "network.mode: full takes root, or pasta (package passt) and a "
+			       "/dev/net/tun that is yours to use; allow takes neither");
 	if (json_array_size(json_object_get(spec, "mounts")) && !host->means.can_mount)
 		return err_set(err, ERR_INVALID,
 			       "mounts: showing a directory with a box's own user ids takes root; "

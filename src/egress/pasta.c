@@ -1,0 +1,147 @@
+#include "egress/pasta.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "egress/egress.h"
+#include "egress/program.h"
+#include "egress/rules.h"
+
+enum { CONNECTIONS_MAX = 4096, END_MS = 10000, WAIT_MS = 10 };
+
+bool pasta_can(void)
+{
+	return access("/usr/bin/pasta", X_OK) == 0 && access("/dev/net/tun", R_OK | W_OK) == 0;
+}
+
+static void add_machine(struct buf *rules)
+{
+	struct ifaddrs *all = NULL;
+	(void)getifaddrs(&all);
+	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+		char text[INET_ADDRSTRLEN];
+		struct sockaddr_in in;
+		if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET)
+			continue;
+		memcpy(&in, at->ifa_addr, sizeof in);
+		if (inet_ntop(AF_INET, &in.sin_addr, text, sizeof text))
+			buf_printf(rules, ", %s", text);
+	}
+	freeifaddrs(all);
+}
+
+/* As those of veth.c, but where the box sends: what it would send to the machine goes to pasta, which
+ * would call the machine itself. So the machine's addresses are closed as they are now. */
+static void write_rules(const char *nets, struct buf *rules)
+{
+	buf_str(rules, "table inet aio_full\ndelete table inet aio_full\ntable inet aio_full {\n"
+		       "\tset machine { type ipv4_addr; flags interval; auto-merge; elements = { "
+		       "127.0.0.0/8");
+	add_machine(rules);
+	buf_str(rules, " }; }\n");
+	rules_sets(nets, rules);
+	buf_printf(rules,
+		   "\tchain out { type filter hook output priority 0;\n"
+		   "\t\toifname \"lo\" accept\n"
+		   "\t\tmeta nfproto ipv6 reject\n"
+		   "\t\tip daddr @machine reject\n"
+		   "\t\tct state new ct count over %d drop\n"
+		   "\t\tip daddr @open accept\n"
+		   "\t\tip daddr @closed reject\n\t}\n"
+		   "\tchain in { type filter hook input priority 0;\n"
+		   "\t\tiifname \"lo\" accept\n"
+		   "\t\tct state established,related accept\n"
+		   "\t\tdrop\n\t}\n}\n",
+		   CONNECTIONS_MAX);
+}
+
+static int set_rules(void *arg, struct err *err)
+{
+	char *argv[] = { (char *)"nft", (char *)"-f", (char *)"-", NULL };
+	return program_run("nft", "nftables", argv, arg, err);
+}
+
+static char *pid_path(const char *dir)
+{
+	return xasprintf("%s/pasta.pid", dir);
+}
+
+/* It may not open the network of a process itself, so it gets a file that is one. Each box has the
+ * same addresses: nobody else is in its network. */
+static int run_pasta(const char *dir, const char *netns, struct err *err)
+{
+	auto_free char *place = xasprintf("%s/netns", dir), *note = pid_path(dir);
+	const char *argv[] = {
+		"pasta", "--config-net", "--no-map-gw", "--no-netns-quit",
+		"-4",    "-q",           "-t",          "none",
+		"-u",    "none",         "-T",          "none",
+		"-U",    "none",         "-a",          "10.213.0.2",
+		"-n",    "30",           "-g",          "10.213.0.1",
+		"-I",    "eth0",         "--runas",     "0:0",
+		"-P",    note,           "--netns",     place,
+		NULL,
+	};
+	auto_close int fd = open(place, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || mount(netns, place, NULL, MS_BIND, NULL) < 0)
+		return err_set(err, errno, "'%s'", place);
+	int result = program_run("pasta", "passt", (char *const *)argv, NULL, err);
+	(void)umount2(place, MNT_DETACH);
+	(void)unlink(place);
+	return result;
+}
+
+int pasta_open(const char *dir, pid_t pid, const char *nets, struct err *err)
+{
+	char netns[40];
+	auto_buf struct buf rules = BUF(1 << 20);
+	snprintf(netns, sizeof netns, "/proc/%d/ns/net", pid);
+	write_rules(nets, &rules);
+	pasta_close(dir);
+	if (egress_visit(netns, set_rules, rules.data, err) < 0)
+		return -1;
+	return run_pasta(dir, netns, err);
+}
+
+/* Numbers of processes are used again, so its arguments must name the box's directory. */
+static pid_t find_pasta(const char *dir)
+{
+	char path[64], text[4096];
+	int pid = 0;
+	auto_free char *note = pid_path(dir);
+	FILE *file = fopen(note, "re");
+	if (!file || fscanf(file, "%d", &pid) != 1)
+		pid = 0;
+	if (file)
+		(void)fclose(file);
+	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+	auto_close int fd = pid > 1 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+	return n > 0 && memmem(text, (size_t)n, note, strlen(note)) ? pid : 0;
+}
+
+bool pasta_runs(const char *dir)
+{
+	return find_pasta(dir) != 0;
+}
+
+void pasta_close(const char *dir)
+{
+	pid_t pid = find_pasta(dir);
+	if (!pid)
+		return;
+	kill(pid, SIGKILL);
+	for (int i = 0; i < END_MS / WAIT_MS && find_pasta(dir) == pid; i++)
+		poll(NULL, 0, WAIT_MS);
+}
