@@ -24,8 +24,9 @@ static void say_ready(const struct host *host)
 	if (*host->means.text)
 		fprintf(stderr, "%s%-12s %s\n\n", host->means.text, "full network",
 			host->full ? host->full : "none: a box with it is refused");
-	printf("aio %s is ready: %s  (box 'default'; API explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
-	       AIO_VERSION, host->listener.url, host->listener.url, host->listener.url);
+	printf("aio %s is ready: %s  (%sAPI explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
+	       AIO_VERSION, host->listener.url, host->first ? "box 'default'; " : "",
+	       host->listener.url, host->listener.url);
 	fflush(stdout);
 }
 

@@ -429,6 +429,9 @@ static int start(struct host *host, struct err *err)
 		return -1;
 	if (host_ensure_default(host, err) < 0 || open_server(host, err) < 0)
 		return -1;
+	struct box *first = boxes_get(&host->boxes, "default");
+	host->first = first != NULL;
+	boxes_put(&host->boxes, first);
 	return open_front(host, err);
 }
 

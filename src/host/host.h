@@ -38,6 +38,7 @@ struct host {
 	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
 	int state_fd, run_fd, lock_fd;
 	struct box_means means; /* what this machine offers */
+	bool first;             /* it began with a box 'default' */
 	const char *full;       /* by which means boxes have network 'full'; NULL: it is refused */
 	struct boxes boxes;
 	struct store *store;

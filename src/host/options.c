@@ -71,8 +71,8 @@ static const struct opt options[] = {
 const struct opt_table host_options = {
 	"aio up [--listen HOST:PORT] [--state DIR] [options]",
 	"Runs the host of this machine in the foreground: many boxes behind one address, and one named "
-	"'default' that every request without another address goes to. Needs root. SIGTERM ends the host "
-	"and leaves its boxes running, for the next 'aio up' to take back; Ctrl+C and 'aio down' end them "
+	"'default' that every request without another address goes to. As root, or as an "
+	"ordinary user, with less that can be done. SIGTERM ends the host and leaves its boxes running, for the next 'aio up' to take back; Ctrl+C and 'aio down' end them "
 	"too, and keep their files.",
 	options,
 	COUNT(options),

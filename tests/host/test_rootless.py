@@ -15,7 +15,7 @@ import pytest
 
 from escape.test_calls import DENIED, NEEDED
 from harness import eventually, program
-from host.test_network import curl, serve
+from host.test_network import curl, public, serve  # noqa: F401 (a fixture)
 from host.test_templates import add, archive, programs
 from hosts import UNIFIED, Host, folder
 
@@ -57,8 +57,16 @@ def group():
         found.rmdir()
 
 
+@pytest.fixture(scope="module")
 def launcher(group):
-    return ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh", *AS_USER]
+    """Starts a program as the user, in that group, with a /dev/net/tun that is everybody's, as it mostly is."""
+    tun = Path(f"/dev/net/aio-{os.getpid()}")
+    if os.path.exists("/dev/net/tun"):
+        os.mknod(tun, 0o020666, os.makedev(10, 200))
+        tun.chmod(0o666)
+    yield ["unshare", "--mount", "sh", "-c", f'echo $$ >{group}/cgroup.procs && '
+           f'{{ ! test -e {tun} || mount --bind {tun} /dev/net/tun; }} && exec "$@"', "sh", *AS_USER]
+    tun.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +85,11 @@ def image(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rootless(ranges, group, image):
+def rootless(ranges, group, launcher, image):
     place = folder()
     os.chown(place, account.pw_uid, account.pw_gid)
-    maker = type("Rootless", (Host,), {"before": launcher(group)})
-    host = maker(place, ["--open-nets", "127.0.0.0/8"])
+    maker = type("Rootless", (Host,), {"before": launcher})
+    host = maker(place, ["--open-nets", "127.0.0.0/8,198.51.100.0/24", "--mount-roots", "/usr/share"])
     host.group = group
     host.api("POST", "/v1/templates", json={"name": "small", "source": str(image)})
     yield host
@@ -140,8 +148,11 @@ def test_what_cannot_be_had_is_refused_by_name(rootless):
         assert re.search(rf"^{limit} +none", said, re.M)
         status, why = refused(rootless, template="small", limits={limit: amount})
         assert status == 422 and f"limits.{limit}" in why
-    for name, spec in {"limits.disk": {"limits": {"disk": 1 << 28}}, "network.mode": {"network": {"mode": "full"}},
-                       "template": {"template": "machine"}}.items():
+    wanted = {"limits.disk": {"limits": {"disk": 1 << 28}}, "template": {"template": "machine"},
+              "mounts": {"mounts": [{"source": "/usr/share/doc", "target": "/doc"}]}}
+    if not re.search(r"^full network +pasta", said, re.M):
+        wanted["network.mode"] = {"network": {"mode": "full"}}
+    for name, spec in wanted.items():
         status, why = refused(rootless, **{"template": "small", **spec})
         assert status == 422 and name in why, why
     assert re.search(r"^template +imported only", said, re.M) and re.search(r"^mounts +none", said, re.M)
@@ -247,6 +258,29 @@ def test_network_allow(rootless):
         assert re.search(r"CapPrm:\s*0+$", reads(Path(f"/proc/{pid}/status")), re.M)
         box.delete()
         assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_network_full(rootless, public):  # noqa: F811
+    if not re.search(r"^full network +pasta", rootless.log, re.M):
+        pytest.skip("NOT TESTED: network full needs pasta and /dev/net/tun")
+    box = rootless.create(template="small", network={"mode": "full"})
+    assert curl(box, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
+    # Neither the machine, at any of its addresses, an open one too, nor what is not public.
+    with serve("0.0.0.0") as port:
+        for address in ("10.213.0.1", "198.51.100.76", "127.0.0.1", "10.213.0.2"):
+            assert curl(box, f"http://{address}:{port}/")[1] == 7, address
+    assert curl(box, "http://169.254.169.254/")[1] == 7
+    assert box.call("GET", "/metrics")["network_received"] > 100
+    note = rootless.state / "boxes" / box.id / "pasta.pid"
+    pid = int(note.read_text())
+    rootless.kill()
+    os.kill(pid, 9)
+    rootless.start()
+    assert int(note.read_text()) != pid
+    assert curl(box, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
+    pid = int(note.read_text())
+    box.delete()
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def reads(path):
