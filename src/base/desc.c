@@ -561,6 +561,8 @@ void desc_decode(const struct schema *schema, unsigned place, const json_t *from
 		take_union(&take, from, schema, to);
 		return;
 	}
+	if (schema->strict && !place)
+		desc_names(schema, from, loc, problems);
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct field *f = &schema->fields[i];
 		if ((f->flags & (QUERY | PATH | HEADER)) != place)

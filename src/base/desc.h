@@ -125,6 +125,7 @@ struct schema {
 	const struct field *fields;
 	size_t count;
 	const char *help;
+	bool strict;     /* in a body: no other fields than these */
 	const char *tag; /* of a tagged union: the field that tells, and what it can say */
 	const struct variant *variants;
 	size_t variant_count;
@@ -192,6 +193,10 @@ void desc_decode(const struct schema *schema, unsigned place, const json_t *from
 /* Adds a problem of the caller's own. input may be NULL. */
 void desc_problem(struct problems *problems, const char *type, const struct loc *loc,
 		  const char *message, const json_t *input);
+
+/* desc_names.c: refuses names that a schema does not have, and tells which were perhaps meant. */
+void desc_names(const struct schema *schema, const json_t *from, const struct loc *loc,
+		struct problems *problems);
 
 /* Writes the struct as a JSON object; or one value as a field describes it. */
 void desc_encode(const struct schema *schema, const void *from, struct jw *jw);

@@ -159,6 +159,8 @@ static void put_fields(const struct schema *schema, unsigned place, bool answer,
 		desc_field_schema(f, answer, jw);
 	}
 	jw_close(jw, '}');
+	if (schema->strict && !place && !answer)
+		jw_key_bool(jw, "additionalProperties", false);
 	if (!any)
 		return;
 	jw_key(jw, "required");

@@ -129,6 +129,10 @@ int templates_snapshot(struct host *host, const char *id, const char *name, stru
 extern const struct schema sandboxes_create_schema, sandboxes_fork_schema;
 
 extern const struct route_group sandboxes_group, sandbox_watch_group, templates_group,
-	host_tickets_group;
+	host_tickets_group, host_document_group;
 /* All groups of the host's own server; ends with NULL. */
 extern const struct route_group *const host_groups[];
+
+/* Those that are documented, the boxes' own included; ends with NULL. */
+enum { HOST_DOCUMENT_GROUPS = 64 };
+void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS]);

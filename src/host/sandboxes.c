@@ -17,7 +17,7 @@
 
 enum { MEMORY_MIN = 16 << 20 };
 
-/* ---- what is asked for ---- */
+/* ---- what is asked for: a mistyped limit would be a weaker box, so nothing unknown is taken ---- */
 
 struct limits {
 	int64_t memory, pids, disk, io_weight;
@@ -36,7 +36,8 @@ static const struct field limits_fields[] = {
 	    "Share of the disk's time when others want it too, 1 to 10000, where all that have none have 100; 0 for none.",
 	    .def = "0", .min = 0, .max = 10000),
 };
-static const struct schema limits_schema = SCHEMA(limits, "SandboxLimits", limits_fields);
+static const struct schema limits_schema =
+	SCHEMA(limits, "SandboxLimits", limits_fields, .strict = true);
 
 struct network {
 	const char *mode;
@@ -49,7 +50,8 @@ static const struct field network_fields[] = {
 	LIST(network, allow, OPTIONAL, "Domains that may be reached; they mean mode 'allow'.",
 	     .item = T_STR, .max_len = 1000),
 };
-static const struct schema network_schema = SCHEMA(network, "SandboxNetwork", network_fields);
+static const struct schema network_schema =
+	SCHEMA(network, "SandboxNetwork", network_fields, .strict = true);
 
 struct mount {
 	const char *source, *target;
@@ -62,7 +64,8 @@ static const struct field mount_fields[] = {
 	STR(mount, target, REQUIRED | ABSPATH, "Where it is in the box.", .max_len = 4095),
 	BOOL(mount, writable, OPTIONAL, "May the box write to it?", .def = "false"),
 };
-static const struct schema mount_schema = SCHEMA(mount, "SandboxMount", mount_fields);
+static const struct schema mount_schema =
+	SCHEMA(mount, "SandboxMount", mount_fields, .strict = true);
 
 struct create {
 	const char *template, *name, *auth;
@@ -99,7 +102,8 @@ static const struct field create_fields[] = {
 	     "token: callers send the box's token; none: whoever reaches the host may call it.",
 	     .choices = auth_modes, .def = "token"),
 };
-const struct schema sandboxes_create_schema = SCHEMA(create, "SandboxCreateRequest", create_fields);
+const struct schema sandboxes_create_schema =
+	SCHEMA(create, "SandboxCreateRequest", create_fields, .strict = true);
 
 /* ---- what is answered ---- */
 
@@ -489,7 +493,7 @@ static const struct field timeout_fields[] = {
 	    .max = 315360000),
 };
 static const struct schema timeout_schema =
-	SCHEMA(timeout, "SandboxTimeoutRequest", timeout_fields);
+	SCHEMA(timeout, "SandboxTimeoutRequest", timeout_fields, .strict = true);
 
 static int set_timeout(struct call *call, const void *in, struct err *err)
 {
@@ -510,7 +514,8 @@ static const struct field fork_fields[] = {
 	    .max_len = BOX_ID_MAX),
 	MAP(fork, metadata, OPTIONAL, "Its labels; those of the first when absent.", .max_len = 64),
 };
-const struct schema sandboxes_fork_schema = SCHEMA(fork, "SandboxForkRequest", fork_fields);
+const struct schema sandboxes_fork_schema =
+	SCHEMA(fork, "SandboxForkRequest", fork_fields, .strict = true);
 
 /* The first box stands still only while its files are copied, to a place from where the second
  * takes them over. */
@@ -549,7 +554,7 @@ static const struct field snapshot_fields[] = {
 	STR(snapshot, name, REQUIRED, "Name of the new template.", .max_len = BOX_ID_MAX),
 };
 static const struct schema snapshot_schema =
-	SCHEMA(snapshot, "SandboxSnapshotRequest", snapshot_fields);
+	SCHEMA(snapshot, "SandboxSnapshotRequest", snapshot_fields, .strict = true);
 
 struct snapped {
 	const char *template;
@@ -587,5 +592,7 @@ static const struct route routes[] = {
 	{ "POST", "/v1/sandboxes/{id}/fork", fork_box, &sandboxes_fork_schema, &sandbox_data,
 	  "Make a new sandbox from its files" },
 };
-const struct route_group sandboxes_group = { "sandboxes", "Sandboxes of this host.", routes,
-					     COUNT(routes) };
+const struct route_group sandboxes_group = {
+	"sandboxes", "Sandboxes of this host: for those who have its own token.", routes,
+	COUNT(routes)
+};

@@ -197,7 +197,8 @@ static const struct field import_fields[] = {
 	    "On the host's machine: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.",
 	    .max_len = 4095),
 };
-static const struct schema import_schema = SCHEMA(import, "TemplateImportRequest", import_fields);
+static const struct schema import_schema =
+	SCHEMA(import, "TemplateImportRequest", import_fields, .strict = true);
 
 /* In a program of its own, run anew: threads and chroot() do not go together. */
 static int unpack(struct call *call, const char *from, const char *to, struct err *err)
@@ -289,5 +290,7 @@ static const struct route routes[] = {
 	{ "DELETE", "/v1/templates/{name}", remove_template, &one_schema, NULL,
 	  "Remove a template that no sandbox uses" },
 };
-const struct route_group templates_group = { "templates", "What sandboxes start from.", routes,
-					     COUNT(routes) };
+const struct route_group templates_group = {
+	"templates", "What sandboxes start from: for those who have the host's own token.", routes,
+	COUNT(routes)
+};

@@ -99,10 +99,7 @@ static const struct route pages[] = { { "GET", "/terminal", terminal, .flags = I
 static const struct route_group host_page_group = { "page", "Pages for people.", pages,
 						    COUNT(pages) };
 
-const struct route_group *const host_groups[] = { &sandboxes_group,
-						  &sandbox_watch_group,
-						  &templates_group,
-						  &host_tickets_group,
-						  &page_group,
-						  &host_page_group,
-						  NULL };
+const struct route_group *const host_groups[] = { &sandboxes_group,     &sandbox_watch_group,
+						  &templates_group,     &host_tickets_group,
+						  &host_document_group, &page_group,
+						  &host_page_group,     NULL };

@@ -390,3 +390,32 @@ def test_io_weight_is_kept_or_refused_by_name(host):
     for weight in (-1, 10001, "much"):
         answer = host.client.post("/v1/sandboxes", headers=host.auth, json={"limits": {"io_weight": weight}})
         assert answer.status_code == 422 and "io_weight" in answer.text
+
+
+@pytest.mark.parametrize("spec,where,meant", [
+    ({"limits": {"memroy": 1 << 30}}, ["body", "limits", "memroy"], "memory"),
+    ({"limts": {"memory": 1 << 30}}, ["body", "limts"], "limits"),
+    ({"network": {"alow": ["pypi.org"]}}, ["body", "network", "alow"], "allow"),
+    ({"mounts": [{"source": "/a", "target": "/b", "writeable": True}]}, ["body", "mounts", 0, "writeable"], "writable"),
+    ({"é" * 100: 1}, ["body", "é" * 100], None),
+])
+def test_what_is_mistyped_is_not_ignored(host, spec, where, meant):
+    answer = host.client.post("/v1/sandboxes", headers=host.auth, json=spec)
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()["detail"][0]
+    assert problem["loc"] == where and problem["type"] == "extra_forbidden"
+    assert f"'{meant}'" in problem["msg"] if meant else "did you mean" not in problem["msg"]
+
+
+def test_the_hosts_own_calls_are_documented(host):
+    document = host.client.get("/openapi.json").json()
+    assert host.client.get("/v1/openapi.json").json() == document
+    assert {"/v1/sandboxes", "/v1/sandboxes/{id}/fork", "/v1/templates/{name}", "/v1/bash/exec"} <= set(document["paths"])
+    limits = document["components"]["schemas"]["SandboxLimits"]
+    assert "io_weight" in limits["properties"] and limits["additionalProperties"] is False
+    assert json.loads(host.cli("openapi", "--host").stdout) == document
+    of_a_box = host.client.get("/s/default/openapi.json").json()
+    assert "/v1/sandboxes" not in of_a_box["paths"] and json.loads(host.cli("openapi").stdout) == of_a_box
+    manual = host.client.get("/llms.txt").text
+    assert "POST /v1/sandboxes/{id}/fork" in manual and "POST /v1/bash/exec" in manual
+    assert "/v1/sandboxes" not in host.client.get("/s/default/llms.txt").text

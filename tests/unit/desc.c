@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "tap.h"
 
 /* ---- a schema with every type ---- */
@@ -804,8 +805,56 @@ static void walking(void)
 	free(seen);
 }
 
+struct strict {
+	int64_t memory, io_weight, hidden;
+	const char *mode, *id;
+	const struct strict *inner;
+	struct list inners;
+};
+static const struct schema strict_schema;
+static const struct field strict_fields[] = {
+	INT(strict, memory, OPTIONAL, "Bytes."),
+	INT(strict, io_weight, OPTIONAL, "Share.", .alias = "ioWeight,weight"),
+	INT(strict, hidden, HIDDEN, NULL),
+	STR(strict, mode, OPTIONAL, "Mode."),
+	STR(strict, id, PATH | REQUIRED, "Id."),
+	OBJ(strict, inner, OPTIONAL, "Another.", .of = &strict_schema),
+	LIST(strict, inners, OPTIONAL, "Others.", .item = T_OBJ, .of = &strict_schema),
+};
+static const struct schema strict_schema = SCHEMA(strict, "Strict", strict_fields, .strict = true);
+
+static void strict(void)
+{
+	static const char *const rows[][2] = {
+		{ "{\"memory\":1,\"weight\":2,\"ioWeight\":2,\"hidden\":3,\"inner\":{\"mode\":\"a\"}}",
+		  "" },
+		{ "{\"memroy\":1}",
+		  "extra_forbidden body.memroy Unknown field 'memroy': did you mean 'memory'?" },
+		{ "{\"inner\":{\"io_wieght\":null}}",
+		  "extra_forbidden body.inner.io_wieght Unknown field 'io_wieght': did you mean 'io_weight'?" },
+		{ "{\"inners\":[{},{\"elephant\":[]}]}",
+		  "extra_forbidden body.inners.1.elephant Unknown field 'elephant'" },
+		{ "{\"hiden\":1,\"Mode\":\"a\"}",
+		  "extra_forbidden body.hiden Unknown field 'hiden'\n"
+		  "extra_forbidden body.Mode Unknown field 'Mode': did you mean 'mode'?" },
+		/* One of the path is none of the body. */
+		{ "{\"id\":\"a\"}", "extra_forbidden body.id Unknown field 'id'" },
+		{ "{\"\":1}", "extra_forbidden body. Unknown field ''" },
+	};
+	for (size_t i = 0; i < COUNT(rows); i++)
+		check_problems(&strict_schema, rows[i][0], rows[i][1]);
+	struct jw jw;
+	jw_init(&jw, 65536);
+	desc_schema(&strict_schema, 0, false, &jw);
+	CHECK(strstr(jw.out.data, "\"additionalProperties\":false"));
+	jw_done(&jw);
+	CHECK(nearest_distance("", "") == 0 && nearest_distance("abc", "") == 3);
+	CHECK(nearest_distance("kitten", "sitting") == 3 && nearest_distance("ab", "ba") == 1);
+}
+
 int main(void)
 {
+	strict();
 	accepted();
 	absent();
 	refused_scalars();

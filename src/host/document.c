@@ -1,0 +1,56 @@
+/* What the host says about its API: the calls of its own, and those that every box answers. */
+#include "api/routes.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "host/host.h"
+#include "net/call.h"
+
+void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS])
+{
+	*to++ = &sandboxes_group;
+	*to++ = &sandbox_watch_group;
+	*to++ = &templates_group;
+	for (size_t i = 0; api_groups[i] && i < HOST_DOCUMENT_GROUPS - 4; i++)
+		*to++ = api_groups[i];
+	*to = NULL;
+}
+
+static int document(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	const struct route_group *groups[HOST_DOCUMENT_GROUPS];
+	host_document_groups(groups);
+	openapi_write(groups, call_reply_begin(call, err));
+	return call_reply_end(call, err);
+}
+
+static int manual(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	const struct route_group *groups[HOST_DOCUMENT_GROUPS];
+	auto_buf struct buf text = BUF(8 << 20);
+	host_document_groups(groups);
+	buf_printf(
+		&text,
+		"aiobox: a host of sandboxes.\n\n"
+		"Calls of /v1/sandboxes and /v1/templates make and manage sandboxes; they need the host's\n"
+		"own token. All other calls are answered by one sandbox: the one that the header\n"
+		"'x-aio-sandbox: ID' or the path %s/s/ID/ names, or else the one named 'default'.\n"
+		"GET /v1/sandbox tells what is in it, and %s/s/ID/llms.txt is its own manual.\n\n"
+		"Docs: %s/v1/docs\n\n",
+		call->base_url, call->base_url, call->base_url);
+	manual_write(groups, &text);
+	return call_text(call, "text/plain; charset=utf-8", text.data, text.len, err);
+}
+
+static const struct field any = { .type = T_JSON };
+
+static const struct route routes[] = {
+	{ "GET", "/openapi.json", document, NULL, &any, "This document", .flags = BARE },
+	{ "GET", "/v1/openapi.json", document, NULL, &any, "This document", .flags = BARE },
+	{ "GET", "/llms.txt", manual, NULL, NULL, "A manual for agents", .flags = BARE,
+	  .type = "text/plain" },
+};
+const struct route_group host_document_group = { "document", "What the server says about itself.",
+						 routes, COUNT(routes) };
