@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 
 /* --- starting -------------------------------------------------------------------------------- */
 
-static int makers = -1; /* a socket to them */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int makers = -1; /* a socket to them, under the lock */
 
 int box_makers(const char *state_dir, struct err *err)
 {
@@ -55,19 +57,21 @@ int box_makers(const char *state_dir, struct err *err)
 	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	own_close(&makers);
+	pthread_mutex_lock(&lock);
+	own_close(&makers); /* those of before finish what they have begun */
 	makers = pair[0];
+	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
 int box_ask(const struct box_spec *spec, struct err *err)
 {
 	int pair[2];
-	if (makers < 0)
-		return err_set(err, ERR_INTERNAL, "box_makers() was not called");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, errno, "socketpair");
+	pthread_mutex_lock(&lock);
 	int result = maker_send(makers, spec, pair[1], err);
+	pthread_mutex_unlock(&lock);
 	close(pair[1]);
 	if (result == 0)
 		return pair[0];

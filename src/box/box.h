@@ -78,7 +78,7 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err);
 
 /* Starts the processes that make boxes; they end when this process does, the boxes do not. They are
  * this program, run anew as its hidden command "make-boxes" (see maker.h), so that no secret of the
- * caller is in them. To be called once, after box_probe(). */
+ * caller is in them. To be called after box_probe(); once more when they are gone. */
 int box_makers(const char *state_dir, struct err *err);
 
 /* Starts a box whose server then listens on listen_fd. A box that cannot be isolated or limited as

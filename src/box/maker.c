@@ -86,7 +86,8 @@ int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 					 .cmsg_len = CMSG_LEN(sizeof fds) };
 	memcpy(CMSG_DATA(&control.head), fds, sizeof fds);
 	if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
-		return err_set(err, errno, "the process that makes boxes");
+		return err_set(err, errno == EPIPE ? ERR_GONE : errno,
+			       "the process that makes boxes");
 	return 0;
 }
 

@@ -96,7 +96,7 @@ static void *run_job(void *arg)
 	return NULL;
 }
 
-void host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id)
+int host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id)
 {
 	pthread_t thread;
 	pthread_attr_t attr;
@@ -105,6 +105,7 @@ void host_job(struct host *host, void (*fn)(struct host *host, const char *id), 
 	job->fn = fn;
 	snprintf(job->id, sizeof job->id, "%s", id);
 	host->jobs++;
+	int result = 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 256 * 1024);
@@ -112,8 +113,10 @@ void host_job(struct host *host, void (*fn)(struct host *host, const char *id), 
 		log_error("no thread to look after box %s", id);
 		host->jobs--;
 		free(job);
+		result = -1;
 	}
 	pthread_attr_destroy(&attr);
+	return result;
 }
 
 /* ---- what the gateway asks for ---- */
@@ -132,8 +135,9 @@ static void resume_box(struct host *host, const char *id)
 static void on_wake(void *arg, struct box *box)
 {
 	const struct host *host = arg;
-	if (!host->ending && !atomic_exchange(&box->waking, true))
-		host_job(arg, resume_box, box->id);
+	if (!host->ending && !atomic_exchange(&box->waking, true) &&
+	    host_job(arg, resume_box, box->id) < 0)
+		box->waking = false;
 }
 
 static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)

@@ -76,8 +76,8 @@ int host_ensure_default(struct host *host, struct err *err);
 void host_event(struct host *host, struct box *box, const char *type, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Runs fn in a thread of its own. */
-void host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id);
+/* Runs fn in a thread of its own. -1: there is none. */
+int host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id);
 
 /* ---- life.c: each waits for the box's turn, and is durable when it returns ---- */
 

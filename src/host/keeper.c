@@ -56,8 +56,8 @@ static void drain_log(struct host *host, const struct box *box, char *piece)
 
 static void act(struct host *host, struct box *box, void (*fn)(struct host *host, const char *id))
 {
-	if (!atomic_exchange(&box->acting, true))
-		host_job(host, fn, box->id);
+	if (!atomic_exchange(&box->acting, true) && host_job(host, fn, box->id) < 0)
+		box->acting = false;
 }
 
 static void done(struct host *host, struct box *box)

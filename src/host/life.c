@@ -211,6 +211,11 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.log_fd = log,
 	};
 	int result = box_start(&spec, ret, err);
+	if (result < 0 && err->code == ERR_GONE && /* of memory that ran out, say: others go on */
+	    box_stop(box->id, dir, cgroup, NULL, err) == 0 && box_makers(host->state, err) == 0)
+		result = box_start(&spec, ret, err);
+	if (result < 0 && err->code == ERR_GONE)
+		err_set(err, ERR_UNAVAILABLE, "the processes that make boxes are gone");
 	mounts_free(from, spec.mount_count);
 	json_decref(env);
 	return result;
