@@ -34,6 +34,8 @@
 #define SYS_quotactl_fd 443
 #endif
 
+#define READY ".disk-"
+
 enum {
 	INODE_BYTES = 16384, /* of a limit, for each file that there may be */
 	IMAGE_MIN = 16 << 20,
@@ -209,7 +211,18 @@ static int mount_image(const char *image, struct err *err)
 
 static char *name_ready(const char *state, int64_t limit)
 {
-	return xasprintf("%s/.disk-%" PRId64, state, limit);
+	return xasprintf("%s/" READY "%" PRId64, state, limit);
+}
+
+/* Whatever is ready, of any size, or was half made by a process that is no more. */
+static void drop_ready(const char *state)
+{
+	DIR *dir = opendir(state);
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (!strncmp(entry->d_name, READY, strlen(READY)))
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
 }
 
 /* Takes a ready image, or makes one. */
@@ -282,8 +295,10 @@ void disk_restock(const char *state, int64_t limit)
 	if (!limit || disk_probe(state) != DISK_IMAGE || access(ready, F_OK) == 0)
 		return;
 	auto_close int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-		(void)make_image(ready, limit, NULL);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return;
+	drop_ready(state); /* one at a time: each takes all the space that it has */
+	(void)make_image(ready, limit, NULL);
 }
 
 int64_t disk_used(const char *dir)
