@@ -14,6 +14,7 @@ import threading
 
 import pytest
 
+from chromium import check_sandbox
 from harness import eventually
 
 if not shutil.which("ip") or not os.path.exists("/usr/sbin/nft"):
@@ -35,8 +36,8 @@ class Hello(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serve(address):
-    server = http.server.ThreadingHTTPServer((address, 0), Hello)
+def serve(address, handler=Hello):
+    server = http.server.ThreadingHTTPServer((address, 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server.server_address[1]
@@ -178,6 +179,25 @@ def test_a_name_does_not_lead_to_the_machine(open_host):
             box.delete()
     finally:
         subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], check=True)
+
+
+def test_chromium_with_its_own_sandbox(open_host):
+    """In a box with a way out, which it takes without any setting."""
+    if not shutil.which("chromium"):
+        pytest.skip("no chromium on this machine")
+    name, asked = socket.gethostname(), []
+
+    class Outside(Hello):
+        def do_GET(self):
+            asked.append(self.path)
+            super().do_GET()
+
+    with serve("127.0.0.1", Outside) as port:
+        box = open_host.create(network={"mode": "allow", "allow": [name]})
+        check_sandbox(box.run, f"{open_host.seed()}-{box.id}", f"<img src=http://{name}:{port}/outside>")
+        box.delete()
+    with contextlib.suppress(OSError):  # the machine's own name leads to its loopback nearly everywhere
+        assert not socket.gethostbyname(name).startswith("127.") or "/outside" in asked
 
 
 def test_allow_that_makes_no_sense(open_host):
