@@ -109,13 +109,17 @@ static bool same_box(const struct request *r, const char *page)
 	       url_host_split(r->host, name, sizeof name, &own_port) == 0 && port == own_port;
 }
 
-static int check_page(struct request *r, struct err *err)
+static bool is_known(const struct request *r)
+{
+	char page[URL_HOST_MAX + 32];
+	guard_page(r->head, page, sizeof page);
+	return guard_origin(page, r->host, r->config->cors_origins) || (*page && same_box(r, page));
+}
+
+static int check_page(const struct request *r, struct err *err)
 {
 	const struct gateway_config *config = r->config;
 	const char *worker = http_header(r->head, "service-worker");
-	char page[URL_HOST_MAX + 32];
-	guard_page(r->head, page, sizeof page);
-	r->known = guard_origin(page, r->host, config->cors_origins) || same_box(r, page);
 	if (worker && !r->address.own_origin)
 		return err_set(err, ERR_FORBIDDEN,
 			       "no service worker on an address that boxes share");
@@ -137,10 +141,10 @@ static int check_page(struct request *r, struct err *err)
 
 /* Below /s/ID a page of the product would have no origin: who opens one is led to the box's own
  * name. -1: so it is, or there is none. */
-static int send_home(struct request *r, struct err *err)
+static int send_home(const struct request *r, struct err *err)
 {
 	const char *domain = r->config->domain;
-	char name[URL_HOST_MAX + 1];
+	char name[URL_HOST_MAX + 1], at[16] = "";
 	int port;
 	bool page = !r->path_len;
 	for (size_t i = 0; i < COUNT(places); i++)
@@ -155,8 +159,9 @@ static int send_home(struct request *r, struct err *err)
 			       "pages of a sandbox need a name of its own: start the host with "
 			       "--domain, or open it as %s.localhost",
 			       r->address.id);
-	snprintf(name, sizeof name, port ? ":%d" : "", port);
-	r->link->moved = xasprintf("//%s.%s%s%s%s", r->address.id, domain, name,
+	if (port)
+		snprintf(at, sizeof at, ":%d", port);
+	r->link->moved = xasprintf("//%s.%s%s%s%s", r->address.id, domain, at,
 				   r->path_len ? "" : "/", r->path);
 	return err_set(err, ERR_NOT_FOUND, "at its own name");
 }
@@ -402,6 +407,7 @@ static int decide(struct request *r, struct err *err)
 			return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%s'",
 				       r->address.id);
 	}
+	r->known = is_known(r);
 	if (check_page(r, err) < 0 || send_home(r, err) < 0 ||
 	    (r->box && check_credentials(r, err) < 0))
 		return -1;

@@ -68,7 +68,7 @@ ATTEMPTS = r"""async ({ bases, scripts, host, go, tag }) => {
   const read = {}, jobs = [];
   const attempt = (how, at, work) => jobs.push((async () => {
     try {
-      const got = await Promise.race([work(), new Promise((r) => setTimeout(r, 6000))]);
+      const got = await Promise.race([work(), new Promise((r) => setTimeout(r, 40000))]);
       if (got) (read[how] ||= []).push(`${at}: ${String(got).slice(0, 300)}`);
     } catch { /* as it should be */ }
   })());
@@ -190,7 +190,7 @@ class World:
                         json={"file": "/home/gem/secret.js", "content": f"var secret = '{SECRET}'"})
             box.request("POST", "/v1/bash/exec", json={"command": "exec python3 /tmp/app.py", "async_mode": True})
         for box in (self.default, self.evil, self.victim):
-            assert eventually(lambda: box.request("GET", "/proxy/4000/up").status_code == 200, 20)
+            assert eventually(lambda: box.request("GET", "/proxy/4000/up").status_code == 200, 60)
         self.context = browser.new_context()
         for name in ("localhost", DOMAIN):
             terminal = self.open(f"victim.{name}", "/terminal", self.victim)
@@ -229,7 +229,7 @@ UNHARMED = ["", "", ["default", "evil", "victim"], "running"]
 
 
 def connected(page):
-    expect(page.locator("#status")).to_have_attribute("data-state", "connected", timeout=20000)
+    expect(page.locator("#status")).to_have_attribute("data-state", "connected", timeout=60000)
 
 
 @pytest.fixture(scope="module")
@@ -462,7 +462,7 @@ def test_terminals_work_wherever_they_are_opened(world, address, home, scheme):
     assert visit.page.url.startswith(world.at(home) + "/terminal?")
     visit.page.keyboard.type("echo at-$(hostname)\n")
     expect(visit.page.locator(".xterm-rows")).to_contain_text(
-        "at-victim" if "victim" in home else "at-default", timeout=20000)
+        "at-victim" if "victim" in home else "at-default", timeout=60000)
     visit.end(f"terminal-{home}")
 
 
