@@ -110,6 +110,7 @@ enum box_network life_network(const json_t *spec); /* which one it asks for */
 int keeper_start(struct host *host, struct err *err);
 void keeper_stop(struct host *host);
 void keeper_notice(struct host *host);
+void keeper_drain(struct host *host, const struct box *box); /* its log, up to now, to its file */
 
 /* ---- templates.c ---- */
 

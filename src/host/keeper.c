@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -15,7 +16,14 @@
 #include "host/host.h"
 #include "host/network.h"
 
-enum { TICK_MS = 250, OOM_TICKS = 8, LOG_MAX = 8 << 20, LOG_PIECE = 65536 };
+enum {
+	TICK_MS = 250,
+	OOM_TICKS = 8,
+	LOG_TICKS = 8,
+	LOG_MANY = 16384, /* of the 64 KiB that a pipe holds */
+	LOG_MAX = 8 << 20,
+	LOG_PIECE = 65536,
+};
 
 void keeper_notice(struct host *host)
 {
@@ -38,18 +46,44 @@ static void append_log(struct host *host, const char *id, const char *data, size
 	}
 }
 
-static void drain_log(struct host *host, const struct box *box, char *piece)
+static ssize_t take_log(struct host *host, const struct box *box, char *piece)
 {
 	pthread_mutex_lock(&host->boxes.lock); /* or its number may be another's by now */
 	ssize_t n = box->log_fd < 0 ? -1 : read(box->log_fd, piece, LOG_PIECE);
 	pthread_mutex_unlock(&host->boxes.lock);
-	if (n <= 0)
-		return;
-	append_log(host, box->id, piece, (size_t)n);
-	if (boxes_state(&host->boxes, box) == BOX_DELETED) { /* its log may be gone already */
+	return n;
+}
+
+void keeper_drain(struct host *host, const struct box *box)
+{
+	static pthread_mutex_t in_order = PTHREAD_MUTEX_INITIALIZER;
+	auto_free char *piece = xmalloc(LOG_PIECE);
+	bool wrote = false;
+	pthread_mutex_lock(&in_order);
+	for (ssize_t n = LOG_PIECE; n == LOG_PIECE;) {
+		n = take_log(host, box, piece);
+		if (n > 0)
+			append_log(host, box->id, piece, (size_t)n);
+		wrote |= n > 0;
+	}
+	pthread_mutex_unlock(&in_order);
+	if (wrote && boxes_state(&host->boxes, box) == BOX_DELETED) { /* its log may be gone */
 		auto_free char *path = host_path(host, "log", box->id, ".log");
 		unlink(path);
 	}
+}
+
+/* What a box has logged is written when it is much, and else now and then: making and opening files
+ * takes longer than writing to them. */
+static void check_log(struct host *host, const struct box *box, bool now)
+{
+	int waiting = 0;
+	pthread_mutex_lock(&host->boxes.lock);
+	if (box->log_fd >= 0 && ioctl(box->log_fd, FIONREAD, &waiting) < 0)
+		waiting = 0;
+	pthread_mutex_unlock(&host->boxes.lock);
+	if (waiting >= LOG_MANY || (now && waiting))
+		keeper_drain(host, box);
 }
 
 /* ---- timers ---- */
@@ -177,7 +211,6 @@ static void wait_tick(struct host *host, struct box **list, size_t count)
 static void *keep(void *arg)
 {
 	struct host *host = arg;
-	auto_free char *piece = xmalloc(LOG_PIECE);
 	int64_t next_ms = 0;
 	for (int tick = 0; !host->stopping;) {
 		size_t count;
@@ -190,7 +223,7 @@ static void *keep(void *arg)
 		}
 		for (size_t i = 0; i < count; i++) {
 			if (due) {
-				drain_log(host, list[i], piece);
+				check_log(host, list[i], tick % LOG_TICKS == 0);
 				check_box(host, list[i], tick % OOM_TICKS == 0);
 			}
 			boxes_put(&host->boxes, list[i]);

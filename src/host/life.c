@@ -284,6 +284,8 @@ static int stop_processes(struct host *host, struct box *box, struct err *err)
 	network_close(dir, life_network(box->spec), network_number(box));
 	if (box_stop(box->id, dir, cgroup, box->proc.pid ? &box->proc : NULL, err) < 0)
 		return -1;
+	if (boxes_state(&host->boxes, box) != BOX_DELETED)
+		keeper_drain(host, box);
 	pthread_mutex_lock(&host->boxes.lock);
 	int pidfd = box->pidfd, log_fd = box->log_fd;
 	box->pidfd = box->log_fd = -1;

@@ -214,6 +214,7 @@ static int logs(struct call *call, const void *in, struct err *err)
 	struct box *box = sandbox_find(call, request->id, err);
 	if (!box)
 		return -1;
+	keeper_drain(host_of(call->server), box);
 	auto_free char *path = host_path(host_of(call->server), "log", box->id, ".log");
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);

@@ -22,6 +22,7 @@ def test_boxes_outlive_the_host(start_host):
     paused.call("POST", "/pause")
     before = host.holdings()
     events = box.events()
+    other.request("GET", "/said-to-the-first")
 
     host.kill()
     host.start()
@@ -31,6 +32,9 @@ def test_boxes_outlive_the_host(start_host):
     assert default.run("cat ~/file") == "kept\n"
     assert box.call("GET")["metadata"] == {"a": "b"} and box.events()[:len(events)] == events
     assert box.call("GET")["token"] == box.token
+    other.request("GET", "/said-to-the-next")  # and its log, with what nobody had read yet
+    logged = lambda: host.client.get(f"/v1/sandboxes/{other.id}/logs", headers=host.auth).text
+    assert eventually(lambda: all(f"/said-to-the-{who}" in logged() for who in ("first", "next")), 10)
     assert paused.state == "paused"
     assert paused.call("POST", "/resume")["state"] == "running" and paused.run("echo up") == "up\n"
     assert eventually(lambda: dying.id not in host.ids(), 30)  # its timer goes on
