@@ -350,7 +350,7 @@ static int hide(const char *layer, const char *path, struct err *err)
 static int make_point(const char *layer, struct err *err)
 {
 	char to[PATH_MAX * 2];
-	snprintf(to, sizeof to, "%s%s", layer, GROUND_HOME + strlen(LIVE));
+	snprintf(to, sizeof to, "%s%s", layer, &GROUND_HOME[strlen(LIVE)]);
 	if (make_way(to, strlen(layer), err) < 0)
 		return -1;
 	if (mkdir(to, 0755) < 0 && errno != EEXIST)
