@@ -114,17 +114,23 @@ static int make_product(const char *at, char **ret_python, struct err *err)
 	return 0;
 }
 
-/* What hangs at a path, as a tree of its own that nobody can write. */
+/* What hangs at a path, as a tree of its own that nobody can write. It is mounted nowhere, or each box
+ * would begin with a copy of it and unmount that; but before Linux 6.15 only what is mounted somewhere
+ * can be copied. */
 static int take(const char *path, uint64_t flags, struct err *err)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | flags };
-	auto_close int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path,
-					   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
-				sizeof attr) < 0)
+	enum { COPY = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE };
+	if (syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof attr) < 0)
 		return err_set(err, errno, "'%s'", path);
-	(void)umount2(path, MNT_DETACH); /* each box would get a copy of it, and unmount that */
-	return TAKE_FD(tree);
+	auto_close int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, COPY);
+	auto_close int copy = (int)syscall(SYS_open_tree, tree, "", COPY | AT_EMPTY_PATH);
+	if (copy >= 0) {
+		(void)umount2(path, MNT_DETACH);
+		return TAKE_FD(tree);
+	}
+	int mounted = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return mounted < 0 ? err_set(err, errno, "'%s'", path) : mounted;
 }
 
 static int prepare(const char *state, struct ground *ground, struct err *err)
