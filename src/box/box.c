@@ -30,6 +30,15 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int makers = -1; /* a socket to them, under the lock */
 
+/* What is run next has our profile, and so has all that it runs. Without AppArmor, or the profile, there
+ * is nothing to do. */
+static void take_profile(void)
+{
+	auto_close int fd = open("/proc/thread-self/attr/apparmor/exec", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "exec " BOX_PROFILE, strlen("exec " BOX_PROFILE));
+}
+
 int box_makers(const char *state_dir, struct err *err)
 {
 	int pair[2];
@@ -46,8 +55,10 @@ int box_makers(const char *state_dir, struct err *err)
 		int fd = dup2(pair[1], 3);
 		snprintf(number, sizeof number, "%d", fd);
 		syscall(SYS_close_range, 4, ~0u, 0);
-		if (fork() == 0) /* nobody's child: what they leave behind is init's */
-			execve("/proc/self/exe", (char *const *)argv, (char *const *)env);
+		if (fork() != 0) /* nobody's child: what they leave behind is init's */
+			_exit(0);
+		take_profile();
+		execve("/proc/self/exe", (char *const *)argv, (char *const *)env);
 		_exit(0);
 	}
 	close(pair[1]);

@@ -76,6 +76,9 @@ struct box_means {
 };
 int box_probe(const char *state_dir, struct box_means *ret, struct err *err);
 
+/* The AppArmor profile that boxes run under, where it is loaded. */
+#define BOX_PROFILE "aiobox"
+
 /* Starts the processes that make boxes; they end when this process does, the boxes do not. They are
  * this program, run anew as its hidden command "make-boxes" (see maker.h), so that no secret of the
  * caller is in them. To be called after box_probe(); once more when they are gone. */

@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "box/group.h"
+#include "host/apparmor.h"
 #include "host/gateway.h"
 #include "host/network.h"
 #include "host/store.h"
@@ -422,6 +423,7 @@ static int start(struct host *host, struct err *err)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
 	host->full = network_full();
+	apparmor_prepare(host->means.text, sizeof host->means.text);
 	if (note_group(host, err) < 0 ||
 	    box_makers(host->state, err) < 0) /* while there is one thread */
 		return -1;
