@@ -267,6 +267,7 @@ static int start_processes(struct host *host, struct box *box, const char *root,
 	box->pidfd = pidfd;
 	box->log_fd = TAKE_FD(log);
 	box->oom_kills = 0;
+	box->denied_at = 0;
 	pthread_mutex_unlock(&host->boxes.lock);
 	box->used_ms = clock_ms();
 	if (connect_box(host, box, false, err) == 0)
@@ -688,9 +689,9 @@ static void take_back(struct host *host, struct box *box)
 	/* A crash in the middle of a pause leaves it frozen and noted as running, or the reverse. */
 	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	network_denied(dir, &box->denied_at, NULL, NULL); /* what the host before has told */
 	if (connect_box(host, box, true, &err) < 0)
 		log_warn("box %s: %s", box->id, err.msg);
+	network_denied(dir, &box->denied_at, NULL, NULL); /* what the host before has told */
 	log_info("box %s: taken back", box->id);
 }
 

@@ -200,6 +200,25 @@ def test_chromium_with_its_own_sandbox(open_host):
         assert not socket.gethostbyname(name).startswith("127.") or "/outside" in asked
 
 
+def test_what_was_denied_before_is_not_kept_for_ever(open_host):
+    """A box that starts again and again fills nothing outside its own disk."""
+    box = open_host.create(network={"allow": ["example.org"]})
+    denied = lambda: [e["data"]["host"] for e in box.call("GET", "/events") if e["type"] == "denied"]
+    assert curl(box, "http://first.example/")[1] == 6
+    assert eventually(lambda: "first.example" in denied())
+    group = next(path for path in open_host.holdings()["cgroups"] if path.endswith(box.id) and
+                 os.path.exists(path + "/cgroup.kill"))
+    with open(group + "/cgroup.kill", "w") as file:
+        file.write("1")
+    assert eventually(lambda: box.state == "stopped", 20)
+    box.call("POST", "/resume")
+    told = open_host.state / "boxes" / box.id / "denied"
+    assert told.read_text() == ""
+    assert curl(box, "http://second.example/")[1] == 6
+    assert eventually(lambda: "second.example" in denied()), denied()
+    box.delete()
+
+
 def test_allow_that_makes_no_sense(open_host):
     before = open_host.holdings()
     got = open_host.client.post("/v1/sandboxes", headers=open_host.auth,
