@@ -15,6 +15,7 @@ begins to work. Without an order, when the socket is closed, it ends.
 Nothing that does not survive a fork is made before it: no thread, no ZeroMQ context, no event loop.
 """
 
+import ctypes
 import gc
 import importlib
 import json
@@ -28,7 +29,6 @@ import socket
 import sys
 import threading
 import time
-from collections import deque
 from itertools import repeat
 
 MESSAGE_MAX = 1 << 20
@@ -100,11 +100,17 @@ def quicken_flush():
 def quicken_iopub():
     """Every message on iopub would be handed to a thread that sends it, which then competes for the
     interpreter with what follows: half of the time of a short execution. Whoever has a message sends it
-    itself, one at a time. All frames of a message go in one call into C, so no signal's handler, and
-    nothing that one raises, can come between them."""
+    itself, one at a time. No signal's handler, and nothing that one raises, may come between the frames
+    of a message: they are all sent by one call into C, and not by pyzmq, which looks for signals."""
     import zmq
     from ipykernel.iostream import IOPubThread
+    from zmq.backend.cython import _zmq
 
+    try:
+        send = ctypes.PyDLL(_zmq.__file__).zmq_send  # of the library that pyzmq has loaded
+    except (AttributeError, OSError):
+        return
+    send.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
     plain_init, plain_send = IOPubThread.__init__, IOPubThread._really_send
     MORE, EVENTS, POLLIN = int(zmq.SNDMORE), int(zmq.EVENTS), int(zmq.POLLIN)  # enumerations are slow
 
@@ -130,10 +136,11 @@ def quicken_iopub():
         with self._turn:
             if self.closed:
                 return
-            plain = super(zmq.Socket, self.socket)
-            more = [flags | MORE] * (len(msg) - 1) + [flags]
-            deque(map(plain.send, msg, more, repeat(copy), repeat(track)), maxlen=0)
-            if hasattr(self, "_xpub_stream") and plain.get(EVENTS) & POLLIN:
+            frames = [bytes(frame) for frame in msg]
+            more = [MORE] * (len(frames) - 1) + [0]
+            if min(map(send, repeat(self.socket.underlying), frames, map(len, frames), more)) < 0:
+                raise zmq.ZMQError()
+            if hasattr(self, "_xpub_stream") and self.socket.get(EVENTS) & POLLIN:
                 # Sending may have taken the notice that its thread would have woken for.
                 self.io_loop.add_callback(self._xpub_stream._handle_events, self.socket, 0)
 

@@ -1,7 +1,9 @@
 """Runs the program on standard input as a script of its own would run: its directory is the current
-one, its tracebacks show its lines, and it has nothing more to read."""
+one, its tracebacks show its lines, and it has nothing more to read. Figures that it makes are shown."""
 
+import importlib.util
 import linecache
+import os
 import sys
 import types
 
@@ -12,9 +14,29 @@ def show(_, value, trace):
     traceback.print_exception(value.with_traceback(trace and trace.tb_next))
 
 
+class Figures:
+    """Finds our backend; and matplotlib.pyplot as others do, to choose that backend where none is chosen."""
+
+    name = "aio_figures"
+    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "figures.py")
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.name:
+            return importlib.util.spec_from_file_location(name, self.place)
+        if name != "matplotlib.pyplot" or os.environ.get("MPLBACKEND"):
+            return None
+        import matplotlib
+
+        chosen = getattr(matplotlib.rcParams, "_get_backend_or_none", None)
+        if chosen and not chosen():
+            matplotlib.rcParams["backend"] = f"module://{self.name}"
+        return None
+
+
 code = sys.stdin.buffer.read().decode("utf-8", "replace")
 sys.stdout.reconfigure(line_buffering=True)  # somebody may watch
 sys.path[0] = ""
+sys.meta_path.insert(0, Figures())
 sys.argv = ["main.py"]
 sys.excepthook = show
 linecache.cache["main.py"] = (len(code), None, code.splitlines(True), "main.py")

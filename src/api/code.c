@@ -1,4 +1,6 @@
 /* One way to run code of any language that is installed. */
+#include "api/code.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +8,7 @@
 #include "api/events.h"
 #include "api/kernels.h"
 #include "api/nodejs.h"
+#include "api/nodejs_outputs.h"
 #include "api/routes.h"
 #include "api/script.h"
 #include "base/arena.h"
@@ -166,79 +169,6 @@ static int by_script(struct call *call, const struct execute *request, struct er
 	return reply(call, request, &done, err);
 }
 
-/* The stream begins with the first output, or with the end: until then an error is still a 4xx. */
-static int send_start(struct call *call, struct err *err)
-{
-	return call->sink->begun ? 0 : events_start(call, "javascript", NULL, err);
-}
-
-static int send_text(void *arg, enum node_stream stream, const char *data, size_t len,
-		     struct err *err)
-{
-	if (send_start(arg, err) < 0)
-		return -1;
-	return events_text(arg, stream == NODE_STDERR ? "stderr" : "stdout", data, len, err);
-}
-
-static json_t *text_value(const struct text *text)
-{
-	json_t *value = json_stringn(text->data, text->len);
-	return value ? value : json_string("");
-}
-
-/* One of Node's outputs as a kernel would have sent it. */
-static json_t *node_message(const struct node_output *output, const char **ret_type)
-{
-	json_t *content = json_object(), *list;
-	switch (output->type) {
-	case NODE_STREAM:
-		*ret_type = "stream";
-		break; /* its bytes may be no text: see below */
-	case NODE_VALUE:
-		*ret_type = "execute_result";
-		list = json_object();
-		json_object_set_new(list, "text/plain", text_value(&output->text));
-		if (output->json)
-			json_object_set(list, "application/json", output->json);
-		json_object_set_new(content, "data", list);
-		break;
-	case NODE_ERROR:
-		*ret_type = "error";
-		list = json_array();
-		for (size_t i = 0; i < output->trace.count; i++)
-			json_array_append_new(list, json_string(((const char *const *)
-									 output->trace.items)[i]));
-		json_object_set_new(content, "ename", json_string(output->name));
-		json_object_set_new(content, "evalue", json_string(output->message));
-		json_object_set_new(content, "traceback", list);
-		break;
-	}
-	return content;
-}
-
-/* Streams were sent as they came; what is left are the value and the error. */
-static int take_outputs(struct call *call, const struct node_result *result, bool events,
-			struct outputs *to, struct err *err)
-{
-	const struct node_output *outputs = result->outputs.items;
-	int failed = 0;
-	for (size_t i = 0; i < result->outputs.count && !failed; i++) {
-		const struct node_output *output = &outputs[i];
-		const char *type = "";
-		if (output->type == NODE_STREAM) {
-			outputs_stream(to, output->stream == NODE_STDERR ? "stderr" : "stdout",
-				       output->text.data, output->text.len);
-			continue;
-		}
-		json_t *content = node_message(output, &type);
-		outputs_add(to, type, content);
-		if (events)
-			failed = events_message(call, type, content, err);
-		json_decref(content);
-	}
-	return failed;
-}
-
 static int by_node(struct call *call, const struct execute *request, struct err *err)
 {
 	const struct nodejs_job job = {
@@ -248,29 +178,15 @@ static int by_node(struct call *call, const struct execute *request, struct err 
 			     .cwd = request->cwd && *request->cwd ? request->cwd : NULL },
 		.stateful = request->stateful,
 		.session_id = request->session_id,
-		.write = call->wants_events ? send_text : NULL,
-		.arg = call,
 	};
-	struct node_result result;
-	const char *session;
-	struct outputs outputs;
-	if (nodejs_execute(call, &job, &result, &session, err) < 0 ||
-	    (call->wants_events && send_start(call, err) < 0))
+	struct nodejs_outputs result;
+	if (nodejs_outputs_run(call, &job, &result, err) < 0)
 		return -1;
-	outputs_init(&outputs, (size_t)call->server->config->kernel_output);
-	const char *status = node_status_names[result.status];
-	int failed = take_outputs(call, &result, call->wants_events, &outputs, err);
-	if (!failed && call->wants_events) {
-		const struct events_end end = { status, session, result.notice, result.exit_code,
-						result.count ? result.count : INT_ABSENT };
-		failed = events_finish(call, &end, err);
-	} else if (!failed) {
-		const struct done done = { status, session, result.notice, result.exit_code,
-					   &outputs };
-		failed = reply(call, request, &done, err);
-	}
-	outputs_done(&outputs);
-	return failed;
+	if (call->wants_events)
+		return 0;
+	const struct done done = { result.status, result.session_id, result.notice,
+				   result.exit_code, result.outputs };
+	return reply(call, request, &done, err);
 }
 
 /* ---- which way ---- */
@@ -296,20 +212,30 @@ static bool named(const char *list, const char *name)
 	return false;
 }
 
+static const struct language *find_language(const char *name)
+{
+	for (size_t i = 0; i < COUNT(languages); i++)
+		if (!strcasecmp(languages[i].name, name) || named(languages[i].alias, name))
+			return &languages[i];
+	return NULL;
+}
+
+const char *code_language(const char *name)
+{
+	const struct language *language = find_language(name);
+	return language ? language->name : name;
+}
+
 static int execute(struct call *call, const void *in, struct err *err)
 {
 	struct execute request = *(const struct execute *)in;
+	const struct language *language = find_language(request.language);
 	if (request.session_id && *request.session_id)
 		request.stateful = true;
-	for (size_t i = 0; i < COUNT(languages); i++) {
-		if (strcasecmp(languages[i].name, request.language) != 0 &&
-		    !named(languages[i].alias, request.language))
-			continue;
-		request.language = languages[i].name;
-		return (request.stateful ? languages[i].stateful
-					 : languages[i].once)(call, &request, err);
-	}
-	return by_kernel(call, &request, err);
+	if (!language)
+		return by_kernel(call, &request, err);
+	request.language = language->name;
+	return (request.stateful ? language->stateful : language->once)(call, &request, err);
 }
 
 /* ---- info ---- */
@@ -352,6 +278,14 @@ static const char *version_of(struct call *call, const char *program)
 	while (*at && !isdigit((unsigned char)*at))
 		at++;
 	return *at ? arena_strndup(call->arena, at, strspn(at, "0123456789.")) : NULL;
+}
+
+/* Of a language that a kernel speaks: of the program that it is, unless that is only what runs it. */
+static const char *kernel_version(struct call *call, const struct kernelspec *spec)
+{
+	const char *program = *(const char *const *)spec->argv.items;
+	const char *name = strrchr(program, '/');
+	return !strncmp(name ? name + 1 : program, "python", 6) ? NULL : version_of(call, program);
 }
 
 static void decref(void *json)
@@ -423,6 +357,7 @@ static int get_info(struct call *call, const void *in, struct err *err)
 			infos[count++] = (struct language_info){
 				.language = spec[i].language,
 				.description = spec[i].display,
+				.runtime_version = kernel_version(call, &spec[i]),
 				.details = details(call, *(const char *const *)spec[i].argv.items,
 						   &specs, spec[i].language, true),
 			};

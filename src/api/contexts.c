@@ -1,18 +1,25 @@
-/* Contexts, as the clients of sandbox-code-interpreter know them: kernels by another name. */
+/* Contexts, as the clients of sandbox-code-interpreter know them: sessions by another name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "api/code.h"
 #include "api/kernels.h"
 #include "api/moment.h"
+#include "api/nodejs.h"
+#include "api/nodejs_outputs.h"
+#include "api/nodejs_programs.h"
+#include "api/nodejs_sessions.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "net/call.h"
+#include "net/server.h"
 
 /* ---- what is said of one ---- */
 
@@ -34,27 +41,63 @@ static const struct field context_list_data = { .type = T_LIST,
 						.item = T_OBJ,
 						.of = &context_schema };
 
-static struct context describe(struct call *call, const struct kernels_info *info)
+/* A context is a session of a kernel, or of Node.js. */
+struct found {
+	struct context context;
+	bool node;
+};
+
+static struct found of_kernel(struct call *call, const struct kernels_info *info)
 {
-	return (struct context){
-		.context_id = info->id,
-		.type = "jupyter",
-		.status = info->busy ? "busy" : "active",
-		.created_at = moment_text(call->arena, &info->created),
-		.language = info->language,
-		.session_name = *info->context ? info->context : NULL,
-		.working_dir = info->cwd,
-	};
+	return (struct found){ .context = { .context_id = info->id,
+					    .type = "jupyter",
+					    .status = info->busy ? "busy" : "active",
+					    .created_at = moment_text(call->arena, &info->created),
+					    .language = info->language,
+					    .session_name = *info->context ? info->context : NULL,
+					    .working_dir = info->cwd } };
 }
 
-/* The session of that id, if it is a context; else NULL. */
-static const struct kernels_info *find(struct call *call, const char *id)
+static struct found of_node(struct call *call, const struct nodejs_session_info *info)
 {
-	struct list list = kernels_list(call->server, call->arena);
-	const struct kernels_info *infos = list.items;
+	const struct timespec created = { (time_t)(info->created / 1e3),
+					  (long)fmod(info->created, 1e3) * 1000000 };
+	return (struct found){ .context = { .context_id = info->id,
+					    .type = "jupyter",
+					    .status = info->busy ? "busy" : "active",
+					    .created_at = moment_text(call->arena, &created),
+					    .language = info->language,
+					    .session_name = *info->context ? info->context : NULL,
+					    .working_dir = info->cwd },
+			       .node = true };
+}
+
+/* All contexts: of struct found. */
+static struct list look(struct call *call)
+{
+	struct list kernels = kernels_list(call->server, call->arena);
+	struct list nodes = nodejs_session_list(call->server, call->arena);
+	const struct kernels_info *kernel = kernels.items;
+	const struct nodejs_session_info *node = nodes.items;
+	struct found *found =
+		arena_alloc(call->arena, (kernels.count + nodes.count + 1) * sizeof *found);
+	size_t count = 0;
+	for (size_t i = 0; i < kernels.count; i++)
+		if (kernel[i].context)
+			found[count++] = of_kernel(call, &kernel[i]);
+	for (size_t i = 0; i < nodes.count; i++)
+		if (node[i].context)
+			found[count++] = of_node(call, &node[i]);
+	return (struct list){ count, found };
+}
+
+static const struct found *find(struct call *call, const char *id)
+{
+	struct list list = look(call);
+	const struct found *found = list.items;
 	for (size_t i = 0; i < list.count; i++)
-		if (infos[i].context && !strcmp(infos[i].id, id))
-			return &infos[i];
+		if (!strcmp(found[i].context.context_id, id))
+			return &found[i];
 	return NULL;
 }
 
@@ -81,7 +124,8 @@ struct create {
 };
 static const struct field create_fields[] = {
 	STR(create, type, OPTIONAL, "`jupyter`.", .def = "jupyter", .max_len = 40),
-	STR(create, language, OPTIONAL, "`python`, or another that has a kernel: /v1/jupyter/info.",
+	STR(create, language, OPTIONAL,
+	    "`python`, `javascript`, `typescript`, `bash`, or another of /v1/code/info.",
 	    .def = "python", .max_len = 60),
 	STR(create, session_name, OPTIONAL, "A name for it.", .max_len = 200, .alias = "name"),
 	STR(create, working_dir, OPTIONAL,
@@ -90,41 +134,69 @@ static const struct field create_fields[] = {
 };
 static const struct schema create_schema = SCHEMA(create, "ContextCreateRequest", create_fields);
 
+static int open_kernel(struct call *call, const char *id, const char *language,
+		       const struct create *request, struct err *err)
+{
+	const struct kernels_wish wish = {
+		.id = id,
+		.language = strcmp(language, "python") ? language : NULL,
+		.cwd = request->working_dir,
+		.context = request->session_name ? request->session_name : "",
+	};
+	struct kernels_opened opened;
+	return kernels_open(call, &wish, &opened, err);
+}
+
+/* Its process is started with its first code. */
+static int open_node(struct call *call, const char *id, const char *language,
+		     const struct create *request, struct err *err)
+{
+	const struct config *config = call->server->config;
+	const char *dir = request->working_dir;
+	struct nodejs_session_wish wish = {
+		.id = id,
+		.cwd = dir && *dir ? dir : NULL,
+		.idle_ms = config->session_ms,
+		.context = request->session_name ? request->session_name : "",
+		.language = language,
+	};
+	struct node_where where;
+	bool made;
+	if ((wish.cwd && nodejs_check_cwd(wish.cwd, err) < 0) ||
+	    nodejs_programs_pick(call, NULL, !strcmp(language, "typescript"), &where, err) < 0)
+		return -1;
+	wish.program = where.program;
+	struct nodejs_session *session = nodejs_session_open(config, &wish, &made, err);
+	nodejs_session_unref(session);
+	return session ? 0 : -1;
+}
+
 static int create_context(struct call *call, const void *in, struct err *err)
 {
 	const struct create *request = in;
+	const char *language = code_language(request->language);
 	unsigned long long number = 0;
 	if (strcasecmp(request->type, "jupyter") != 0)
 		return err_set(err, ERR_BAD_REQUEST, "type '%.40s' is not known: it is `jupyter`",
 			       request->type);
 	(void)!getrandom(&number, sizeof number, 0);
-	const struct kernels_wish wish = {
-		.id = arena_printf(call->arena, "ctx-%016llx", number),
-		.language = strcasecmp(request->language, "python") ? request->language : NULL,
-		.cwd = request->working_dir,
-		.context = request->session_name ? request->session_name : "",
-	};
-	struct kernels_opened opened;
-	if (kernels_open(call, &wish, &opened, err) < 0)
+	const char *id = arena_printf(call->arena, "ctx-%016llx", number);
+	bool node = !strcmp(language, "javascript") || !strcmp(language, "typescript");
+	if ((node ? open_node : open_kernel)(call, id, language, request, err) < 0)
 		return -1;
-	const struct kernels_info *info = find(call, opened.id);
-	if (!info)
-		return say_missing(call, opened.id, err);
-	struct context context = describe(call, info);
-	return call_reply(call, &context, err);
+	const struct found *found = find(call, id);
+	return found ? call_reply(call, &found->context, err) : say_missing(call, id, err);
 }
 
 static int list_contexts(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	struct list list = kernels_list(call->server, call->arena);
-	const struct kernels_info *infos = list.items;
+	struct list list = look(call);
+	const struct found *found = list.items;
 	struct context *contexts = arena_alloc(call->arena, (list.count + 1) * sizeof *contexts);
-	size_t count = 0;
 	for (size_t i = 0; i < list.count; i++)
-		if (infos[i].context)
-			contexts[count++] = describe(call, &infos[i]);
-	return call_reply(call, &(struct list){ count, contexts }, err);
+		contexts[i] = found[i].context;
+	return call_reply(call, &(struct list){ list.count, contexts }, err);
 }
 
 struct one {
@@ -138,11 +210,9 @@ static const struct schema one_schema = SCHEMA(one, "ContextId", one_fields);
 static int get_context(struct call *call, const void *in, struct err *err)
 {
 	const struct one *request = in;
-	const struct kernels_info *info = find(call, request->context_id);
-	if (!info)
-		return say_missing(call, request->context_id, err);
-	struct context context = describe(call, info);
-	return call_reply(call, &context, err);
+	const struct found *found = find(call, request->context_id);
+	return found ? call_reply(call, &found->context, err)
+		     : say_missing(call, request->context_id, err);
 }
 
 struct deleted {
@@ -160,7 +230,9 @@ static const struct field deleted_data = { .type = T_OBJ, .of = &deleted_schema 
 static int delete_context(struct call *call, const void *in, struct err *err)
 {
 	const struct one *request = in;
-	if (!find(call, request->context_id) || kernels_close(request->context_id, NULL) < 0)
+	const struct found *found = find(call, request->context_id);
+	if (!found ||
+	    (found->node ? nodejs_session_close : kernels_close)(request->context_id, NULL) < 0)
 		return say_missing(call, request->context_id, err);
 	return call_reply(call, &(struct deleted){ request->context_id, "stopped", true }, err);
 }
@@ -240,12 +312,12 @@ static void add_traceback(const json_t *error, struct buf *to)
 	}
 }
 
-static void write_streams(const struct kernels_result *result, struct jw *jw)
+static void write_streams(const struct outputs *outputs, struct jw *jw)
 {
 	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
-	const json_t *error = outputs_error(result->outputs);
-	outputs_text(result->outputs, "stdout", &out);
-	outputs_text(result->outputs, "stderr", &errors);
+	const json_t *error = outputs_error(outputs);
+	outputs_text(outputs, "stdout", &out);
+	outputs_text(outputs, "stderr", &errors);
 	if (error)
 		add_traceback(error, &errors);
 	jw_key(jw, "output");
@@ -257,11 +329,15 @@ static void write_streams(const struct kernels_result *result, struct jw *jw)
 	jw_close(jw, '}');
 }
 
-static int execute(struct call *call, const void *in, struct err *err)
+/* How it went, whoever ran it. */
+struct done {
+	const char *status, *notice;
+	const struct outputs *outputs;
+};
+
+static int run_kernel(struct call *call, const struct execute *request, struct done *ret,
+		      struct err *err)
 {
-	const struct execute *request = in;
-	if (!find(call, request->context_id))
-		return say_missing(call, request->context_id, err);
 	const struct kernels_job job = {
 		.where = { .id = request->context_id },
 		.code = request->code,
@@ -269,23 +345,53 @@ static int execute(struct call *call, const void *in, struct err *err)
 		.events = call->wants_events,
 	};
 	struct kernels_result result;
-	int64_t begin = clock_us();
 	if (kernels_execute(call, &job, &result, err) < 0)
 		return -1;
-	if (job.events)
+	*ret = (struct done){ result.status, result.notice, result.outputs };
+	return 0;
+}
+
+static int run_node(struct call *call, const struct execute *request, bool typescript,
+		    struct done *ret, struct err *err)
+{
+	const struct nodejs_job job = {
+		.request = { .code = request->code,
+			     .typescript = typescript,
+			     .timeout_ms = (int64_t)ceil(request->timeout * 1000) },
+		.stateful = true,
+		.session_id = request->context_id,
+	};
+	struct nodejs_outputs result;
+	if (nodejs_outputs_run(call, &job, &result, err) < 0)
+		return -1;
+	*ret = (struct done){ result.status, result.notice, result.outputs };
+	return 0;
+}
+
+static int execute(struct call *call, const void *in, struct err *err)
+{
+	const struct execute *request = in;
+	const struct found *found = find(call, request->context_id);
+	struct done done;
+	if (!found)
+		return say_missing(call, request->context_id, err);
+	bool typescript = !strcmp(found->context.language, "typescript");
+	int64_t begin = clock_us();
+	if ((found->node ? run_node(call, request, typescript, &done, err)
+			 : run_kernel(call, request, &done, err)) < 0)
+		return -1;
+	if (call->wants_events)
 		return 0;
 	struct jw *jw = call_reply_begin(call, err);
 	jw_open(jw, '{');
-	write_streams(&result, jw);
-	jw_key_bool(jw, "success", !strcmp(result.status, "ok"));
+	write_streams(done.outputs, jw);
+	jw_key_bool(jw, "success", !strcmp(done.status, "ok"));
 	jw_key(jw, "execution_time");
 	jw_num(jw, (double)(clock_us() - begin) / 1e6);
 	jw_key(jw, "results");
-	outputs_write_results(result.outputs, jw);
-	jw_key_str(jw, "message",
-		   strcmp(result.status, "timeout") ? result.notice
-		   : result.notice                  ? result.notice
-						    : "The code timed out");
+	outputs_write_results(done.outputs, jw);
+	bool late = !strcmp(done.status, "timeout") && !done.notice;
+	jw_key_str(jw, "message", late ? "The code timed out" : done.notice);
 	jw_close(jw, '}');
 	return call_reply_end(call, err);
 }

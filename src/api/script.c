@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,8 +23,9 @@
 #include "proc/tree.h"
 #include "proc/user.h"
 
-enum { PIECE = 65536, PING_MS = 15000 };
+enum { PIECE = 65536, PING_MS = 15000, SHOWN_MAX = 32 << 20 };
 
+static const char too_much[] = "[figures of more than 32 MiB: the others were left out]\n";
 static const char *const stream_names[] = { "stdout", "stderr" };
 
 struct script {
@@ -33,6 +35,7 @@ struct script {
 	struct command *command;
 	int64_t at[2];
 	size_t given; /* bytes of the code that it has read */
+	int shown_fd; /* a file of what Python shows: share/kernel/figures.py */
 };
 
 /* ---- starting ---- */
@@ -84,6 +87,7 @@ static int start(struct script *script, const char *marker, struct err *err)
 					&(struct list){ COUNT(extra), extra }),
 		.cwd = cwd && *cwd ? cwd : config->workspace,
 		.as = user,
+		.extra = { strcmp(script->job->language, "python") ? 0 : script->shown_fd },
 		.tag = tree_tag(marker),
 	};
 	if (*spawn.cwd != '/')
@@ -224,12 +228,45 @@ static void find_error(struct script *script)
 	json_decref(error);
 }
 
+static void show(struct script *script, char *line, size_t len)
+{
+	struct err ignored;
+	json_t *content = json_parse(line, len, &ignored);
+	if (json_is_object(json_object_get(content, "data"))) {
+		if (script->job->events)
+			(void)events_message(script->call, "display_data", content, &ignored);
+		outputs_add(script->result->outputs, "display_data", content);
+	}
+	json_decref(content);
+}
+
+/* What it has shown: a line for each. Anything may stand in that file. */
+static void take_shown(struct script *script)
+{
+	struct stat st;
+	if (fstat(script->shown_fd, &st) < 0 || st.st_size <= 0)
+		return;
+	size_t size = st.st_size > SHOWN_MAX ? SHOWN_MAX : (size_t)st.st_size, len = 0;
+	auto_free char *text = xmalloc(size + 1);
+	for (ssize_t n; len < size; len += (size_t)n) {
+		n = pread(script->shown_fd, text + len, size - len, (off_t)len);
+		if (n <= 0)
+			break;
+	}
+	for (char *at = text, *end; (end = memchr(at, '\n', len - (size_t)(at - text)));
+	     at = end + 1)
+		show(script, at, (size_t)(end - at));
+	if (st.st_size > SHOWN_MAX)
+		outputs_stream(script->result->outputs, "stderr", too_much, sizeof too_much - 1);
+}
+
 static void finish(struct script *script)
 {
 	const struct command_view *view = command_lock(script->command);
 	script->result->exit_code = view->exit_code;
 	bool timed_out = view->state == COMMAND_TIMED_OUT;
 	command_unlock(script->command);
+	take_shown(script);
 	script->result->status = timed_out ? "timeout" : script->result->exit_code ? "error" : "ok";
 	if (script->result->exit_code && !strcmp(script->job->language, "python"))
 		find_error(script);
@@ -243,8 +280,11 @@ static void free_outputs(void *outputs)
 int script_run(struct call *call, const struct script_job *job, struct script_result *ret,
 	       struct err *err)
 {
-	struct script script = { .call = call, .job = job, .result = ret };
+	auto_close int shown_fd = memfd_create("shown", MFD_CLOEXEC);
+	struct script script = { .call = call, .job = job, .result = ret, .shown_fd = shown_fd };
 	char marker[112];
+	if (shown_fd < 0)
+		return err_set(err, ERR_LIMIT, "no descriptor for a program");
 	*ret = (struct script_result){ .outputs = arena_alloc(call->arena, sizeof *ret->outputs) };
 	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
 	arena_defer(call->arena, free_outputs, ret->outputs);

@@ -144,7 +144,9 @@ void outputs_stream(struct outputs *outputs, const char *name, const char *data,
 static void copy_key(json_t *to, const json_t *from, const char *key)
 {
 	json_t *value = json_object_get(from, key);
-	json_object_set_new(to, key, value ? json_deep_copy(value) : json_object());
+	json_t *none = strcmp(key, "execution_count") ? json_object() : json_null();
+	json_object_set_new(to, key, value ? json_deep_copy(value) : json_incref(none));
+	json_decref(none);
 }
 
 json_t *outputs_shape(const char *type, const json_t *content)

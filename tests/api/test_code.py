@@ -1,6 +1,8 @@
 """Code of any language through one call: in a process of its own, in a session, as it happens."""
 
+import base64
 import json
+import struct
 import time
 
 import pytest
@@ -129,6 +131,36 @@ def test_much_code_and_much_output(server):
     assert got["stdout"] == "a\ufffd\ufffd\x00b"
 
 
+PLOT = """
+import matplotlib.pyplot as plt
+plt.figure(figsize=(4, 3), dpi=100).add_axes([0, 0, 1, 1])
+plt.show()
+plt.figure(figsize=(2, 1), dpi=100).add_axes([0, 0, 1, 1])
+"""
+
+
+def test_figures_of_a_program(server):
+    got = run(server, PLOT + "print('done')", timeout=120)
+    assert got["stdout"] == "done\n" and got["stderr"] == ""
+    shown = [out["data"] for out in got["outputs"] if out["output_type"] == "display_data"]
+    assert [one["text/plain"] for one in shown] == [f"<Figure size {size} with 1 Axes>" for size in ("400x300", "200x100")]
+    pictures = [base64.b64decode(one["image/png"]) for one in shown]
+    sizes = [struct.unpack(">II", one[16:24]) for one in pictures]
+    assert all(one.startswith(b"\x89PNG") for one in pictures) and sizes[0] > sizes[1] and 350 < sizes[0][0] < 500
+    with Events(server, "/v1/code/execute", language="python", code=PLOT + "1/0", timeout=120) as events:
+        names = [name for name, _ in events]
+    assert names[0] == "start" and names[-4:] == ["result", "result", "error", "end"]
+    got = run(server, "import matplotlib\nmatplotlib.use('Agg')" + PLOT, timeout=120)
+    assert {out["output_type"] for out in got["outputs"]} <= {"stream"}  # another backend was chosen
+
+
+def test_what_is_no_figure_is_ignored(server):
+    code = "import os\nos.write(3, b'no JSON\\n{}\\n[1]\\n{\"data\": 3}\\n\\xff\\n{\"data\"')\nprint(1)"
+    got = run(server, code)
+    assert got["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "1\n"}]
+    assert "left out" in run(server, "import os\nfor i in range(40): os.write(3, b'x' * 2**20)")["stderr"]
+
+
 def test_bash(server):
     got = run(server, "echo out; echo err >&2; cd /; pwd; exit 4", "bash")
     assert (got["stdout"], got["stderr"], got["exit_code"], got["status"]) == ("out\n/\n", "err\n", 4, "error")
@@ -162,6 +194,7 @@ def no_node_sessions(server):
 def test_stateful_javascript(server, no_node_sessions):
     first = run(server, "const x = 20; x + 1", "javascript", stateful=True)
     assert first["session_id"] and first["outputs"][-1]["data"]["text/plain"] == "21"
+    assert first["outputs"][-1]["execution_count"] is None
     again = run(server, "console.log(x)", "javascript", stateful=True, session_id=first["session_id"])
     assert again["stdout"] == "20\n"
     with Events(server, "/v1/code/execute", language="javascript", code="console.log(x); x * 2", stateful=True,
@@ -171,9 +204,33 @@ def test_stateful_javascript(server, no_node_sessions):
     assert got[1][1] == {"text": "20\n"} and got[2][1]["data"]["text/plain"] == "40"
 
 
-def test_stateful_bash_says_where_to_go(server):
-    status, message = refused(server, "x=1", "bash", stateful=True)
-    assert status == 400 and "/v1/shell" in message
+def test_stateful_bash(server, tmp_path):
+    def bash(code, **more):
+        return run(server, code, "bash", session_id="b", **more)
+
+    got = bash("x=5; f() { echo f$1; }; cd /usr; echo out; echo err >&2; (exit 4)")
+    assert (got["stdout"], got["stderr"], got["status"], got["exit_code"]) == ("out\n", "err\n", "error", 4)
+    got = bash("echo $x; f 3; pwd; read y; echo \"[$y]\" !!")
+    assert (got["stdout"], got["stderr"], got["exit_code"]) == ("5\nf3\n/usr\n[] !!\n", "", 0)
+    got = bash("echo on; sleep 1000; echo never", timeout=1)
+    assert (got["status"], got["stdout"], got["exit_code"]) == ("timeout", "on\n", None)
+    got = bash("while :; do :; done", timeout=1)
+    assert got["status"] == "timeout"
+    got = bash("if true; then")
+    assert got["exit_code"] == 2 and "unexpected end of file" in got["stderr"]
+    (tmp_path / "it's").mkdir()
+    got = bash(f"echo $x; pwd; sleep 1000 & echo $! >{tmp_path}/pid", cwd=f"{tmp_path}/it's")
+    assert got["stdout"] == f"5\n{tmp_path}/it's\n"
+    got = bash("seq -f %099g 20000 | tee /dev/stderr")
+    assert len(got["stdout"]) + len(got["stderr"]) > 1_000_000 and "left out" in got["stdout"] + got["stderr"]
+    got = bash("exit 3")
+    assert got["exit_code"] == 3 and "new one" in got["stderr"]
+    assert bash("echo \"<$x>\"")["stdout"] == "<>\n"
+    got = bash("exec >/dev/null 2>&1; echo hidden")
+    assert (got["stdout"], got["exit_code"]) == ("", 0) and bash("true")["exit_code"] == 0
+    assert sessions(server)["b"]["kernel_name"] == "bash"
+    close_all(server)
+    assert gone(int(text_of(tmp_path / "pid")))
 
 
 def test_stateful_python(server, tmp_path):
@@ -234,6 +291,7 @@ def test_info_tells_what_is_really_there(server):
     version = run(server, "import sys; print('%d.%d.%d' % sys.version_info[:3])")["stdout"].strip()
     assert python["runtime_version"] == version and python["details"]["kernels"] == ["python3"]
     assert python["default_timeout"] == 30 and python["max_timeout"] == 300 and python["details"]["stateful"] is True
+    assert found["bash"]["details"]["kernels"] == ["bash"] and found["bash"]["details"]["stateful"] is True
     assert run(server, "echo ${BASH_VERSION%%(*}", "bash")["stdout"].strip() == found["bash"]["runtime_version"]
 
 

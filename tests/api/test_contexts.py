@@ -93,6 +93,31 @@ def test_sessions_are_no_contexts(server):
     assert server.request("DELETE", f"{URL}/plain").status_code == 404 and "plain" in sessions(server)
 
 
+LANGUAGES = [
+    ("javascript", "javascript", "const x = 1; console.log(process.cwd()); x + 1", "console.log(x); nope", "ReferenceError"),
+    ("ts", "typescript", "let x: number = 1; console.log(process.cwd()); x + 1", "console.log(x); nope", "ReferenceError"),
+    ("bash", "bash", "x=1; pwd", "echo $x; nope", "nope: command not found"),
+]
+
+
+@pytest.mark.parametrize("name, language, first, then, problem", LANGUAGES)
+def test_other_languages(server, tmp_path, name, language, first, then, problem):
+    if language not in [one["language"] for one in server.get("/v1/code/info").json()["data"]["languages"]]:
+        pytest.skip(f"{language} is not installed")
+    made = make(server, language=name, name="n", working_dir=str(tmp_path))
+    assert (made["language"], made["session_name"], made["working_dir"]) == (language, "n", str(tmp_path))
+    assert [one for one in server.get(URL).json()] == [made] and server.get(f"{URL}/{made['context_id']}").json() == made
+    got = run(server, made, first)
+    assert got["success"] is True and got["output"] == {"stdout": f"{tmp_path}\n", "stderr": ""}
+    assert [out["data"]["text/plain"] for out in got["results"]] == ([] if language == "bash" else ["2"])
+    got = run(server, made, then)
+    assert got["success"] is False and got["output"]["stdout"] == "1\n" and problem in got["output"]["stderr"]
+    with Events(server, f"{URL}/{made['context_id']}/execute", code=first) as events:
+        assert [name for name, _ in events if name != "result"] == ["start", "stdout", "end"]
+    assert server.request("DELETE", f"{URL}/{made['context_id']}").json()["success"] is True
+    assert server.get(URL).json() == [] and server.get(f"{URL}/{made['context_id']}").status_code == 404
+
+
 def test_events(server):
     context = make(server)
     with Events(server, f"{URL}/{context['context_id']}/execute", code="print(1)\n2") as events:
@@ -104,6 +129,9 @@ def test_bad_requests(server):
     assert server.post(URL, {"type": "docker"}).status_code == 400
     assert server.post(URL, {"working_dir": "relative"}).status_code == 400
     assert server.post(URL, {"working_dir": "/no/such/place"}).status_code == 404
+    assert server.post(URL, {"language": "js", "working_dir": "relative"}).status_code == 400
+    assert server.post(URL, {"language": "js", "working_dir": "/no/such/place"}).status_code == 404
+    assert server.get(URL).json() == []
     context = make(server)
     for body in ({}, {"code": 3}, {"code": "1", "timeout": 0}, {"code": "1", "timeout": 301}):
         assert server.post(f"{URL}/{context['context_id']}/execute", body).status_code == 422, body

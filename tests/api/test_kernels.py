@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -123,6 +126,56 @@ def test_without_the_fork_server_kernels_still_come(start):
     assert value(got) == "3" and "new kernel" in got["message"]
 
 
+# --- what they send ----------------------------------------------------------------------------
+
+# Whoever has an output sends it: threads at once, and handlers of signals in the middle of others.
+CROWD = """
+import signal, threading
+from IPython.display import display
+count = 0
+def interrupt(*_):
+    global count
+    count += 1
+    display("signal")
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+threads = [threading.Thread(target=lambda: [display("thread") for _ in range(200)]) for _ in range(3)]
+[thread.start() for thread in threads]
+for _ in range(400): display("main")
+[thread.join() for thread in threads]
+signal.setitimer(signal.ITIMER_REAL, 0)
+count
+"""
+RAISING = """
+class Late(Exception): pass
+def interrupt(*_): raise Late
+signal.signal(signal.SIGALRM, interrupt)
+late = 0
+def show(text): get_ipython().display_pub.publish({"text/plain": text})
+for _ in range(30):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0007)
+        for _ in range(100): show("x")
+        signal.pause()
+    except Late: late += 1
+show("last")
+late
+"""
+
+
+def test_outputs_of_threads_and_signals_stay_whole(start):
+    server = start()
+    got = execute(server, CROWD, session_id="s", timeout=120)
+    assert got["status"] == "ok", got["outputs"][-1]
+    shown = [out["data"]["text/plain"] for out in got["outputs"] if out["output_type"] == "display_data"]
+    assert shown.count("'main'") == 400 and shown.count("'thread'") == 600
+    assert shown.count("'signal'") == int(value(got)) > 0
+    got = execute(server, RAISING, session_id="s", timeout=120)
+    assert value(got) == "30" and got["message"] == "Code executed"
+    shown = [out["data"]["text/plain"] for out in got["outputs"] if out["output_type"] == "display_data"]
+    assert shown[-1] == "last" and set(shown) == {"x", "last"}
+
+
 # --- other kernels -----------------------------------------------------------------------------
 
 
@@ -179,6 +232,116 @@ def test_a_language_is_what_its_kernel_speaks(others):
     listed = [one["language"] for one in others.get("/v1/code/info").json()["data"]["languages"]]
     assert "snake" in listed and listed.count("python") == 1
     assert others.post("/api/v1/contexts", {"language": "snake"}, timeout=60).json()["language"] == "snake"
+
+
+# Others' kernels, too, ask although a request says that nobody can answer: R's does.
+ASKING = """
+from ipykernel.kernelapp import IPKernelApp
+from ipykernel.kernelbase import Kernel
+class Asking(Kernel):
+    implementation = implementation_version = banner = "asking"
+    language_info = {"name": "asking", "mimetype": "text/plain", "file_extension": ".txt"}
+    _supports_kernel_subshells = False
+    async def do_execute(self, code, silent, *args, **more):
+        try:
+            if code == "ask":
+                self._input_request("Your name? ", self._parent_ident["shell"], self.get_parent("shell"))
+        except KeyboardInterrupt:
+            pass
+        return {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
+IPKernelApp.launch_instance(kernel_class=Asking)
+"""
+
+
+def test_a_kernel_that_asks_is_told_that_nobody_types(start, tmp_path):
+    (tmp_path / "asking.py").write_text(ASKING)
+    kernelspec(tmp_path, "asking", [PYTHON, tmp_path / "asking.py", "-f", "{connection_file}"], language="asking")
+    server = start(env={"JUPYTER_PATH": str(tmp_path / ".local/share/jupyter")})
+    got = execute(server, "ask", kernel_name="asking", session_id="a", timeout=60)
+    assert got["status"] == "error" and error(got)["ename"] == "StdinNotImplementedError"
+    assert "Your name?" in error(got)["evalue"]
+    got = execute(server, "go on", session_id="a")
+    assert got["status"] == "ok" and got["message"] == "Code executed"
+
+
+def code_of(server, language, code, **more):
+    answer = server.post("/v1/code/execute", {"language": language, "code": code, **more}, timeout=90)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def test_a_kernel_of_others(start, tmp_path):
+    """bash_kernel, as it is on PyPI, instead of ours."""
+    packages = sysconfig.get_path("purelib")
+    launch = (f"import sys; sys.path.append({packages!r})\nfrom ipykernel.kernelapp import IPKernelApp\n"
+              "from bash_kernel.kernel import BashKernel\nIPKernelApp.launch_instance(kernel_class=BashKernel)")
+    kernelspec(tmp_path, "bash", [PYTHON, "-c", launch, "-f", "{connection_file}"], language="bash", env={"PS1": "$"})
+    server = start(env={"JUPYTER_PATH": str(tmp_path / ".local/share/jupyter")})
+    got = code_of(server, "bash", "x=5; cd /usr; echo $x", session_id="b")
+    assert (got["stdout"], got["status"], got["exit_code"]) == ("5\n", "ok", 0)
+    got = code_of(server, "bash", "echo $x; pwd; (exit 9)", session_id="b")
+    assert (got["stdout"], got["status"], got["exit_code"]) == ("5\n/usr\n", "error", 9)
+    assert code_of(server, "bash", "sleep 100", session_id="b", timeout=1)["status"] == "timeout"
+    assert text(execute(server, "echo $x", session_id="b", kernel_name="bash")) == "5\n"
+    made = server.post("/api/v1/contexts", {"language": "bash"}, timeout=60).json()
+    assert made["language"] == "bash" and sessions(server)[made["context_id"]]["kernel_name"] == "bash"
+
+
+def test_r(start, tmp_path):
+    if subprocess.run(["R", "--slave", "-e", "library(IRkernel)"], capture_output=True).returncode if shutil.which("R") else True:
+        pytest.skip("R with IRkernel is not installed")
+    kernelspec(tmp_path, "ir", ["R", "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"], language="R")
+    server = start(env={"JUPYTER_PATH": str(tmp_path / ".local/share/jupyter")})
+    got = execute(server, "x <- c(1, 2, 6); cat('hé\\n'); mean(x)", kernel_name="ir", session_id="r", timeout=60)
+    assert text(got) == "hé\n" and got["outputs"][-1]["data"]["text/plain"] == "[1] 3"
+    got = code_of(server, "r", "cat(length(x), getwd())", session_id="r", cwd=str(tmp_path))
+    assert got["stdout"] == f"3 {tmp_path}"
+    got = code_of(server, "R", "stop('bad')", session_id="r")
+    assert got["status"] == "error" and any("bad" in line for line in got["traceback"])
+    assert error(execute(server, "readline('name')", session_id="r"))["ename"] == "StdinNotImplementedError"
+    assert execute(server, "while (TRUE) Sys.sleep(0.1)", session_id="r", timeout=1)["status"] == "timeout"
+    assert code_of(server, "r", "cat(length(x))", session_id="r")["stdout"] == "3"
+    assert code_of(server, "r", "cat(1 + 1)")["stdout"] == "2" and set(sessions(server)) == {"r"}
+    found = {one["language"]: one for one in server.get("/v1/code/info").json()["data"]["languages"]}
+    assert found["R"]["runtime_version"][0].isdigit()
+
+
+def interpreter(folder, version, python):
+    """A Python that says it is version 3.X: what there is of others differs from machine to machine."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"python3.{version}"
+    path.write_text(f"#!/bin/sh\nexport WHICH={version}\n"
+                    f"[ \"$1\" != -c ] || {{ echo 3.{version}; exec {python} -c 'import ipykernel'; }}\nexec {python} \"$@\"\n")
+    path.chmod(0o755)
+
+
+def test_python_by_version(start, tmp_path):
+    interpreter(tmp_path / "bin", 97, PYTHON)
+    interpreter(tmp_path / "bin", 98, sys.executable)  # the tests' own has no ipykernel
+    server = start(env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    got = execute(server, "import os; os.environ['WHICH']", kernel_name="python3.97", session_id="v")
+    assert got["kernel_name"] == "python3.97" and value(got) == "'97'"
+    status, message = refused(server, kernel_name="python3.98")
+    assert status == 400 and "has no ipykernel" in message and "python3.98" in message and "there is: python3, " in message
+    status, message = refused(server, kernel_name="python3.99")
+    assert status == 400 and "no kernel 'python3.99'; there is: python3, " in message
+    assert execute(server, "1", kernel_name="python", session_id="p")["kernel_name"] == "python3"
+    assert execute(server, "1", kernel_name="python", session_id="p")["kernel_name"] == "python3"
+
+
+def test_interpreters_that_are_there(start):
+    """Each Python of another version on this machine: it runs, or the answer says what it lacks."""
+    names = [f"python3.{minor}" for minor in (10, 11, 12) if shutil.which(f"python3.{minor}")]
+    if not names:
+        pytest.skip("no other Python is installed")
+    server = start()
+    for name in names:
+        answer = server.post("/v1/jupyter/execute", {"code": "import sys; 'python%d.%d' % sys.version_info[:2]",
+                                                     "kernel_name": name}, timeout=60)
+        if answer.status_code == 200:
+            assert value(answer.json()["data"]) == repr(name)
+        else:
+            assert answer.status_code == 400 and name in answer.text and "there is: python3" in answer.text
 
 
 def test_default_kernel_by_python_version(start):

@@ -900,3 +900,16 @@ def test_the_official_client(server):
     assert client.nodejs.get_info().data.node_version.startswith("v")
     assert client.nodejs.delete_session("sdk").data.deleted is True
     connection.close()
+
+
+# --- a process that does not come to life ------------------------------------------------------
+
+
+def test_a_process_that_ends_at_its_start_is_said_to(start_server):
+    server = start_server(env={"NODE_OPTIONS": "--no-such-option"})
+    for _ in range(5):
+        got = answer(server, "1", stateful=True, session_id="s", timeout=30)
+        assert (got["data"]["status"], got["data"]["exit_code"]) == ("error", 9)
+        assert "--no-such-option" in got["data"]["stderr"]
+        assert got["hint"] == "the session's process has ended at its start, with exit code 9"
+    delete(server, "s")
