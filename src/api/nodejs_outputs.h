@@ -16,5 +16,5 @@ struct nodejs_outputs {
 };
 
 /* Runs it to its end. To a caller who wants events all of them are sent, and nothing is left to do. */
-int nodejs_outputs_run(struct call *call, const struct nodejs_job *job, struct nodejs_outputs *ret,
-		       struct err *err);
+int nodejs_outputs_run(struct call *call, const struct nodejs_job *given,
+		       struct nodejs_outputs *ret, struct err *err);

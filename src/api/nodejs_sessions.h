@@ -51,7 +51,7 @@ void nodejs_session_give_back(struct nodejs_session *session);
 int nodejs_session_start(struct nodejs_session *session, const struct node_where *where,
 			 struct err *err);
 int nodejs_session_execute(struct nodejs_session *session, const struct node_where *where,
-			   const struct node_request *request, const struct node_caller *caller,
+			   const struct node_request *what, const struct node_caller *caller,
 			   struct arena *arena, struct node_result *ret, struct err *err);
 
 /* Changes where its next code runs (NULL: nowhere else), and how long it may be idle (INT_ABSENT). */
