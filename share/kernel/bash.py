@@ -17,7 +17,7 @@ import sys
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
 
-PIECE = 65536
+PIECE, REST = 65536, 64
 BEGIN = "exec 2>&{errors} {errors}>&-; PS1= PS2=; set +o history; shopt -u checkwinsize\n"
 RUN = "PROMPT_COMMAND='printf \"%d\\n\" $? >{done}'; . {code} </dev/null\n"
 
@@ -63,9 +63,11 @@ class Shell:
         return bool(data)
 
     def take_all(self, give):
+        """What is there; but something in the background may go on for ever."""
         for fd in self.outputs:
-            while self.take(fd, give):
-                pass
+            for _ in range(REST):
+                if not self.take(fd, give):
+                    break
 
     def run(self, code, give):
         """Its exit status."""

@@ -129,9 +129,9 @@ def quicken_iopub():
             stream._handle_events = handle
             stream._init_io_state()
 
-    def send_multipart(self, msg, flags=0, copy=True, track=False):
+    def send_multipart(self, msg, *args, **kwargs):
         if self._master_pid != os.getpid():  # a child that the program has forked
-            plain_send(self, msg, flags, copy, track)
+            plain_send(self, msg, *args, **kwargs)
             return
         with self._turn:
             if self.closed:

@@ -223,6 +223,8 @@ def test_stateful_bash(server, tmp_path):
     assert got["stdout"] == f"5\n{tmp_path}/it's\n"
     got = bash("seq -f %099g 20000 | tee /dev/stderr")
     assert len(got["stdout"]) + len(got["stderr"]) > 1_000_000 and "left out" in got["stdout"] + got["stderr"]
+    assert bash("yes & echo $x")["status"] == "ok"  # what it leaves running may say what it likes
+    assert bash("kill $!; wait $!; echo $x")["stdout"].endswith("5\n")
     got = bash("exit 3")
     assert got["exit_code"] == 3 and "new one" in got["stderr"]
     assert bash("echo \"<$x>\"")["stdout"] == "<>\n"

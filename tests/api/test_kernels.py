@@ -137,13 +137,14 @@ def interrupt(*_):
     global count
     count += 1
     display("signal")
+    if count < 200: signal.setitimer(signal.ITIMER_REAL, 0.001)  # only now: one at a time
 signal.signal(signal.SIGALRM, interrupt)
-signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
 threads = [threading.Thread(target=lambda: [display("thread") for _ in range(200)]) for _ in range(3)]
 [thread.start() for thread in threads]
 for _ in range(400): display("main")
 [thread.join() for thread in threads]
-signal.setitimer(signal.ITIMER_REAL, 0)
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
 count
 """
 RAISING = """
