@@ -281,6 +281,15 @@ def test_previews(host, box, app):
     assert box.request("GET", "/proxy/x/a").status_code == 404
 
 
+def test_pages_of_a_box_call_its_other_ports(host, box, app):
+    """From the same host, that is: another port of the machine is another server."""
+    post = lambda origin: host.client.post("/", headers={"Host": app, "Origin": origin, **bearer(box)}).status_code
+    for name in (f"{box.id}.localhost", f"3000-{box.id}.localhost"):
+        assert post(f"http://{name}:{host.port}") == 200
+        assert post(f"http://{name}:{host.port + 1}") == post(f"http://{name}") == 403
+    assert post(f"http://default.localhost:{host.port}") == post(host.url) == post("null") == 403
+
+
 def test_an_application_may_have_tokens_of_its_own(host, box, app):
     ticket = box.request("POST", "/tickets").json()["ticket"]
     got = host.client.get(f"/x?ticket={ticket}&y=1", headers={"Host": app, "Authorization": "Bearer the-apps"})
