@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "host/address.h"
 #include "net/flow.h"
+#include "net/guard.h"
 #include "net/head.h"
 #include "net/http.h"
 
@@ -24,6 +25,25 @@ static void must(bool ok)
 		abort();
 }
 
+/* What it says of the page that sent it. */
+static void page(const struct http *http)
+{
+	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
+	struct head_cookies it = { 0 };
+	struct http again;
+	struct err err;
+	char from[32], value[16];
+	size_t cookies = 0;
+	guard_page(&http->head, from, sizeof from);
+	must(!guard_unseen(&http->head, true) || guard_unseen(&http->head, false));
+	while (head_cookie(&http->head, HEAD_COOKIE, &it, value, sizeof value))
+		must(!strchr(value, ';') && ++cookies < limits.head);
+	head_redirect(&out, http->head.target, false);
+	http_init(&again, -1, HTTP_RESPONSES, &(struct http_limits){ .head = FLOW_OUT_MAX });
+	must(http_feed(&again, out.data, out.len, &err) == 1 && again.head.size == out.len);
+	http_done(&again);
+}
+
 static void request(struct http *http)
 {
 	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
@@ -34,9 +54,11 @@ static void request(struct http *http)
 	    address_find(&http->head, "box.example", &address, &err) < 0)
 		return;
 	must(address_is_id(address.id));
+	page(http);
 	struct head_request how = { .secret = "s",
 				    .peer = "p",
 				    .prefix = address.prefix,
+				    .below = address.named ? address.id : NULL,
 				    .port = address.port,
 				    .strip_query = true };
 	head_request(&out, &http->head, &how);
