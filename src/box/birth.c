@@ -25,6 +25,7 @@
 #include "box/identity.h"
 #include "box/ids.h"
 #include "box/inside.h"
+#include "box/reserve.h"
 #include "box/template.h"
 
 /* A tree that shows the ids of a user namespace, where it does not have them itself. */
@@ -291,6 +292,7 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	inside.hold = hold;
 	inside.status = note;
 	inside.writable = writable;
+	bool full = writable >= 0 && spec->limits.disk && reserve_release(writable);
 	int result = writable < 0 ? -1 : make_writable(writable, spec, template.count, err);
 	if (result == 0)
 		result = group_make(spec->cgroup, &spec->limits, spec->dir, spec->uid_base,
@@ -300,6 +302,11 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 		group_close(&inside.group);
 		if (result < 0)
 			(void)group_end(spec->cgroup, NULL);
+	}
+	if (full) { /* by another mount: what it writes to is id-mapped by now */
+		auto_close int again = disk_open(spec->dir, state, 0, 0, NULL);
+		if (again >= 0)
+			reserve_make(again);
 	}
 	template_done(&template);
 	return result;

@@ -44,7 +44,7 @@ def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
     deadline = time.monotonic() + 10
     while box.usage()["pids"] < limit and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert limit <= box.usage()["pids"] <= limit + 3
+    assert limit <= box.usage()["pids"] <= limit + 8  # of the server's own
     assert box.client.get("/v1/sandbox").status_code == 200
     answer = box.client.post("/v1/bash/exec", json={"command": "true"})
     assert answer.status_code in (429, 503), answer.text  # told, and not by a 500
@@ -72,7 +72,7 @@ def test_memory_in_files_of_shm_counts(start_box):
 
 def test_cpu_quota(start_box):
     box = start_box(cpus=0.25)
-    code = "import time; e = time.time() + 2\nwhile time.time() < e: pass\nprint(time.process_time())"
+    code = "import time; e, s = time.time() + 2, time.process_time()\nwhile time.time() < e: pass\nprint(time.process_time() - s)"
     used = float(box.out(f'/usr/bin/python3 -c "{code}"'))
     assert used < 0.9
 
@@ -89,6 +89,15 @@ def fill_disk(box, names=True):
     assert int(box.out(f'/usr/bin/python3 -c "{files}"')) < 20000
 
 
+def start_full(box):
+    """One that is full, to the last byte that its root could write, starts again and is still full."""
+    box.run("cat /dev/zero > /var/x; cat /dev/zero > /var/y; for i in $(seq 100000); do echo > /var/f$i || break; done", root=True)
+    box.stop()
+    box.start(f"disk={64 * MIB}")
+    assert box.run("head -c 200M /dev/zero > ~/z")["exit_code"] != 0
+    assert box.out("sudo rm -f /var/x /var/y; echo y > ~/y; cat ~/y") == "y\n"
+
+
 def test_disk_bomb(start_box):
     try:
         box = start_box(disk=64 * MIB)
@@ -96,6 +105,7 @@ def test_disk_bomb(start_box):
         assert "disk" in str(why)
         pytest.skip(str(why))
     fill_disk(box)
+    start_full(box)
 
 
 VOLUMES = {
@@ -117,11 +127,7 @@ def test_disk_bomb_by_quota(means):
             assert not list(farm.state.glob("*/disk")) and not list(farm.state.glob(".disk-*"))
             fill_disk(box, names=means != "btrfs")
             assert neighbour.out("head -c 20M /dev/zero > ~/x; stat -c %s ~/x") == f"{20 * MIB}\n"
-            # It holds for root, after a new start, and for a copy.
-            assert box.run("head -c 200M /dev/zero > /var/x", root=True)["exit_code"] != 0
-            box.stop()
-            box.start(f"disk={64 * MIB}")
-            assert box.run("head -c 200M /dev/zero > ~/z")["exit_code"] != 0
+            start_full(box)
             neighbour.out("echo kept > ~/kept")
             copy = farm.copy(neighbour, disk=64 * MIB)
             assert copy.out("cat ~/kept") == "kept\n"
