@@ -111,9 +111,13 @@ void *egress_refused(void *arg)
 		ssize_t n = recv(egress->refused, messages, MESSAGES, 0);
 		if (n < 0 && errno != EINTR && errno != ENOBUFS) /* it had more than we read */
 			return NULL;
-		int left = n > 0 ? (int)n : 0;
-		for (struct nlmsghdr *at = (void *)messages; NLMSG_OK(at, left);
-		     at = NLMSG_NEXT(at, left))
-			look_at(egress, at);
+		size_t len = n > 0 ? (size_t)n : 0;
+		for (size_t at = 0; at + sizeof(struct nlmsghdr) <= len;) {
+			struct nlmsghdr *message = (void *)(messages + at);
+			if (message->nlmsg_len < sizeof *message || message->nlmsg_len > len - at)
+				break;
+			look_at(egress, message);
+			at += NLMSG_ALIGN(message->nlmsg_len);
+		}
 	}
 }
