@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -117,7 +118,8 @@ static bool can_mount(const char *type)
 	int status = 1;
 	pid_t pid = fork();
 	if (pid == 0) {
-		if (unshare(SPACES) < 0)
+		/* Where AppArmor restricts them, they can be made, but nothing can be done in them. */
+		if (unshare(SPACES) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 			_exit(1);
 		pid = type ? fork() : 0; /* the new process namespace is its children's */
 		if (pid > 0)

@@ -37,12 +37,12 @@ def ranges():
     line = f"{account.pw_name}:{FIRST}:{2 * IDS}\n"
     with open("/etc/subuid", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        before = {path: Path(path).read_text() for path in ("/etc/subuid", "/etc/subgid")}
-        for path, text in before.items():
-            Path(path).write_text(text + line)
-        yield [FIRST, FIRST + IDS]
-        for path in before:
-            Path(path).write_text(Path(path).read_text().replace(line, ""))
+        for add_to in (line, ""):
+            for path in ("/etc/subuid", "/etc/subgid"):
+                text = Path(path).read_text().replace(line, "") if os.path.exists(path) else ""
+                Path(path).write_text(text + ("\n" if text and text[-1] != "\n" else "") + add_to)
+            if add_to:
+                yield [FIRST, FIRST + IDS]
 
 
 @pytest.fixture(scope="module")
