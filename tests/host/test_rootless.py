@@ -45,16 +45,22 @@ def ranges():
                 yield [FIRST, FIRST + IDS]
 
 
-@pytest.fixture(scope="module")
-def group():
+@contextlib.contextmanager
+def delegated(name):
     """A cgroup that is the user's, as systemd gives them with Delegate=yes."""
-    path = UNIFIED / f"aio-rootless-{os.getpid()}"
+    path = UNIFIED / f"aio-rootless-{os.getpid()}{name}"
     path.mkdir()
-    for name in (".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
-        os.chown(path / name, account.pw_uid, account.pw_gid)
+    for file in (".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+        os.chown(path / file, account.pw_uid, account.pw_gid)
     yield path
     for found in sorted(path.glob("**/"), reverse=True):
         found.rmdir()
+
+
+@pytest.fixture(scope="module")
+def group():
+    with delegated("") as path:
+        yield path
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +232,18 @@ def test_a_crash_of_the_host(rootless, group):
     rootless.start()
     box.call("POST", "/resume")
     assert as_root(box, "cat /home/gem/d/e/f") == "x\n"
+
+
+def test_a_host_that_would_not_find_its_boxes(rootless, group):
+    """One that is started in another group than they run in."""
+    box = rootless.create(template="small")
+    rootless.kill()
+    with delegated("-other") as other:
+        done = subprocess.run([*(part.replace(str(group), str(other)) for part in rootless.before), program("aio"), "up",
+                               "--listen", "127.0.0.1:0", "--state", rootless.state], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and f"in the cgroup '{group}/aiobox'" in done.stderr, done
+    rootless.start()
+    assert box.run("id -un") == "gem\n"
 
 
 def test_escapes(rootless):
