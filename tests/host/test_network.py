@@ -23,6 +23,9 @@ if not shutil.which("ip") or not os.path.exists("/usr/sbin/nft"):
 PUBLIC = "198.51.100.77"  # of an interface that the test makes
 
 
+SECRET = "a-secret-of-the-host"
+
+
 class Hello(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = b"hello from outside"
@@ -51,7 +54,7 @@ def open_host():
     """A host whose boxes may reach loopback, by name, and nothing else that is not public."""
     from hosts import Host, folder
 
-    host = Host(folder(), ["--open-nets", "127.0.0.0/8,198.51.100.0/24"])
+    host = Host(folder(), ["--open-nets", "127.0.0.0/8,198.51.100.0/24"], env={"AUTH_TOKEN": SECRET})
     yield host
     host.end()
 
@@ -128,6 +131,8 @@ def test_allow(open_host):
         metrics = box.call("GET", "/metrics")
         assert metrics["network_received"] > 100 and metrics["network_sent"] > 50
         assert len(workers(open_host)) == 1
+        with open(f"/proc/{workers(open_host)[0]}/environ") as file:
+            assert SECRET not in file.read()  # it reads what boxes send
         # A host that comes back leaves it alone, and so it works all the while.
         before = workers(open_host)
         open_host.kill()
