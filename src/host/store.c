@@ -34,9 +34,9 @@ enum write { PUT, DELETE, EVENT, PRUNE, FORGET, WRITES };
 static const char *const sql[WRITES] = {
 	[PUT] = "INSERT INTO box (id, doc) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET doc = ?2",
 	[DELETE] = "DELETE FROM box WHERE id = ?1",
+	/* Not of a box that was deleted just now. */
 	[EVENT] =
-		"INSERT OR REPLACE INTO event (id, seq, at, type, data) SELECT ?1, ?3, ?4, ?5, ?2"
-		" WHERE EXISTS (SELECT 1 FROM box WHERE id = ?1)", /* else it was deleted just now */
+		"INSERT OR REPLACE INTO event SELECT ?1, ?3, ?4, ?5, ?2 WHERE EXISTS (SELECT 1 FROM box WHERE id = ?1)",
 	[PRUNE] = "DELETE FROM event WHERE id = ?1 AND seq <= ?3",
 	[FORGET] = "DELETE FROM event WHERE id = ?1",
 };
