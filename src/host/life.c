@@ -181,6 +181,22 @@ static const char **strings(const json_t *array)
 	return list;
 }
 
+static int64_t number_in(const char *path)
+{
+	char text[32] = "";
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 || read(fd, text, sizeof text - 1) < 0 ? 0 : strtoll(text, NULL, 10);
+}
+
+/* A box that was given no limit leaves most of what the machine can have to others, all the same. */
+static int64_t pids_of(const struct host *host, const json_t *limits)
+{
+	int64_t asked = (int64_t)number(limits, "pids");
+	int64_t pids = number_in("/proc/sys/kernel/pid_max"),
+		threads = number_in("/proc/sys/kernel/threads-max");
+	return asked || !host->means.can_limit_pids ? asked : (pids < threads ? pids : threads) / 4;
+}
+
 static int start_box(const struct host *host, const struct box *box, const char *root, int listener,
 		     int log, struct box_proc *ret, struct err *err)
 {
@@ -202,7 +218,7 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.cgroup = cgroup,
 		.uid_base = box->uid_base,
 		.limits = { (int64_t)number(limits, "memory"), (int64_t)number(limits, "disk"),
-			    number(limits, "cpus"), (int64_t)number(limits, "pids"),
+			    number(limits, "cpus"), pids_of(host, limits),
 			    (int64_t)number(limits, "io_weight") },
 		.network = life_network(box->spec),
 		.mounts = from,

@@ -30,7 +30,7 @@ static const struct opt options[] = {
 	{ "cpus", "AIO_CPU_PERCENT", OPT_INT, AT(cpu_percent), "0", "PERCENT",
 	  "CPU time of the default box, 100 for one core; 0 for no limit.", 0, 1000000 },
 	{ "pids", "AIO_PIDS", OPT_INT, AT(pids), "0", "N",
-	  "Processes and threads of the default box; 0 for no limit.", 0, 4194304 },
+	  "Processes and threads of the default box; 0: a quarter of what the machine can have.", 0, 4194304 },
 	{ "disk", "AIO_DISK", OPT_SIZE, AT(disk), "0", "SIZE",
 	  "Disk of the default box; 0 for no limit.", 0, 1ll << 50 },
 	{ "io-weight", "AIO_IO_WEIGHT", OPT_INT, AT(io_weight), "0", "N",

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import select
 import shutil
 import threading
@@ -254,6 +255,20 @@ def test_a_limit_that_cannot_be_held_is_refused(host):
         assert full.json()["data"]["exit_code"] != 0
     else:
         assert got.status_code in (400, 422, 501) and "disk" in got.text
+
+
+def test_without_a_limit_a_box_still_leaves_processes_to_others(host):
+    if re.search(r"^pids +none", host.log, re.M):
+        pytest.skip("NOT TESTED: no cgroup controller 'pids'")
+    with open("/proc/sys/kernel/pid_max") as file:
+        most = int(file.read())
+    box = host.create()
+    limits = [os.path.join(path, "run/pids.max") for path in host.holdings()["cgroups"] if path.endswith(box.id)]
+    limits = [path for path in limits if os.path.exists(path)]
+    assert limits
+    with open(limits[0]) as file:
+        assert 0 < int(file.read().replace("max", "0")) <= most // 4
+    assert host.create(limits={"pids": 77}).run("echo fits") == "fits\n"
 
 
 def test_spare_disks_do_not_pile_up(host):
