@@ -1,4 +1,5 @@
 /* The commands that speak to the host: a table of them, a function each. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/url.h"
@@ -18,6 +20,7 @@
 
 struct ask {
 	struct remote remote;
+	const char *verb;
 	int argc; /* what is left of the arguments, names first */
 	char **argv;
 	json_t *fields;
@@ -92,35 +95,51 @@ static json_t *list_boxes(struct ask *ask)
 	return list;
 }
 
-static int ls(struct ask *ask)
+enum { CELL = 32, CELLS = 8 };
+
+/* A list as it is, or a table with a row for each of its items. The list is given up. */
+static int show_list(const struct ask *ask, json_t *list, const char *const *titles, size_t columns,
+		     void (*row)(const json_t *one, const char **cells, char (*room)[CELL]))
 {
-	static const char *const titles[] = {
-		"ID", "STATE", "TEMPLATE", "AGE", "EXPIRES IN", "URL"
-	};
-	json_t *list = list_boxes(ask), *box;
+	json_t *one;
 	size_t i;
 	if (!list)
 		return -1;
 	if (ask->remote.json) {
 		print_json(list);
-	} else {
-		struct table *table = table_new(titles, COUNT(titles));
-		json_array_foreach(list, i, box) {
-			char age[16], left[16];
-			const char *template = text(box, "template");
-			const char *cells[] = { text(box, "id"),
-						text(box, "state"),
-						template ? template : "machine",
-						ago(text(box, "created_at"), age, sizeof age),
-						ago(text(box, "expires_at"), left, sizeof left),
-						text(json_object_get(box, "urls"), "api") };
-			table_row(table, cells);
-		}
-		table_print(table);
-		table_free(table);
+		json_decref(list);
+		return 0;
 	}
+	struct table *table = table_new(titles, columns);
+	json_array_foreach(list, i, one) {
+		const char *cells[CELLS];
+		char room[CELLS][CELL];
+		row(one, cells, room);
+		table_row(table, cells);
+	}
+	table_print(table);
+	table_free(table);
 	json_decref(list);
 	return 0;
+}
+
+static void ls_row(const json_t *box, const char **cells, char (*room)[CELL])
+{
+	const char *template = text(box, "template");
+	*cells++ = text(box, "id");
+	*cells++ = text(box, "state");
+	*cells++ = template ? template : "machine";
+	*cells++ = ago(text(box, "created_at"), room[0], CELL);
+	*cells++ = ago(text(box, "expires_at"), room[1], CELL);
+	*cells = text(json_object_get(box, "urls"), "api");
+}
+
+static int ls(struct ask *ask)
+{
+	static const char *const titles[] = {
+		"ID", "STATE", "TEMPLATE", "AGE", "EXPIRES IN", "URL"
+	};
+	return show_list(ask, list_boxes(ask), titles, COUNT(titles), ls_row);
 }
 
 static void show_box(const struct ask *ask, const json_t *box)
@@ -148,21 +167,40 @@ static int create(struct ask *ask)
 	return 0;
 }
 
-/* Those that do one thing to each box that is named. */
-static int each(struct ask *ask, const char *method, const char *what)
+static void complain(const struct ask *ask)
 {
+	fprintf(stderr, "aio %s: %s\n", ask->verb, ask->err.msg);
+}
+
+/* Those that do one thing to each that is named: one that fails does not keep the others from it. */
+static int each_at(struct ask *ask, const char *method, const char *place, const char *what)
+{
+	int result = 0;
 	for (; ask->argc; ask->argc--, ask->argv++) {
+		auto_buf struct buf path = BUF(512);
+		buf_str(&path, place);
+		url_encode(&path, ask->argv[0]);
+		buf_str(&path, what);
 		json_t *body = !strcmp(method, "POST") ? json_incref(ask->fields) : NULL;
-		json_t *done = call_box(ask, method, what, body);
-		if (!done)
-			return -1;
-		if (ask->remote.json)
+		json_t *done = remote_call(&ask->remote, method, path.data, body, &ask->err);
+		if (!done) {
+			complain(ask);
+			result = 1;
+		} else if (ask->remote.json) {
+			if (json_is_null(done)) /* there is no more to say */
+				done = json_pack("{ss}", "deleted", ask->argv[0]);
 			print_json(done);
-		else
+		} else {
 			puts(ask->argv[0]);
+		}
 		json_decref(done);
 	}
-	return 0;
+	return result;
+}
+
+static int each(struct ask *ask, const char *method, const char *what)
+{
+	return each_at(ask, method, "/v1/sandboxes/", what);
 }
 
 static int rm(struct ask *ask)
@@ -204,56 +242,137 @@ static int fork_box(struct ask *ask)
 	return 0;
 }
 
+struct logs_flags {
+	int64_t bytes;
+	bool follow;
+};
+static const struct field logs_fields[] = {
+	BOOL(logs_flags, follow, OPTIONAL,
+	     "Go on with what it writes next, until Ctrl+C. Also -f."),
+	INT(logs_flags, bytes, OPTIONAL, "How much of its end.", .def = "1M"),
+};
+static const struct schema logs_schema = SCHEMA(logs_flags, "LogsFlags", logs_fields);
+
 static int logs(struct ask *ask)
 {
-	json_t *log = call_box(ask, "GET", "/logs?bytes=1048576", NULL);
+	bool follow = json_is_true(json_object_get(ask->fields, "follow"));
+	json_int_t bytes = whole(ask->fields, "bytes");
+	auto_buf struct buf path = BUF(512);
+	buf_str(&path, "/v1/sandboxes/");
+	url_encode(&path, ask->argv[0]);
+	buf_printf(&path, "/logs?bytes=%lld&follow=%s", bytes ? (long long)bytes : 1 << 20,
+		   follow ? "true" : "false");
+	if (!ask->remote.json)
+		return remote_stream(&ask->remote, path.data, &ask->err);
+	if (follow)
+		return err_set(&ask->err, ERR_INVALID, "--json cannot go on with --follow");
+	json_t *log = remote_call(&ask->remote, "GET", path.data, NULL, &ask->err);
 	if (!log)
 		return -1;
-	if (json_is_string(log))
-		fwrite(json_string_value(log), 1, json_string_length(log), stdout);
+	json_t *answer = json_pack("{ssso}", "id", ask->argv[0], "log",
+				   json_is_string(log) ? json_incref(log) : json_string(""));
+	print_json(answer);
+	json_decref(answer);
 	json_decref(log);
 	return 0;
 }
 
-static int top(struct ask *ask)
+/* ---- top ---- */
+
+struct top_flags {
+	bool once;
+};
+static const struct field top_fields[] = {
+	BOOL(top_flags, once, OPTIONAL,
+	     "Print it once; on a terminal it is renewed every two seconds, until Ctrl+C."),
+};
+static const struct schema top_schema = SCHEMA(top_flags, "TopFlags", top_fields);
+
+/* The metrics of every box, each with its id. */
+static json_t *measure(struct ask *ask)
 {
-	static const char *const titles[] = { "ID",   "STATE", "CPU",      "MEMORY", "PEAK",
-					      "PIDS", "DISK",  "RECEIVED", "SENT",   "REQUESTS" };
-	json_t *list = list_boxes(ask), *box, *all = json_array();
+	json_t *list = list_boxes(ask), *box, *all = list ? json_array() : NULL;
 	size_t i;
-	if (!list)
-		return -1;
-	struct table *table = table_new(titles, COUNT(titles));
 	json_array_foreach(list, i, box) {
 		char *argv[] = { (char *)text(box, "id") };
-		char cpu[32], pids[32], requests[32], sizes[5][16];
 		struct ask one = *ask;
 		one.argv = argv;
 		json_t *m = call_box(&one, "GET", "/metrics", NULL);
 		if (!m)
 			continue; /* deleted meanwhile */
-		static const char *const keys[] = { "memory", "memory_peak", "disk",
-						    "network_received", "network_sent" };
-		for (size_t n = 0; n < COUNT(keys); n++)
-			size_text((double)whole(m, keys[n]), sizes[n], sizeof sizes[n]);
-		snprintf(cpu, sizeof cpu, "%.2fs",
-			 json_number_value(json_object_get(m, "cpu_seconds")));
-		snprintf(pids, sizeof pids, "%lld", (long long)whole(m, "pids"));
-		snprintf(requests, sizeof requests, "%lld", (long long)whole(m, "requests"));
-		const char *cells[] = { argv[0], text(m, "state"), cpu,      sizes[0], sizes[1],
-					pids,    sizes[2],         sizes[3], sizes[4], requests };
-		table_row(table, cells);
 		json_object_set(m, "id", json_object_get(box, "id"));
 		json_array_append_new(all, m);
 	}
-	if (ask->remote.json)
-		print_json(all);
-	else
-		table_print(table);
-	table_free(table);
-	json_decref(all);
 	json_decref(list);
-	return 0;
+	return all;
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* `before` has the seconds of CPU time of each box, `passed` seconds ago; it gets those of now. */
+static void show_top(const json_t *all, json_t *before, double passed)
+{
+	static const char *const titles[] = { "ID",       "STATE", "CPU",     "TIME",
+					      "MEMORY",   "PEAK",  "PIDS",    "DISK",
+					      "RECEIVED", "SENT",  "REQUESTS" };
+	static const char *const keys[] = { "memory", "memory_peak", "disk", "network_received",
+					    "network_sent" };
+	struct table *table = table_new(titles, COUNT(titles));
+	json_t *m;
+	size_t i;
+	json_array_foreach(all, i, m) {
+		char cpu[32], share[32] = "-", pids[32], requests[32], sizes[COUNT(keys)][16];
+		for (size_t n = 0; n < COUNT(keys); n++)
+			size_text((double)whole(m, keys[n]), sizes[n], sizeof sizes[n]);
+		double used = json_number_value(json_object_get(m, "cpu_seconds"));
+		json_t *earlier = json_object_get(before, text(m, "id"));
+		if (earlier && passed > 0)
+			snprintf(share, sizeof share, "%.0f%%",
+				 100 * (used - json_real_value(earlier)) / passed);
+		json_object_set_new(before, text(m, "id"), json_real(used));
+		snprintf(cpu, sizeof cpu, "%.2fs", used);
+		snprintf(pids, sizeof pids, "%lld", (long long)whole(m, "pids"));
+		snprintf(requests, sizeof requests, "%lld", (long long)whole(m, "requests"));
+		const char *cells[] = { text(m, "id"), text(m, "state"), share,   cpu,
+					sizes[0],      sizes[1],         pids,    sizes[2],
+					sizes[3],      sizes[4],         requests };
+		table_row(table, cells);
+	}
+	table_print(table);
+	table_free(table);
+	fflush(stdout);
+}
+
+static int top(struct ask *ask)
+{
+	enum { RENEW_MS = 2000 };
+	bool live = isatty(STDOUT_FILENO) && !ask->remote.json &&
+		    !json_is_true(json_object_get(ask->fields, "once"));
+	json_t *before = json_object(), *all;
+	double at = 0;
+	while ((all = measure(ask))) {
+		double now = now_s();
+		if (ask->remote.json) {
+			print_json(all);
+		} else {
+			fputs(live ? "\033[H\033[2J" : "", stdout);
+			show_top(all, before, at > 0 ? now - at : 0);
+		}
+		at = now;
+		json_decref(all);
+		if (!live) {
+			json_decref(before);
+			return 0;
+		}
+		(void)poll(NULL, 0, RENEW_MS);
+	}
+	json_decref(before);
+	return -1;
 }
 
 static int exec(struct ask *ask)
@@ -263,35 +382,33 @@ static int exec(struct ask *ask)
 
 /* ---- templates ---- */
 
-static int template_ls(struct ask *ask)
+static void template_row(const json_t *one, const char **cells, char (*room)[CELL])
 {
-	static const char *const titles[] = { "NAME", "SOURCE" };
-	json_t *list = remote_call(&ask->remote, "GET", "/v1/templates", NULL, &ask->err), *one;
-	size_t i;
-	if (!list)
-		return -1;
-	if (ask->remote.json) {
-		print_json(list);
-	} else {
-		struct table *table = table_new(titles, COUNT(titles));
-		json_array_foreach(list, i, one) {
-			const char *cells[] = { text(one, "name"), text(one, "source") };
-			table_row(table, cells);
-		}
-		table_print(table);
-		table_free(table);
-	}
-	json_decref(list);
-	return 0;
+	time_t made = (time_t)(whole(one, "created_ms") / 1000);
+	struct tm when;
+	*cells++ = text(one, "name");
+	strftime(*room, CELL, "%Y-%m-%d %H:%M", localtime_r(&made, &when));
+	*cells++ = made ? *room : NULL;
+	*cells = text(one, "source");
 }
 
-static int template_import_from(struct ask *ask, const char *name, const char *source)
+static int template_ls(struct ask *ask)
+{
+	static const char *const titles[] = { "NAME", "CREATED", "SOURCE" };
+	json_t *list = remote_call(&ask->remote, "GET", "/v1/templates", NULL, &ask->err);
+	return show_list(ask, list, titles, COUNT(titles), template_row);
+}
+
+static int template_import_from(struct ask *ask, const char *name, const char *source,
+				const char *origin)
 {
 	auto_free char *path = realpath(source, NULL);
 	if (!path)
 		return err_set(&ask->err, ERR_NOT_FOUND, "there is no '%s'", source);
-	json_t *done = remote_call(&ask->remote, "POST", "/v1/templates",
-				   json_pack("{ssss}", "name", name, "source", path), &ask->err);
+	json_t *done =
+		remote_call(&ask->remote, "POST", "/v1/templates",
+			    json_pack("{ssssss*}", "name", name, "source", path, "origin", origin),
+			    &ask->err);
 	if (!done)
 		return -1;
 	if (ask->remote.json)
@@ -304,7 +421,7 @@ static int template_import_from(struct ask *ask, const char *name, const char *s
 
 static int template_import(struct ask *ask)
 {
-	return template_import_from(ask, ask->argv[0], ask->argv[1]);
+	return template_import_from(ask, ask->argv[0], ask->argv[1], NULL);
 }
 
 /* Found out before the long work, not after it. */
@@ -332,8 +449,9 @@ static int template_build(struct ask *ask)
 	int result = check_new(ask, ask->argv[0]);
 	if (result == 0)
 		result = build_image(ask->argv[1], ask->fields, &archive, &ask->err);
+	auto_free char *dir = realpath(ask->argv[1], NULL);
 	if (result == 0)
-		result = template_import_from(ask, ask->argv[0], archive);
+		result = template_import_from(ask, ask->argv[0], archive, dir);
 	if (archive) {
 		unlink(archive);
 		*strrchr(archive, '/') = 0;
@@ -344,17 +462,7 @@ static int template_build(struct ask *ask)
 
 static int template_rm(struct ask *ask)
 {
-	for (; ask->argc; ask->argc--, ask->argv++) {
-		auto_buf struct buf path = BUF(512);
-		buf_str(&path, "/v1/templates/");
-		url_encode(&path, ask->argv[0]);
-		json_t *done = remote_call(&ask->remote, "DELETE", path.data, NULL, &ask->err);
-		if (!done)
-			return -1;
-		json_decref(done);
-		puts(ask->argv[0]);
-	}
-	return 0;
+	return each_at(ask, "DELETE", "/v1/templates/", "");
 }
 
 /* ---- the table ---- */
@@ -370,11 +478,12 @@ static const struct verb {
 	  &sandboxes_create_schema },
 	{ "rm", "BOX…", "Deletes boxes, and all that is in them.", rm, 1, 1000, NULL },
 	{ "exec", "BOX [COMMAND…]",
-	  "Runs a command in a box, or a shell where none is given. On a terminal it is interactive; the exit "
-	  "status is the command's.",
+	  "Runs a command in a box, or a shell where none is given. One word is a line of shell, several are "
+	  "a program and its arguments. On a terminal it is interactive; else standard input, output and error "
+	  "are passed on as they are. The exit status is the command's.",
 	  exec, 1, 1000, NULL },
-	{ "logs", "BOX", "Prints what a box's server wrote.", logs, 1, 1, NULL },
-	{ "top", "", "Shows what each box uses.", top, 0, 0, NULL },
+	{ "logs", "BOX [flags]", "Prints what a box's server wrote.", logs, 1, 1, &logs_schema },
+	{ "top", "[flags]", "Shows what each box uses.", top, 0, 0, &top_schema },
 	{ "pause", "BOX…", "Pauses boxes: their processes stand still.", pause_boxes, 1, 1000,
 	  NULL },
 	{ "resume", "BOX…", "Resumes boxes; stopped ones start again on their files.", resume, 1,
@@ -410,7 +519,7 @@ static void help(const struct verb *verb)
 static int take_common(struct ask *ask, int argc, char **argv, int *at)
 {
 	const char *arg = argv[*at];
-	if (!strcmp(arg, "--help"))
+	if (!strcmp(arg, "--help") || !strcmp(arg, "-h"))
 		return 1;
 	if (!strcmp(arg, "--json"))
 		ask->remote.json = true;
@@ -418,6 +527,8 @@ static int take_common(struct ask *ask, int argc, char **argv, int *at)
 		ask->remote.state = arg + 8;
 	else if (!strcmp(arg, "--state") && *at + 1 < argc)
 		ask->remote.state = argv[++*at];
+	else if (!strcmp(arg, "--state"))
+		return err_set(&ask->err, ERR_INVALID, "--state needs a value: DIR (see --help)");
 	else
 		return err_set(&ask->err, ERR_INVALID, "unknown option '%s' (see --help)", arg);
 	++*at;
@@ -432,10 +543,12 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 			ask->argv[ask->argc++] = argv[at++];
 			continue;
 		}
-		if (strncmp(argv[at], "--", 2) != 0) {
+		if (argv[at][0] != '-' || !argv[at][1]) {
 			ask->argv[ask->argc++] = argv[at++];
 			continue;
 		}
+		if (verb->run == logs && !strcmp(argv[at], "-f"))
+			argv[at] = (char *)"--follow";
 		int before = at;
 		if (verb->fields &&
 		    flags_parse(verb->fields, argc, argv, &at, ask->fields, &ask->err) < 0)
@@ -452,7 +565,8 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	const char *state = getenv("AIO_STATE");
-	struct ask ask = { .remote = { .state = state && *state ? state : "/var/lib/aiobox" },
+	struct ask ask = { .verb = verb->name,
+			   .remote = { .state = state && *state ? state : "/var/lib/aiobox" },
 			   .argv = xcalloc((size_t)argc + 1, sizeof(char *)),
 			   .fields = json_object() };
 	char **names = ask.argv;
@@ -468,23 +582,34 @@ static int run(const struct verb *verb, int argc, char **argv)
 		status = result < 0 ? 1 : result;
 	}
 	if (result < 0)
-		fprintf(stderr, "aio %s: %s\n", verb->name, ask.err.msg);
+		complain(&ask);
 	json_decref(ask.fields);
 	free(names);
 	return status;
+}
+
+static void help_templates(FILE *to)
+{
+	fprintf(to, "Usage: aio template COMMAND\n\n");
+	for (size_t i = 0; i < COUNT(verbs); i++)
+		if (!strncmp(verbs[i].name, "template ", 9))
+			fprintf(to, "  aio %s %s\n      %s\n", verbs[i].name, verbs[i].usage,
+				verbs[i].about);
+	fprintf(to, "\nEach has --help.\n");
 }
 
 int cmd_box(int argc, char **argv)
 {
 	char name[64];
 	bool two = !strcmp(argv[0], "template");
-	snprintf(name, sizeof name, "%s%s%s", argv[0], two ? " " : "",
-		 two && argc > 1 ? argv[1] : "");
+	const char *second = two && argc > 1 ? argv[1] : "";
+	snprintf(name, sizeof name, "%s%s%s", argv[0], two ? " " : "", second);
 	for (size_t i = 0; i < COUNT(verbs); i++)
 		if (!strcmp(verbs[i].name, name))
 			return run(&verbs[i], argc - 1 - two, argv + 1 + two);
-	for (size_t i = 0; two && i < COUNT(verbs); i++)
-		if (!strncmp(verbs[i].name, "template ", 9))
-			printf("aio %s %s\n  %s\n", verbs[i].name, verbs[i].usage, verbs[i].about);
-	return argc > 1 && !strcmp(argv[1], "--help") ? 0 : 2;
+	bool asked = !strcmp(second, "--help") || !strcmp(second, "-h");
+	if (*second && !asked)
+		fprintf(stderr, "aio template: unknown command '%s'\n", second);
+	help_templates(asked ? stdout : stderr);
+	return asked ? 0 : 2;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -96,10 +97,43 @@ static int set(const struct field *f, const char *text, json_t *to)
 			return -1;
 		}
 		break;
+	case T_ENUM:
+		for (size_t i = 0; f->choices[i]; i++)
+			if (!strcmp(f->choices[i], text))
+				value = json_string(text);
+		break;
 	default:
 		value = json_string(text);
 	}
 	return json_object_set_new(to, f->name, value);
+}
+
+static const char *argument(const struct field *f)
+{
+	return f->type == T_INT || f->type == T_NUM    ? " N"
+	       : f->type == T_BOOL || f->type == T_TRI ? ""
+	       : f->type == T_MAP                      ? " NAME=VALUE"
+	       : f->type == T_LIST && f->item == T_OBJ ? " SOURCE:TARGET[:rw]"
+						       : " TEXT";
+}
+
+/* What a value must be, in words. */
+static int refuse(const struct field *f, const char *flag, int len, const char *value,
+		  struct err *err)
+{
+	auto_buf struct buf choices = BUF(256);
+	if (!value)
+		return err_set(err, ERR_INVALID, "--%.*s needs a value:%s (see --help)", len, flag,
+			       argument(f));
+	for (size_t i = 0; f->type == T_ENUM && f->choices[i]; i++)
+		buf_printf(&choices, "%s%s", i ? ", " : "", f->choices[i]);
+	return err_set(err, ERR_INVALID, "--%.*s: '%s' is not %s%s", len, flag, value,
+		       f->type == T_ENUM                      ? "one of "
+		       : f->type == T_INT || f->type == T_NUM ? "a number (as 512, 1.5, 200M or 2G)"
+		       : f->type == T_BOOL || f->type == T_TRI ? "true or false"
+		       : f->type == T_MAP                      ? "NAME=VALUE"
+					  : "SOURCE:TARGET or SOURCE:TARGET:rw",
+		       choices.data ? choices.data : "");
 }
 
 int flags_parse(const struct schema *schema, int argc, char **argv, int *at, json_t *to,
@@ -122,19 +156,9 @@ int flags_parse(const struct schema *schema, int argc, char **argv, int *at, jso
 			json_object_set_new(to, owner->name, object);
 		}
 		if (!value || set(f, value, object) < 0)
-			return err_set(err, ERR_INVALID, "--%.*s: '%s' will not do", (int)len, arg,
-				       value ? value : "");
+			return refuse(f, arg, (int)len, value, err);
 	}
 	return 0;
-}
-
-static const char *argument(const struct field *f)
-{
-	return f->type == T_INT || f->type == T_NUM    ? " N"
-	       : f->type == T_BOOL || f->type == T_TRI ? ""
-	       : f->type == T_MAP                      ? " NAME=VALUE"
-	       : f->type == T_LIST && f->item == T_OBJ ? " SOURCE:TARGET[:rw]"
-						       : " TEXT";
 }
 
 void flags_help(const struct schema *schema)
@@ -152,7 +176,11 @@ void flags_help(const struct schema *schema)
 		for (const char *c = f->name; *c && n + 1 < sizeof flag; c++)
 			flag[n++] = *c == '_' ? '-' : *c;
 		flag[n] = 0;
-		printf("  --%s%s\n      %s%s%s%s\n", flag, argument(f), f->help,
-		       f->def ? " Default " : "", f->def ? f->def : "", f->def ? "." : "");
+		printf("  --%s%s\n      %s", flag, argument(f), f->help);
+		for (size_t c = 0; f->type == T_ENUM && f->choices[c]; c++)
+			printf("%s%s", c ? ", " : " One of ", f->choices[c]);
+		printf("%s", f->type == T_ENUM ? "." : "");
+		printf("%s%s%s\n", f->def ? " Default " : "", f->def ? f->def : "",
+		       f->def ? "." : "");
 	}
 }

@@ -62,6 +62,32 @@ static void answer_error(int status, json_t *answer, struct err *err)
 		err_set(err, ERR_BAD_REQUEST, "the host answers %d", status);
 }
 
+int remote_stream(const struct remote *remote, const char *path, struct err *err)
+{
+	struct client client;
+	char piece[16384];
+	ssize_t n = 0;
+	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
+	const char *headers[] = { bearer, NULL };
+	struct client_request request = { "GET", path, headers, NULL, NULL, 0 };
+	if (client_open(&client, remote->url, err) < 0)
+		return -1;
+	int status = client_ask(&client, &request, err);
+	while (status == 200 && (n = client_read(&client, piece, sizeof piece, err)) > 0) {
+		fwrite(piece, 1, (size_t)n, stdout);
+		fflush(stdout);
+	}
+	size_t len;
+	auto_free char *answer = status > 200 ? client_body(&client, ANSWER_MAX, &len, err) : NULL;
+	if (answer) {
+		json_t *parsed = json_loadb(answer, len, 0, NULL);
+		answer_error(status, parsed, err);
+		json_decref(parsed);
+	}
+	client_close(&client);
+	return status == 200 && n == 0 ? 0 : -1;
+}
+
 json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
 		    struct err *err)
 {
@@ -100,6 +126,14 @@ int remote_box(const struct remote *remote, const char *id, char *ret[3], struct
 	if (!box)
 		return -1;
 	const char *token = json_string_value(json_object_get(box, "token"));
+	const char *state = json_string_value(json_object_get(box, "state"));
+	bool sleeps = state && (!strcmp(state, "paused") || !strcmp(state, "stopped"));
+	if (sleeps && !json_is_true(json_object_get(box, "auto_resume"))) {
+		err_set(err, ERR_CONFLICT, "box '%s' is %s; 'aio resume %s' %s", id, state, id,
+			!strcmp(state, "paused") ? "wakes it" : "starts it again on its files");
+		json_decref(box);
+		return -1;
+	}
 	const char *key = getenv("SANDBOX_API_KEY"); /* of the default box */
 	ret[0] = xasprintf("x-aio-sandbox: %s", id);
 	ret[1] = token || key ? xasprintf("Authorization: Bearer %s", token ? token : key) : NULL;

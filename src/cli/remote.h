@@ -19,5 +19,9 @@ int remote_find(struct remote *remote, struct err *err);
 json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
 		    struct err *err);
 
-/* "Authorization: Bearer …" and "x-aio-sandbox: ID" for a box; free() all three of ret. */
+/* Prints the answer of a GET as it comes, until it ends. */
+int remote_stream(const struct remote *remote, const char *path, struct err *err);
+
+/* "Authorization: Bearer …" and "x-aio-sandbox: ID" for a box that can be spoken to;
+ * free() all three of ret. */
 int remote_box(const struct remote *remote, const char *id, char *ret[3], struct err *err);

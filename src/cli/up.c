@@ -54,8 +54,9 @@ int cmd_up(int argc, char **argv)
 	static struct host_config config;
 	struct err err = { 0 };
 	for (int i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "--help-markdown")) {
-			(strcmp(argv[i], "--help") ? opt_help_markdown : opt_help)(&host_options);
+		bool markdown = !strcmp(argv[i], "--help-markdown");
+		if (markdown || !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			(markdown ? opt_help_markdown : opt_help)(&host_options);
 			return 0;
 		}
 	}
@@ -95,12 +96,17 @@ int cmd_down(int argc, char **argv)
 {
 	struct down down = { 0 };
 	struct err err;
-	if (argc > 1 && !strcmp(argv[1], "--help")) {
-		opt_help(&down_table);
-		return 0;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			opt_help(&down_table);
+			return 0;
+		}
 	}
-	if (opt_parse(&down_table, argc, argv, &down, &err) != argc) {
-		fprintf(stderr, "aio down: wrong usage (see --help)\n");
+	int used = opt_parse(&down_table, argc, argv, &down, &err);
+	if (used >= 0 && used < argc)
+		err_set(&err, ERR_INVALID, "unexpected argument '%s' (see --help)", argv[used]);
+	if (used != argc) {
+		fprintf(stderr, "aio down: %s\n", err.msg);
 		return 2;
 	}
 	auto_free char *path = xasprintf("%s/lock", down.state);

@@ -44,8 +44,9 @@ static const struct {
 };
 
 /* What runs something, for the history of a box. */
-static const char *const exec_paths[] = { "/v1/bash/exec", "/v1/shell/exec", "/v1/code/execute",
-					  "/v1/jupyter/execute", "/v1/nodejs/execute" };
+static const char *const exec_paths[] = { "/v1/bash/exec",      "/v1/shell/exec",
+					  "/v1/code/execute",   "/v1/jupyter/execute",
+					  "/v1/nodejs/execute", "/v1/bash/ws" };
 
 struct request {
 	struct link *link;
@@ -347,7 +348,7 @@ static void account(struct request *r)
 	box->used_ms = r->link->loop->now_ms;
 	r->link->counted = true; /* what check_state() counted is the link's now */
 	r->entered = NULL;
-	if (strcmp(r->head->method, "POST") != 0)
+	if (strcmp(r->head->method, "POST") != 0 && !path_is(r, "/v1/bash/ws"))
 		return;
 	for (size_t i = 0; i < COUNT(exec_paths); i++)
 		if (path_is(r, exec_paths[i]))

@@ -189,13 +189,15 @@ static int list(struct call *call, const void *in, struct err *err)
 }
 
 struct import {
-	const char *name, *source;
+	const char *name, *source, *origin;
 };
 static const struct field import_fields[] = {
 	STR(import, name, REQUIRED, "Name of the template.", .max_len = BOX_ID_MAX),
 	STR(import, source, REQUIRED | ABSPATH,
 	    "On the host's machine: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.",
 	    .max_len = 4095),
+	STR(import, origin, OPTIONAL,
+	    "What to tell as its source, when that is not where it came from.", .max_len = 4095),
 };
 static const struct schema import_schema =
 	SCHEMA(import, "TemplateImportRequest", import_fields, .strict = true);
@@ -228,7 +230,8 @@ static int import_to(struct call *call, const struct import *request, const char
 	if (unpack(call, request->source, path, err) < 0)
 		return -1;
 	auto_free char *file = xasprintf("%s/" IMPORT_SETTINGS, path);
-	json_t *text = json_pack("{ssso*}", "source", request->source, "image",
+	json_t *text = json_pack("{ssso*}", "source",
+				 request->origin ? request->origin : request->source, "image",
 				 json_load_file(file, 0, NULL));
 	(void)unlink(file);
 	return publish(path, place(host_of(call->server), request->name, ""), text, err);

@@ -1,14 +1,22 @@
 """The command line: tables for people, --json for programs."""
 
+import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from harness import clean_environment, eventually, program
 from hosts import folder
@@ -36,7 +44,7 @@ def test_tables_and_json(host):
     assert host.api("GET", "/v1/sandboxes/cli-box")["state"] == "paused"
     assert json.loads(host.cli("resume", "cli-box", "--json").stdout)["state"] == "running"
     assert host.cli("exec", "cli-box", "echo $X").stdout == "1\n"
-    assert eventually(lambda: "/v1/bash/exec" in host.cli("logs", "cli-box").stdout, 10)
+    assert eventually(lambda: "/v1/bash/ws" in host.cli("logs", "cli-box").stdout, 10)
     assert host.cli("rm", "cli-box").stdout == "cli-box\n"
     assert "cli-box" not in host.ids()
 
@@ -47,6 +55,55 @@ def test_exec_is_transparent(host):
     assert host.cli("exec", "default", "printf", "%s|", "a b", "it's", "$HOME", "--json").stdout == "a b|it's|$HOME|--json|"
     big = host.cli("exec", "default", "head -c 2000000 /dev/zero | tr '\\0' x").stdout
     assert big == "x" * 2_000_000
+
+
+def test_exec_passes_on_what_is_no_text(host):
+    """Every byte, both ways at once, more than any buffer on the way."""
+    data = os.urandom(20_000_000)
+    run = [program("aio"), "exec", "default", "tee /dev/stderr | sha256sum"]
+    env = clean_environment(host.home, {"AIO_STATE": str(host.state)})
+    done = subprocess.run(run, input=data, capture_output=True, timeout=60, env=env)
+    assert done.returncode == 0 and done.stderr == data and done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+def test_exec_of_a_shell_reads_standard_input(host):
+    assert host.cli("exec", "default", input="cd /tmp\npwd\nexit 4\n", check=False).returncode == 4
+    assert host.cli("exec", "default", input="cd /tmp\npwd\n").stdout == "/tmp\n"
+
+
+def test_exec_whose_reader_leaves_ends_its_command(host):
+    line = f"{program('aio')} exec default 'exec -a endless yes' | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60,
+                          env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+    assert done.stdout == "y\n141\n"
+    assert eventually(lambda: host.default().run("pgrep -fc '^endless' || true") == "0\n", 20)
+
+
+def test_exec_that_is_killed_ends_its_command(host):
+    proc = subprocess.Popen([program("aio"), "exec", "default", "echo begun; trap '' HUP; (setsid sleep 986 &); sleep 986"],
+                            stdout=subprocess.PIPE, stdin=subprocess.PIPE,
+                            env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+    assert proc.stdout.readline() == b"begun\n"
+    proc.kill()
+    proc.wait()
+    proc.stdout.close()
+    proc.stdin.close()
+    assert eventually(lambda: host.default().run("pgrep -fc '^sleep 986' || true") == "0\n", 20)
+
+
+def test_exec_leaves_what_runs_in_the_background(host):
+    assert host.cli("exec", "default", "nohup sleep 985 >/dev/null 2>&1 & echo started").stdout == "started\n"
+    assert host.default().run("pgrep -fc '^sleep 985'; pkill -f '^sleep 985'") == "1\n"
+
+
+@pytest.mark.parametrize("first", ["[]", "{", "nothing"])
+def test_attach_wants_an_object_first(host, first):
+    url = f"ws://127.0.0.1:{host.port}/v1/bash/ws"
+    with connect(url) as ws:
+        ws.send(first)
+        with pytest.raises(ConnectionClosed) as closed:
+            ws.recv(timeout=20)
+    assert closed.value.rcvd.code == 1003
 
 
 def test_exec_has_standard_input(host):
@@ -74,28 +131,136 @@ def test_exec_that_is_interrupted_ends_its_command(host, number, code):
     assert host.default().run("pgrep -fc '^sleep 987' || true") == "0\n"
 
 
+class Terminal:
+    """A command of ours on a terminal of 31 rows and 97 columns."""
+
+    def __init__(self, host, *args):
+        self.master, slave = pty.openpty()
+        self.resize(31, 97)
+        self.text = b""
+        self.proc = subprocess.Popen(
+            [program("aio"), *args], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env=clean_environment(host.home, {"AIO_STATE": str(host.state), "TERM": "vt220"}))
+        os.close(slave)
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def until(self, wanted):
+        while wanted not in self.text:
+            assert select.select([self.master], [], [], 30)[0], (wanted, self.text)
+            self.text += os.read(self.master, 65536)
+        seen, self.text = self.text.split(wanted, 1)
+        return seen + wanted
+
+    def type(self, data):
+        os.write(self.master, data)
+
+    def end(self):
+        """All that is left, and the exit status."""
+        with contextlib.suppress(OSError):
+            while piece := os.read(self.master, 65536):
+                self.text += piece
+        os.close(self.master)
+        return self.text, self.proc.wait(30)
+
+
 def test_exec_on_a_terminal(host):
-    master, slave = pty.openpty()
-    proc = subprocess.Popen([program("aio"), "exec", "default", "tty; read line; echo got:$line; exit 3"],
-                            stdin=slave, stdout=slave, stderr=slave, close_fds=True,
-                            env=clean_environment(host.home, {"AIO_STATE": str(host.state), "TERM": "xterm"}))
-    os.close(slave)
-    text, typed = b"", False
-    while b"got:hello" not in text:
-        assert select.select([master], [], [], 30)[0], text
-        text += os.read(master, 65536)
-        if b"/dev/pts/" in text and not typed:
-            os.write(master, b"hello\r")
-            typed = True
-    assert proc.wait(30) == 3
-    os.close(master)
+    """Nothing but what the command prints is seen; it has our terminal's size and type, and the keys."""
+    terminal = Terminal(host, "exec", "default", "echo $TERM; stty size; tty; read line; echo got:$line; stty size; exit 3")
+    assert re.fullmatch(rb"vt220\r\n31 97\r\n/dev/pts/\d+\r\n", terminal.until(b"pts/") + terminal.until(b"\n"))
+    terminal.resize(12, 34)
+    terminal.proc.send_signal(signal.SIGWINCH)
+    terminal.type(b"hello\r")
+    assert terminal.until(b"got:hello\r\n") == b"hello\r\ngot:hello\r\n"
+    assert terminal.end() == (b"12 34\r\n", 3)
+
+
+def test_a_shell_on_a_terminal(host):
+    """A prompt, job control, Ctrl+C, Ctrl+D; our terminal is as it was afterwards."""
+    terminal = Terminal(host, "exec", "default")
+    before = termios.tcgetattr(terminal.master)
+    terminal.until(b"gem@default:~$ ")
+    in_front = "ps -o stat= -p $(pgrep -f '^sleep 984' || echo 1)"
+    terminal.type(b"sleep 984\r")
+    assert eventually(lambda: "S+" in host.default().run(in_front), 20)
+    terminal.type(b"\x1a")
+    terminal.until(b"Stopped")
+    terminal.until(b"$ ")
+    terminal.type(b"fg\r")
+    assert eventually(lambda: "S+" in host.default().run(in_front), 20)
+    terminal.type(b"\x03")
+    terminal.until(b"$ ")
+    terminal.type(b"echo code=$?\r")
+    terminal.until(b"code=130")
+    terminal.until(b"$ ")
+    terminal.type(b"\x04")
+    terminal.until(b"exit")
+    assert eventually(lambda: terminal.proc.poll() is not None, 30) and terminal.proc.returncode == 0
+    assert termios.tcgetattr(terminal.master) == before
+    terminal.end()
+
+
+def test_much_output_on_a_terminal_is_all_of_it(host):
+    text, code = Terminal(host, "exec", "default", "seq 200000").end()
+    assert code == 0 and text == b"".join(b"%d\r\n" % n for n in range(1, 200001))
+
+
+def test_top_renews_itself_on_a_terminal(host):
+    terminal = Terminal(host, "top")
+    terminal.until(b"ID ")
+    terminal.until(b"default")
+    assert b"%" in terminal.until(b"ID ") + terminal.until(b"default") + terminal.until(b"%")
+    terminal.type(b"\x03")
+    assert terminal.end()[1] == -signal.SIGINT
+    assert Terminal(host, "top", "--once").end()[1] == 0
+
+
+def test_logs_go_on(host):
+    box = host.create()
+    proc = subprocess.Popen([program("aio"), "logs", "-f", box.id], stdout=subprocess.PIPE, text=True,
+                            env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+    assert "is ready" in proc.stdout.readline()
+    box.run("true")
+    assert "/v1/bash/exec" in proc.stdout.readline()
+    # The keeper puts a large log aside: the new one is followed too.
+    log = host.state / "log" / f"{box.id}.log"
+    os.rename(log, f"{log}.1")
+    log.write_text("another file\n")
+    assert proc.stdout.readline() == "another file\n"
+    box.delete()
+    assert proc.wait(20) == 0
+    proc.stdout.close()
+    assert json.loads(host.cli("logs", "default", "--json", "--bytes", "100").stdout)["id"] == "default"
+
+
+def test_one_that_fails_does_not_stop_the_others(host):
+    boxes = [host.create() for _ in range(2)]
+    done = host.cli("rm", boxes[0].id, "nosuch", boxes[1].id, check=False)
+    assert (done.returncode, done.stdout) == (1, f"{boxes[0].id}\n{boxes[1].id}\n")
+    assert done.stderr == "aio rm: there is no sandbox 'nosuch'\n"
+
+
+def test_a_box_that_sleeps_says_what_to_do(host):
+    box = host.create()
+    host.cli("pause", box.id)
+    done = host.cli("exec", box.id, "true", check=False)
+    assert (done.returncode, done.stderr) == (1, f"aio exec: box '{box.id}' is paused; 'aio resume {box.id}' wakes it\n")
+    host.cli("resume", box.id)
+    assert host.cli("exec", box.id, "echo awake").stdout == "awake\n"
+    assert json.loads(host.cli("rm", box.id, "--json").stdout) == {"deleted": box.id}
 
 
 def test_mistakes(host):
     for args, code, text in [
         (["rm"], 2, "usage"), (["rm", "nobody"], 1, "no sandbox 'nobody'"), (["create", "--nonsense", "1"], 2, "unknown option"),
-        (["create", "--timeout", "soon"], 2, "will not do"), (["create", "--name", "Bad"], 1, "a name is"),
-        (["exec", "nobody", "true"], 1, "no sandbox"), (["exec", "default"], 1, "needs a terminal"),
+        (["create", "--timeout", "soon"], 2, "--timeout: 'soon' is not a number"),
+        (["create", "--memory"], 2, "--memory needs a value"), (["create", "--mode", "x"], 2, "one of none, allow, full"),
+        (["create", "--env", "x"], 2, "NAME=VALUE"), (["ls", "--state"], 2, "--state needs a value"),
+        (["down", "--bogus"], 2, "'--bogus'"), (["down", "now"], 2, "'now'"), (["ls", "-x"], 2, "'-x'"),
+        (["logs", "default", "-f", "--json"], 1, "--follow"), (["template", "nonsense"], 2, "nonsense"), (["create", "--name", "Bad"], 1, "a name is"),
+        (["exec", "nobody", "true"], 1, "no sandbox"),
         (["template"], 2, ""), (["template", "rm", "nothing"], 1, "no template"),
         (["template", "import", "x", "/no/such/file"], 1, "no '/no/such/file'"),
     ]:
@@ -108,7 +273,9 @@ def test_every_command_has_help(host):
     for name in commands:
         if name != "help":
             done = host.cli(name, "--help")
-            assert "Usage" in done.stdout or name == "template", name
+            assert "Usage" in done.stdout, name
+            if name not in ("mcp", "openapi", "egress", "serve"):
+                assert host.cli(name, "-h").stdout == done.stdout, name
     assert "--idle-timeout N" in host.cli("create", "--help").stdout
 
 

@@ -1,0 +1,318 @@
+/* A command with its standard descriptors, or a terminal, on a WebSocket: what 'aio exec' speaks. Every
+ * byte passes as it is, and nothing is kept: the command waits while its caller does not read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "api/routes.h"
+#include "base/arena.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "net/call.h"
+#include "net/server.h"
+#include "net/ws.h"
+#include "proc/environment.h"
+#include "proc/signals.h"
+#include "proc/spawn.h"
+#include "proc/tree.h"
+#include "proc/user.h"
+
+enum {
+	PIECE = 65536,
+	INPUT_MAX = 8 << 20, /* a message, and what a command has not read yet */
+	INPUT_HIGH = 1 << 20,
+	WORD_MS = 30000,        /* for the first message */
+	SEND_MS = 24 * 3600000, /* a caller may look at a page of output for long */
+	KEEPALIVE_MS = 30000,
+	CELLS_MAX = 1000,
+};
+
+enum { IN, OUT, ERR };
+
+struct attached {
+	struct call *call;
+	struct process process;
+	int fds[3]; /* our ends; of a terminal IN and OUT are the same one. -1: closed */
+	bool terminal, input_ended, ended;
+	int status;
+	struct buf input; /* that the command had no room for */
+	char marker[112];
+};
+
+/* ---- the command's descriptors ---- */
+
+static int set_size(int fd, const json_t *message)
+{
+	json_int_t cols = json_integer_value(json_object_get(message, "cols"));
+	json_int_t rows = json_integer_value(json_object_get(message, "rows"));
+	if (cols < 1 || cols > CELLS_MAX || rows < 1 || rows > CELLS_MAX)
+		return 0;
+	struct winsize size = { .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows };
+	return ioctl(fd, TIOCSWINSZ, &size);
+}
+
+static int open_terminal(struct attached *a, const struct user *user, const json_t *wish,
+			 int theirs[3], struct err *err)
+{
+	char name[64];
+	struct termios modes;
+	a->fds[IN] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+	if (a->fds[IN] < 0 || grantpt(a->fds[IN]) < 0 || unlockpt(a->fds[IN]) < 0 ||
+	    ptsname_r(a->fds[IN], name, sizeof name) ||
+	    (theirs[IN] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0)
+		return err_set(err, errno, "no terminal");
+	a->fds[OUT] = fcntl(a->fds[IN], F_DUPFD_CLOEXEC, 3);
+	(void)set_size(a->fds[IN], wish);
+	if (tcgetattr(theirs[IN], &modes) == 0) {
+		modes.c_iflag |= IUTF8;
+		tcsetattr(theirs[IN], TCSANOW, &modes);
+	}
+	if (user->other)
+		(void)!fchown(theirs[IN], user->uid, (gid_t)-1);
+	theirs[OUT] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
+	theirs[ERR] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
+	return a->fds[OUT] < 0 || theirs[OUT] < 0 || theirs[ERR] < 0
+		       ? err_set(err, errno, "no descriptor for a terminal")
+		       : 0;
+}
+
+/* They are the user's, who may open them again by the names /dev/stdout and so on. */
+static int open_pipes(struct attached *a, const struct user *user, int theirs[3], struct err *err)
+{
+	for (int i = 0; i < 3; i++) {
+		int ends[2];
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return err_set(err, errno, "pipe");
+		theirs[i] = ends[i != IN];
+		a->fds[i] = ends[i == IN];
+		fcntl(a->fds[i], F_SETFL, O_NONBLOCK);
+		if (user->other)
+			(void)!fchown(theirs[i], user->uid, (gid_t)-1);
+	}
+	return 0;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static int start(struct attached *a, const json_t *wish, struct err *err)
+{
+	struct call *call = a->call;
+	const char *text = json_string_value(json_object_get(wish, "command"));
+	const char *term = json_string_value(json_object_get(wish, "term"));
+	const struct user *user = user_sandbox(call->server->config->user, err);
+	int theirs[3] = { -1, -1, -1 };
+	if (!user)
+		return -1;
+	tree_marker(a->marker, sizeof a->marker, "exec");
+	struct pair extra[] = { { TREE_MARKER, a->marker + sizeof TREE_MARKER },
+				{ "TERM", term ? term : "xterm-256color" },
+				{ "PS1", "\\u@\\h:\\w\\$ " } };
+	struct list more = { !a->terminal ? 1 : text ? 2 : 3, extra };
+	char *command[] = { (char *)"bash", (char *)"-c", (char *)text, NULL };
+	char *shell[] = { (char *)"bash", a->terminal ? (char *)"-i" : NULL, NULL };
+	struct spawn spawn = {
+		.path = "/bin/bash",
+		.argv = text ? command : shell,
+		.env = environment_make(call->arena, user, call->server->home, &more),
+		.cwd = call->server->config->workspace,
+		.as = user,
+		.terminal = a->terminal,
+		.tag = tree_tag(a->marker),
+	};
+	int result = a->terminal ? open_terminal(a, user, wish, theirs, err)
+				 : open_pipes(a, user, theirs, err);
+	memcpy(spawn.fds, theirs, sizeof theirs);
+	if (result == 0)
+		result = spawn_start(&spawn, &a->process, err);
+	for (int i = 0; i < 3; i++)
+		close_fd(&theirs[i]);
+	return result;
+}
+
+/* ---- passing on ---- */
+
+/* Reads once and sends it, behind a byte that tells which it is. 1: there may be more. */
+static int pass_output(struct attached *a, int which, char *piece, struct err *err)
+{
+	if (a->fds[which] < 0)
+		return 0;
+	ssize_t n = read(a->fds[which], piece + 1, PIECE);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0) {
+		close_fd(&a->fds[which]);
+		return 0;
+	}
+	piece[0] = (char)which;
+	return ws_send(a->call->ws, WS_BINARY, piece, (size_t)n + 1, err) < 0 ? -1 : 1;
+}
+
+static void pass_input(struct attached *a)
+{
+	while (a->input.len && a->fds[IN] >= 0) {
+		ssize_t n = write(a->fds[IN], a->input.data, a->input.len);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n < 0) /* nobody reads it any more */
+			close_fd(&a->fds[IN]);
+		size_t done = n < 0 ? a->input.len : (size_t)n;
+		memmove(a->input.data, a->input.data + done, a->input.len - done);
+		a->input.len -= done;
+	}
+	if (a->fds[IN] < 0)
+		a->input.len = 0;
+	if (a->input_ended && !a->terminal)
+		close_fd(&a->fds[IN]);
+}
+
+static void take_word(struct attached *a, const struct ws_message *message)
+{
+	json_t *word = json_loadb(message->data, message->len, 0, NULL);
+	const char *type = json_string_value(json_object_get(word, "type"));
+	const char *name = json_string_value(json_object_get(word, "signal"));
+	if (type && !strcmp(type, "eof"))
+		a->input_ended = true;
+	else if (type && !strcmp(type, "resize") && a->terminal && a->fds[IN] >= 0)
+		(void)set_size(a->fds[IN], word);
+	else if (type && !strcmp(type, "signal") && name && signal_number(name))
+		kill(-a->process.pid, signal_number(name));
+	json_decref(word);
+}
+
+/* 1: go on, 0: the caller closed, -1: it is gone. */
+static int take_messages(struct attached *a, struct err *err)
+{
+	struct ws_message message;
+	while (a->input.len < INPUT_HIGH) {
+		int got = ws_recv(a->call->ws, &message, 0, err);
+		if (got < 0 && err->code == ERR_SLOW)
+			return 1;
+		if (got <= 0)
+			return got;
+		if (message.opcode == WS_TEXT)
+			take_word(a, &message);
+		else if (!a->input_ended)
+			buf_add(&a->input, message.data, message.len);
+		pass_input(a);
+	}
+	return 1;
+}
+
+/* One round. 1: go on, 0: done, -1: the caller is gone. */
+static int attend(struct attached *a, char *piece, struct err *err)
+{
+	bool hears = a->input.len < INPUT_HIGH;
+	struct pollfd pfds[] = {
+		{ .fd = hears ? ws_fd(a->call->ws) : -1, .events = POLLIN },
+		{ .fd = a->input.len ? a->fds[IN] : -1, .events = POLLOUT },
+		{ .fd = a->fds[OUT], .events = POLLIN },
+		{ .fd = a->fds[ERR], .events = POLLIN },
+		{ .fd = a->process.pidfd, .events = POLLIN },
+		{ .fd = server_stop_fd(a->call->server), .events = POLLIN },
+	};
+	int wait = hears && ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
+	if (poll(pfds, COUNT(pfds), wait) < 0 && errno != EINTR)
+		return err_set(err, errno, "poll");
+	if (pfds[5].revents)
+		return err_set(err, ERR_UNAVAILABLE, "the server stops");
+	if (pfds[1].revents)
+		pass_input(a);
+	if (pass_output(a, OUT, piece, err) < 0 || pass_output(a, ERR, piece, err) < 0)
+		return -1;
+	if (pfds[4].revents) {
+		int number, got = 1;
+		a->status = process_reap(&a->process, &number);
+		a->process.pidfd = -1;
+		a->ended = true;
+		for (int which = OUT; which <= ERR; which++) /* others may hold it for ever */
+			for (got = 1; got > 0;)
+				if ((got = pass_output(a, which, piece, err)) < 0)
+					return -1;
+		return 0;
+	}
+	return hears ? take_messages(a, err) : 1;
+}
+
+static int say_end(struct attached *a, struct err *err)
+{
+	struct jw jw;
+	jw_init(&jw, 1024);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "type", "exit");
+	jw_key(&jw, "exit_code");
+	jw_int(&jw, a->status);
+	jw_close(&jw, '}');
+	int result = ws_send(a->call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+static int run(struct attached *a, const json_t *wish, struct err *err)
+{
+	if (start(a, wish, err) < 0) {
+		ws_close(a->call->ws, WS_TRY_LATER, err->msg);
+		return 0;
+	}
+	ws_set_send_timeout_ms(a->call->ws, SEND_MS);
+	ws_set_keepalive_ms(a->call->ws, KEEPALIVE_MS);
+	auto_free char *piece = xmalloc(PIECE + 1);
+	int result;
+	while ((result = attend(a, piece, err)) > 0)
+		;
+	if (a->ended)
+		return result < 0 ? -1 : say_end(a, err);
+	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
+	tree_end(a->marker);
+	process_reap(&a->process, &(int){ 0 });
+	return result;
+}
+
+static int attach(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	struct ws_message message;
+	struct attached a = { .call = call,
+			      .process.pidfd = -1,
+			      .fds = { -1, -1, -1 },
+			      .input = BUF(INPUT_MAX + INPUT_HIGH) };
+	int got = ws_recv(call->ws, &message, WORD_MS, err);
+	if (got <= 0)
+		return got;
+	json_t *wish = json_loadb(message.data, message.len, 0, NULL);
+	if (!json_is_object(wish)) {
+		ws_close(call->ws, WS_UNSUPPORTED, "the first message is a JSON object");
+		json_decref(wish);
+		return 0;
+	}
+	a.terminal = json_is_true(json_object_get(wish, "tty"));
+	int result = run(&a, wish, err);
+	for (int i = 0; i < 3; i++)
+		close_fd(&a.fds[i]);
+	buf_done(&a.input);
+	json_decref(wish);
+	return result;
+}
+
+static const struct route routes[] = {
+	{ "GET", "/v1/bash/ws", attach, NULL, NULL, "Run a command with its input and output",
+	  "The first message is JSON: {command, tty, cols, rows, term}; without a command, a shell. Then "
+	  "binary messages to the server are its standard input, and JSON ones are {type: eof}, {type: "
+	  "resize, cols, rows} or {type: signal, signal}. Binary messages from the server begin with a byte, "
+	  "1 for standard output and 2 for standard error; the last message is JSON, {type: exit, exit_code}. "
+	  "A command whose caller leaves is ended.",
+	  .flags = UPGRADE },
+};
+const struct route_group attach_group = { "bash", "Commands as streams.", routes, COUNT(routes) };
