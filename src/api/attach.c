@@ -1,5 +1,6 @@
 /* A command with its standard descriptors, or a terminal, on a WebSocket: what 'aio exec' speaks. Every
- * byte passes as it is, and nothing is kept: the command waits while its caller does not read. */
+ * byte passes as it is, and little is kept: the command waits while its caller does not read. The other
+ * way the caller waits until its input was taken, so that its other words are always heard. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,8 +28,8 @@
 
 enum {
 	PIECE = 65536,
-	INPUT_MAX = 8 << 20, /* a message, and what a command has not read yet */
-	INPUT_HIGH = 1 << 20,
+	WINDOW = 1 << 20, /* of input that was sent and not yet taken */
+	TAKEN_STEP = WINDOW / 4,
 	WORD_MS = 30000,        /* for the first message */
 	SEND_MS = 24 * 3600000, /* a caller may look at a page of output for long */
 	KEEPALIVE_MS = 30000,
@@ -44,6 +45,7 @@ struct attached {
 	bool terminal, input_ended, ended;
 	int status;
 	struct buf input; /* that the command had no room for */
+	size_t taken;     /* of it, and not told yet */
 	char marker[112];
 };
 
@@ -160,12 +162,28 @@ static int pass_output(struct attached *a, int which, char *piece, struct err *e
 	return ws_send(a->call->ws, WS_BINARY, piece, (size_t)n + 1, err) < 0 ? -1 : 1;
 }
 
-static void pass_input(struct attached *a)
+static int send_word(const struct attached *a, const char *type, const char *key, int64_t value,
+		     struct err *err)
 {
+	struct jw jw;
+	jw_init(&jw, 1024);
+	jw_open(&jw, '{');
+	jw_key_str(&jw, "type", type);
+	jw_key(&jw, key);
+	jw_int(&jw, value);
+	jw_close(&jw, '}');
+	int result = ws_send(a->call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+static int pass_input(struct attached *a, struct err *err)
+{
+	size_t had = a->input.len;
 	while (a->input.len && a->fds[IN] >= 0) {
 		ssize_t n = write(a->fds[IN], a->input.data, a->input.len);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
+			break;
 		if (n < 0) /* nobody reads it any more */
 			close_fd(&a->fds[IN]);
 		size_t done = n < 0 ? a->input.len : (size_t)n;
@@ -174,8 +192,14 @@ static void pass_input(struct attached *a)
 	}
 	if (a->fds[IN] < 0)
 		a->input.len = 0;
-	if (a->input_ended && !a->terminal)
+	a->taken += had - a->input.len;
+	if (a->input_ended && !a->input.len && !a->terminal)
 		close_fd(&a->fds[IN]);
+	if (a->taken < TAKEN_STEP)
+		return 0;
+	size_t taken = a->taken;
+	a->taken = 0;
+	return send_word(a, "taken", "bytes", (int64_t)taken, err);
 }
 
 static void take_word(struct attached *a, const struct ws_message *message)
@@ -196,7 +220,7 @@ static void take_word(struct attached *a, const struct ws_message *message)
 static int take_messages(struct attached *a, struct err *err)
 {
 	struct ws_message message;
-	while (a->input.len < INPUT_HIGH) {
+	for (;;) {
 		int got = ws_recv(a->call->ws, &message, 0, err);
 		if (got < 0 && err->code == ERR_SLOW)
 			return 1;
@@ -204,32 +228,31 @@ static int take_messages(struct attached *a, struct err *err)
 			return got;
 		if (message.opcode == WS_TEXT)
 			take_word(a, &message);
-		else if (!a->input_ended)
-			buf_add(&a->input, message.data, message.len);
-		pass_input(a);
+		else if (!a->input_ended && buf_add(&a->input, message.data, message.len) < 0)
+			return err_set(err, ERR_TOO_LARGE, "more input than was taken");
+		if (pass_input(a, err) < 0)
+			return -1;
 	}
-	return 1;
 }
 
 /* One round. 1: go on, 0: done, -1: the caller is gone. */
 static int attend(struct attached *a, char *piece, struct err *err)
 {
-	bool hears = a->input.len < INPUT_HIGH;
 	struct pollfd pfds[] = {
-		{ .fd = hears ? ws_fd(a->call->ws) : -1, .events = POLLIN },
+		{ .fd = ws_fd(a->call->ws), .events = POLLIN },
 		{ .fd = a->input.len ? a->fds[IN] : -1, .events = POLLOUT },
 		{ .fd = a->fds[OUT], .events = POLLIN },
 		{ .fd = a->fds[ERR], .events = POLLIN },
 		{ .fd = a->process.pidfd, .events = POLLIN },
 		{ .fd = server_stop_fd(a->call->server), .events = POLLIN },
 	};
-	int wait = hears && ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
+	int wait = ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
 	if (poll(pfds, COUNT(pfds), wait) < 0 && errno != EINTR)
 		return err_set(err, errno, "poll");
 	if (pfds[5].revents)
 		return err_set(err, ERR_UNAVAILABLE, "the server stops");
-	if (pfds[1].revents)
-		pass_input(a);
+	if (pfds[1].revents && pass_input(a, err) < 0)
+		return -1;
 	if (pass_output(a, OUT, piece, err) < 0 || pass_output(a, ERR, piece, err) < 0)
 		return -1;
 	if (pfds[4].revents) {
@@ -243,21 +266,7 @@ static int attend(struct attached *a, char *piece, struct err *err)
 					return -1;
 		return 0;
 	}
-	return hears ? take_messages(a, err) : 1;
-}
-
-static int say_end(struct attached *a, struct err *err)
-{
-	struct jw jw;
-	jw_init(&jw, 1024);
-	jw_open(&jw, '{');
-	jw_key_str(&jw, "type", "exit");
-	jw_key(&jw, "exit_code");
-	jw_int(&jw, a->status);
-	jw_close(&jw, '}');
-	int result = ws_send(a->call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
+	return take_messages(a, err);
 }
 
 static int run(struct attached *a, const json_t *wish, struct err *err)
@@ -273,7 +282,7 @@ static int run(struct attached *a, const json_t *wish, struct err *err)
 	while ((result = attend(a, piece, err)) > 0)
 		;
 	if (a->ended)
-		return result < 0 ? -1 : say_end(a, err);
+		return result < 0 ? -1 : send_word(a, "exit", "exit_code", a->status, err);
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
 	tree_end(a->marker);
 	process_reap(&a->process, &(int){ 0 });
@@ -284,10 +293,9 @@ static int attach(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	struct ws_message message;
-	struct attached a = { .call = call,
-			      .process.pidfd = -1,
-			      .fds = { -1, -1, -1 },
-			      .input = BUF(INPUT_MAX + INPUT_HIGH) };
+	struct attached a = {
+		.call = call, .process.pidfd = -1, .fds = { -1, -1, -1 }, .input = BUF(WINDOW)
+	};
 	int got = ws_recv(call->ws, &message, WORD_MS, err);
 	if (got <= 0)
 		return got;
@@ -309,7 +317,8 @@ static int attach(struct call *call, const void *in, struct err *err)
 static const struct route routes[] = {
 	{ "GET", "/v1/bash/ws", attach, NULL, NULL, "Run a command with its input and output",
 	  "The first message is JSON: {command, tty, cols, rows, term}; without a command, a shell. Then "
-	  "binary messages to the server are its standard input, and JSON ones are {type: eof}, {type: "
+	  "binary messages to the server are its standard input, of which 1 MiB may be on its way: {type: "
+	  "taken, bytes} tells how much no longer is. JSON ones are {type: eof}, {type: "
 	  "resize, cols, rows} or {type: signal, signal}. Binary messages from the server begin with a byte, "
 	  "1 for standard output and 2 for standard error; the last message is JSON, {type: exit, exit_code}. "
 	  "A command whose caller leaves is ended.",

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "net/ws.h"
 #include "net/ws_client.h"
 
-enum { PIECE = 65536 };
+enum { PIECE = 65536, WINDOW = 1 << 20 /* of input that the box has not taken yet */ };
 
 /* The words as one line of shell; one word alone is a line already. */
 static void command_line(int argc, char **argv, struct buf *to)
@@ -47,7 +48,8 @@ static void command_line(int argc, char **argv, struct buf *to)
 struct run {
 	struct ws *ws;
 	bool terminal, ended;
-	int status, signals, done;
+	int status, signals, done, credit;
+	_Atomic int64_t waiting; /* bytes of input on their way */
 };
 
 static int send_json(struct ws *ws, json_t *message, struct err *err)
@@ -68,13 +70,15 @@ static json_t *add_size(json_t *message)
 	return message;
 }
 
-/* ---- to the box: a thread of its own, for both directions may be full at once ---- */
+/* ---- to the box: a thread of its own, for both directions may be busy at once ---- */
 
-static int feed(const struct run *r, char *data, struct err *err)
+static int feed(struct run *r, char *data, struct err *err)
 {
 	ssize_t n = read(STDIN_FILENO, data, PIECE);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
+	if (n > 0)
+		atomic_fetch_add(&r->waiting, n);
 	if (n > 0)
 		return ws_send(r->ws, WS_BINARY, data, (size_t)n, err);
 	(void)send_json(r->ws, json_pack("{ss}", "type", "eof"), err);
@@ -99,20 +103,25 @@ static int tell_signal(const struct run *r, int *asked, struct err *err)
 
 static void *feed_all(void *arg)
 {
-	const struct run *r = arg;
+	struct run *r = arg;
 	struct err err;
-	int asked = 0;
+	int asked = 0, input = STDIN_FILENO;
+	eventfd_t ignored;
 	auto_free char *data = xmalloc(PIECE);
 	struct pollfd wait[] = { { r->done, POLLIN, 0 },
 				 { r->signals, POLLIN, 0 },
-				 { STDIN_FILENO, POLLIN, 0 } };
+				 { r->credit, POLLIN, 0 },
+				 { input, POLLIN, 0 } };
 	while (poll(wait, COUNT(wait), -1) >= 0 || errno == EINTR) {
 		if (wait[0].revents)
 			break;
 		if (wait[1].revents && tell_signal(r, &asked, &err) < 0)
 			break;
-		if (wait[2].revents && feed(r, data, &err) < 0)
-			wait[2].fd = -1;
+		if (wait[2].revents)
+			(void)eventfd_read(r->credit, &ignored);
+		if (wait[3].revents && feed(r, data, &err) < 0)
+			input = -1;
+		wait[3].fd = atomic_load(&r->waiting) <= WINDOW - PIECE ? input : -1;
 	}
 	return NULL;
 }
@@ -149,6 +158,9 @@ static void take(struct run *r, const struct ws_message *message)
 	if (type && !strcmp(type, "exit")) {
 		r->status = (int)json_integer_value(json_object_get(word, "exit_code"));
 		r->ended = true;
+	} else if (type && !strcmp(type, "taken")) {
+		atomic_fetch_sub(&r->waiting, json_integer_value(json_object_get(word, "bytes")));
+		(void)eventfd_write(r->credit, 1);
 	}
 	json_decref(word);
 }
@@ -182,6 +194,7 @@ static void block_signals(struct run *r)
 	signal(SIGPIPE, SIG_IGN);
 	r->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	r->done = eventfd(0, EFD_CLOEXEC);
+	r->credit = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 static int converse(struct run *r, struct err *err)
@@ -207,6 +220,7 @@ static int converse(struct run *r, struct err *err)
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
 	own_close(&r->signals);
 	own_close(&r->done);
+	own_close(&r->credit);
 	return result;
 }
 

@@ -166,6 +166,16 @@ class Terminal:
         return self.text, self.proc.wait(30)
 
 
+def test_exec_whose_command_does_not_read_is_interrupted(host):
+    with open("/dev/zero", "rb") as zero:
+        proc = subprocess.Popen([program("aio"), "exec", "default", "echo begun; exec sleep 983"], stdout=subprocess.PIPE,
+                                stdin=zero, env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+        assert proc.stdout.readline() == b"begun\n"
+        proc.send_signal(signal.SIGINT)
+        assert proc.wait(20) == 130
+        proc.stdout.close()
+
+
 def test_exec_on_a_terminal(host):
     """Nothing but what the command prints is seen; it has our terminal's size and type, and the keys."""
     terminal = Terminal(host, "exec", "default", "echo $TERM; stty size; tty; read line; echo got:$line; stty size; exit 3")

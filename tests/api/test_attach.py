@@ -1,0 +1,121 @@
+"""A command with its input and output on a WebSocket, without a host between."""
+
+import json
+import os
+import socket
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from harness import eventually
+from processes import gone
+
+OUT, ERR = 1, 2
+
+
+class Attached:
+    def __init__(self, server, **wish):
+        self.ws = connect(f"ws{server.url[4:]}/v1/bash/ws", max_size=None, compression=None).__enter__()
+        self.ws.send(json.dumps(wish))
+        self.said, self.taken = {OUT: b"", ERR: b""}, 0
+
+    def say(self, **word):
+        self.ws.send(json.dumps(word))
+
+    def step(self):
+        """The exit code, when that is what came."""
+        message = self.ws.recv(timeout=30)
+        if isinstance(message, str):
+            word = json.loads(message)
+            if word["type"] == "exit":
+                return word["exit_code"]
+            assert word["type"] == "taken"
+            self.taken += word["bytes"]
+            return None
+        self.said[message[0]] += message[1:]
+        return None
+
+    def until(self, text, which=OUT):
+        while text not in self.said[which]:
+            assert self.step() is None, self.said
+
+    def end(self):
+        while (code := self.step()) is None:
+            pass
+        with pytest.raises(ConnectionClosed):
+            self.ws.recv(timeout=30)
+        return code
+
+
+def test_both_outputs_and_the_exit_code(server):
+    run = Attached(server, command="printf 'a\\377\\0b'; printf c >&2; exit 9")
+    assert run.end() == 9 and run.said == {OUT: b"a\xff\0b", ERR: b"c"}
+    assert Attached(server, command="kill -9 $$").end() == 137
+    assert Attached(server, command="nonsense-nonsense 2>/dev/null").end() == 127
+
+
+def test_input_until_its_end(server):
+    data = os.urandom(1 << 20)
+    run = Attached(server, command="cat")
+    for _ in range(3):
+        run.ws.send(data)
+        while run.taken < len(data):
+            assert run.step() is None
+        run.taken -= len(data)
+    run.say(type="eof")
+    run.ws.send(b"too late")
+    assert run.end() == 0 and run.said[OUT] == data * 3
+    run = Attached(server)
+    run.ws.send(b"echo from the shell; exit 3\n")
+    assert run.end() == 3 and run.said[OUT] == b"from the shell\n"
+
+
+def test_a_signal_reaches_the_command(server):
+    run = Attached(server, command="trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.05; done")
+    run.until(b"ready")
+    for word in ({"type": "signal", "signal": "SIGNONSENSE"}, {"type": "resize", "cols": -1}, {"type": 7}, {}):
+        run.say(**word)
+    run.say(type="signal", signal="SIGUSR1")
+    assert run.end() == 5 and run.said[OUT] == b"ready\ncaught\n"
+
+
+def test_a_terminal_of_a_size(server):
+    run = Attached(server, command="stty size; read x; stty size", tty=True, cols=70, rows=20, term="vt100")
+    run.until(b"20 70\r\n")
+    run.say(type="resize", cols=33, rows=11)
+    run.ws.send(b"\r")
+    assert run.end() == 0 and run.said == {OUT: b"20 70\r\n\r\n11 33\r\n", ERR: b""}
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_who_leaves_ends_the_command(server, tty):
+    run = Attached(server, command="trap '' HUP INT TERM; echo $$; while :; do sleep 0.1; done", tty=tty)
+    run.until(b"\n")
+    pid = int(run.said[OUT])
+    run.ws.socket.shutdown(socket.SHUT_RDWR)
+    assert eventually(lambda: gone(pid), 20)
+
+
+def test_more_input_than_was_taken_ends_it(server):
+    run = Attached(server, command="sleep 986")
+    with pytest.raises(ConnectionClosed):
+        for _ in range(40):
+            run.ws.send(b"x" * 65536)
+        run.ws.recv(timeout=30)
+
+
+def test_a_command_that_does_not_read_can_be_interrupted(server):
+    run = Attached(server, command="sleep 986")
+    for _ in range(16):
+        run.ws.send(b"x" * 65536)
+    run.say(type="signal", signal="SIGINT")
+    assert run.end() == 130
+
+
+def test_the_server_may_stop(start_server):
+    server = start_server()
+    run = Attached(server, command="echo $$; exec sleep 986")
+    run.until(b"\n")
+    server.stop()
+    assert gone(int(run.said[OUT]))
