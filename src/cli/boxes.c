@@ -558,7 +558,8 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 			return got;
 	}
 	if (ask->argc < verb->least || ask->argc > verb->most)
-		return err_set(&ask->err, ERR_INVALID, "usage: aio %s %s", verb->name, verb->usage);
+		return err_set(&ask->err, ERR_INVALID, "usage: aio %s%s%s", verb->name,
+			       *verb->usage ? " " : "", verb->usage);
 	return 0;
 }
 

@@ -62,6 +62,18 @@ static void answer_error(int status, json_t *answer, struct err *err)
 		err_set(err, ERR_BAD_REQUEST, "the host answers %d", status);
 }
 
+/* Where the host is known from its state, a place where nobody answers means that it has ended. */
+static int open_host(const struct remote *remote, struct client *client, struct err *err)
+{
+	const char *url = getenv("AIO_URL");
+	if (client_open(client, remote->url, err) == 0)
+		return 0;
+	if (url && *url)
+		return -1;
+	return err_set(err, ERR_UNAVAILABLE, "no host runs on '%s' (start it with 'aio up'): %s",
+		       remote->state, remote->url);
+}
+
 int remote_stream(const struct remote *remote, const char *path, struct err *err)
 {
 	struct client client;
@@ -70,7 +82,7 @@ int remote_stream(const struct remote *remote, const char *path, struct err *err
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
 	const char *headers[] = { bearer, NULL };
 	struct client_request request = { "GET", path, headers, NULL, NULL, 0 };
-	if (client_open(&client, remote->url, err) < 0)
+	if (open_host(remote, &client, err) < 0)
 		return -1;
 	int status = client_ask(&client, &request, err);
 	while (status == 200 && (n = client_read(&client, piece, sizeof piece, err)) > 0) {
@@ -95,7 +107,7 @@ json_t *remote_call(const struct remote *remote, const char *method, const char 
 	auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
 	json_decref(body);
-	if (client_open(&client, remote->url, err) < 0)
+	if (open_host(remote, &client, err) < 0)
 		return NULL;
 	const char *headers[] = { bearer, NULL };
 	struct client_request request = {

@@ -279,6 +279,8 @@ static int remove_template(struct call *call, const void *in, struct err *err)
 	struct host *host = host_of(call->server);
 	auto_free char *path = place(host, request->name, "");
 	char random[13];
+	if (is_machine(request->name))
+		return err_set(err, ERR_CONFLICT, "'machine' is this machine itself: it stays");
 	if (!address_is_id(request->name) || access(path, F_OK) < 0)
 		return err_set(err, ERR_NOT_FOUND, "there is no template '%.60s'", request->name);
 	if (in_use(host, request->name))

@@ -271,7 +271,8 @@ def test_mistakes(host):
         (["down", "--bogus"], 2, "'--bogus'"), (["down", "now"], 2, "'now'"), (["ls", "-x"], 2, "'-x'"),
         (["logs", "default", "-f", "--json"], 1, "--follow"), (["template", "nonsense"], 2, "nonsense"), (["create", "--name", "Bad"], 1, "a name is"),
         (["exec", "nobody", "true"], 1, "no sandbox"),
-        (["template"], 2, ""), (["template", "rm", "nothing"], 1, "no template"),
+        (["template"], 2, "Usage"), (["template", "rm", "machine"], 1, "this machine itself"), (["ls", "x"], 2, "usage: aio ls\n"),
+        (["template", "rm", "nothing"], 1, "no template"),
         (["template", "import", "x", "/no/such/file"], 1, "no '/no/such/file'"),
     ]:
         done = host.cli(*args, check=False)
@@ -292,6 +293,10 @@ def test_every_command_has_help(host):
 def test_no_host(tmp_path):
     done = subprocess.run([program("aio"), "ls", "--state", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 1 and "aio up" in done.stderr
+    (tmp_path / "url").write_text("http://127.0.0.1:1\n")
+    (tmp_path / "token").write_text("x\n")
+    done = subprocess.run([program("aio"), "ls", "--state", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 1 and "no host runs on" in done.stderr and "'aio up'" in done.stderr
     done = subprocess.run([program("aio"), "down", "--state", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 1 and "no host runs" in done.stderr
 
