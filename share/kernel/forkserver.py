@@ -148,20 +148,45 @@ def quicken_iopub():
 
 
 def quicken_session(session):
-    """Each part of each message would be written by an encoder of its own."""
+    """Each part of each message would be written by an encoder of its own; and the header of a request
+    again with everything that answers it."""
     from jupyter_client.jsonutil import json_default
 
     plain = session.pack
     encode = json.JSONEncoder(default=json_default, ensure_ascii=False, allow_nan=False).encode
 
+    last, packed = {}, b"{}"
+
     def pack(value):
+        nonlocal last, packed
+        if value == last:
+            return packed
         try:
-            return encode(value).encode()
+            data = encode(value).encode()
         except (TypeError, ValueError):
             return plain(value)  # which knows what to do with what is no JSON
+        if "msg_id" in value and value.get("session") != session.session:
+            last, packed = dict(value), data
+        return data
 
     if getattr(session, "packer", "json") == "json":
         session.pack = pack
+
+
+def quicken_transform(shell):
+    """Every execution would transform its code twice: to see whether it is asynchronous, and to run it."""
+    plain = shell.transform_cell
+    known = {}
+
+    def transform(code):
+        key = (code, shell.execution_count)
+        if key in known:
+            return known.pop(key)
+        known.clear()
+        known[key] = plain(code)
+        return known[key]
+
+    shell.transform_cell = transform
 
 
 def quicken_signatures():
@@ -238,6 +263,7 @@ class Kernel:
             transport="ipc", ip=self.request["ip"], **{f"{name}_port": 1 + i for i, name in enumerate(CHANNELS)})
         app.initialize([])
         quicken_session(app.session)
+        quicken_transform(app.shell)
         app.log.setLevel("CRITICAL")  # else each message is logged, and only then dropped
         # What the first execution would do for the first time, and wait for.
         app.shell.run_cell("0;", store_history=False, silent=True)
