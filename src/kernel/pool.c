@@ -346,6 +346,8 @@ struct kernel *pool_take(const struct pool_config *config, const struct kernelsp
 		return NULL;
 	struct err why;
 	kernel = kernel_spawn(spec, place, wait, &why);
+	if (kernel && spec->python) /* its fork server may have died just before */
+		(void)pool_warm(config, spec, NULL);
 	if (!kernel && !spec->python)
 		*err = why;
 	if (!kernel && err->code == ERR_NOT_IMPLEMENTED)
