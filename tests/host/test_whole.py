@@ -36,6 +36,14 @@ def test_a_kernel_that_takes_too_long(box):
     assert call(box, "/v1/jupyter/execute", {"code": "1 + 1", "session_id": "slow"})["status"] == "ok"
 
 
+def test_bash_that_keeps_its_state(box):
+    needs(".venv/bin/python")
+    session = {"language": "bash", "session_id": "b", "timeout": 100}
+    assert call(box, "/v1/code/execute", {"code": "x=42; cd /tmp", **session})["status"] == "ok"
+    got = call(box, "/v1/code/execute", {"code": "echo $x; pwd; (exit 3)", **session})
+    assert (got["stdout"], got["exit_code"]) == ("42\n/tmp\n", 3)
+
+
 def test_javascript(box):
     assert call(box, "/v1/nodejs/execute", {"code": "console.log(1 + 1)"})["stdout"] == "2\n"
     session = {"stateful": True, "session_id": "w"}
