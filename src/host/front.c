@@ -193,10 +193,14 @@ static int check_credentials(struct request *r, struct err *err)
 				   .no_ticket = path_is(r, "/tickets") };
 	struct auth_request all = by;
 	all.query = r->query;
-	if (!auth_enabled(r->box->auth) || is_open(r) || (!by.no_ticket && cookie_ok(r)))
+	if (!auth_enabled(r->box->auth) || (!by.no_ticket && cookie_ok(r)))
 		return 0;
 	if ((by.authorization || by.api_key_header) && auth_check(r->box->auth, &by, NULL) == 0)
 		return 0;
+	if (is_open(r)) {
+		r->link->anonymous = true;
+		return 0;
+	}
 	if (auth_check(r->box->auth, &all, err) == 0) {
 		r->by_query = true;
 		return 0;
@@ -241,7 +245,8 @@ void front_done(struct link *link)
 	if (link->counted) {
 		link->counted = false;
 		link->target->active--;
-		link->target->used_ms = link->loop->now_ms;
+		if (!link->anonymous)
+			link->target->used_ms = link->loop->now_ms;
 	}
 	free(link->prefix);
 	free(link->cookie);
@@ -345,7 +350,8 @@ static void account(struct request *r)
 	if (r->place != TO_BOX)
 		return;
 	box->requests++;
-	box->used_ms = r->link->loop->now_ms;
+	if (!r->link->anonymous)
+		box->used_ms = r->link->loop->now_ms;
 	r->link->counted = true; /* what check_state() counted is the link's now */
 	r->entered = NULL;
 	if (strcmp(r->head->method, "POST") != 0 && !path_is(r, "/v1/bash/ws"))
@@ -361,7 +367,7 @@ static int check_state(struct request *r, struct err *err)
 	struct boxes *boxes = r->config->boxes;
 	pthread_mutex_lock(&boxes->lock);
 	enum box_state state = r->box->state;
-	bool comes_back = r->box->auto_resume;
+	bool comes_back = r->box->auto_resume && !r->link->anonymous;
 	if (state == BOX_RUNNING) { /* in one step: who pauses an idle box sees us, or we see it */
 		r->entered = r->box;
 		r->box->active++;
@@ -430,6 +436,7 @@ int front_decide(struct link *link, struct err *err)
 			     .head = &link->loop->http.head,
 			     .host = http_header(&link->loop->http.head, "host"),
 			     .origin = http_header(&link->loop->http.head, "origin") };
+	link->anonymous = false;
 	int result = decide(&r, err);
 	if (r.entered)
 		r.entered->active--;

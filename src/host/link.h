@@ -50,7 +50,8 @@ struct link {
 	bool to_host; /* its stream is to the host's own server */
 	bool keep_authorization;
 	bool counted; /* among the box's active requests */
-	bool last;    /* the stream to the box ends with this answer */
+	bool anonymous; /* may be answered, but is no use of a box: neither wakes it nor keeps it awake */
+	bool last; /* the stream to the box ends with this answer */
 	bool hung, told_box,
 		told_client; /* the client sends no more; the ends were told of the other's */
 	bool woken;          /* its box was asked to come back */

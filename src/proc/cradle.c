@@ -197,8 +197,7 @@ static void start(const struct request *request, char *text, const int fds[FDS],
 			       .fds = { fds[0], fds[1], fds[2] },
 			       .extra = { fds[3] > 0 ? fds[3] : 0, fds[4] > 0 ? fds[4] : 0 },
 			       .terminal = request->terminal,
-			       .tag = request->tag,
-			       .expendable = true };
+			       .tag = request->tag };
 	memcpy(user.groups, request->groups, sizeof user.groups);
 	at += strlen(at) + 1;
 	spawn.cwd = *at ? at : NULL;

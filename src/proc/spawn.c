@@ -83,11 +83,6 @@ child(void *arg)
 	for (; most < 5 && extra[most - 3] > 0; most++)
 		STEP("dup3", (int)syscall(SYS_dup3, extra[most - 3], most, 0));
 	syscall(SYS_close_range, most, ~0u, 0); /* a belt: all of them are close-on-exec */
-	int score = s->expendable ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj",
-						 O_WRONLY | O_CLOEXEC)
-				  : -1;
-	if (score >= 0)
-		syscall(SYS_write, score, "300", 3);
 	if (files.rlim_max)
 		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
 	const struct rlimit tag = { s->tag, s->tag };
@@ -135,6 +130,17 @@ pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *
 	return pid;
 }
 
+/* Where the memory of a box runs out, its commands end before the cradle, which shares their limit. By
+ * us, now that it is a program of its own: what the cradle clones may not until then. */
+static void make_expendable(pid_t pid)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
+	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "300", 3);
+}
+
 int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 {
 	int code, pidfd = -1;
@@ -151,6 +157,8 @@ int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 			waitpid(pid, NULL, 0);
 			return refuse(spawn, code, "pidfd", err);
 		}
+		if (!step)
+			make_expendable(pid);
 	}
 	*ret = (struct process){ pid, pidfd };
 	if (!step)

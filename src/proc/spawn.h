@@ -16,7 +16,6 @@ struct spawn {
 	int extra[2];          /* to be its descriptors 3 and 4; 0: none */
 	bool terminal;         /* fds[0] is to be its controlling terminal */
 	uint64_t tag;          /* of its session, from tree_tag(); 0: none */
-	bool expendable;       /* where memory runs out, it ends before what has started it */
 };
 
 /* Lets this process have as many descriptors as it may. What it starts has the limit from before:

@@ -120,6 +120,28 @@ def test_a_request_resumes_where_that_is_wanted(host):
     assert box.state == "running"
 
 
+def test_who_has_no_credentials_does_not_wake_a_box(host):
+    """Health checks are answered without any, and are no use of it."""
+    box = host.create(auto_resume=True)
+    anyone = {"x-aio-sandbox": box.id}
+    assert host.client.get("/health", headers=anyone).status_code == 200
+    box.call("POST", "/pause")
+    preflight = {**anyone, "Origin": "http://localhost", "Access-Control-Request-Method": "GET"}
+    assert host.client.get("/health", headers=anyone).status_code == 409
+    assert host.client.options("/v1/sandbox", headers=preflight).status_code == 409
+    assert box.state == "paused"
+    assert box.request("GET", "/health").status_code == 200
+    assert box.state == "running"
+
+
+def test_health_checks_do_not_keep_a_box_awake(host):
+    box = host.create(idle_timeout=1)
+    def idle():
+        host.client.get("/health", headers={"x-aio-sandbox": box.id})
+        return box.state == "paused"
+    assert eventually(idle, 20)
+
+
 def test_an_idle_box_is_paused_and_comes_back(host):
     box = host.create(idle_timeout=1)
     assert box.data["auto_resume"] is True and box.data["idle_timeout"] == 1
@@ -244,6 +266,9 @@ def test_memory_is_limited_and_the_host_says_so(host):
     assert got["exit_code"] != 0 and "1258291200" not in got["stdout"]
     assert box.run("echo alive") == "alive\n"
     assert eventually(lambda: "oom" in box.events(), 20)
+    # Commands are killed before what starts them.
+    assert box.run("for i in $(seq 200); do read score </proc/$$/oom_score_adj; [ $score = 300 ] && break; sleep 0.05; done; "
+                   "echo $score") == "300\n"
 
 
 def test_a_limit_that_cannot_be_held_is_refused(host):
