@@ -39,7 +39,7 @@ static void take_profile(void)
 		(void)!write(fd, "exec " BOX_PROFILE, strlen("exec " BOX_PROFILE));
 }
 
-int box_makers(const char *state_dir, struct err *err)
+int box_makers(const char *state_dir, int hold, struct err *err)
 {
 	int pair[2];
 	char state[4096], number[16], home[4096] = "AIO_HOME=";
@@ -52,9 +52,12 @@ int box_makers(const char *state_dir, struct err *err)
 	if (pid == 0) {
 		const char *const argv[] = { "aio", MAKER_COMMAND, state, number, NULL };
 		const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", home, NULL };
+		int held = hold < 0 ? -1 : fcntl(hold, F_DUPFD, MAKER_HOLD + 1);
 		int fd = dup2(pair[1], 3);
 		snprintf(number, sizeof number, "%d", fd);
-		syscall(SYS_close_range, 4, ~0u, 0);
+		if (held >= 0)
+			dup2(held, MAKER_HOLD);
+		syscall(SYS_close_range, held < 0 ? MAKER_HOLD : MAKER_HOLD + 1, ~0u, 0);
 		if (fork() != 0) /* nobody's child: what they leave behind is init's */
 			_exit(0);
 		take_profile();

@@ -81,8 +81,9 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err);
 
 /* Starts the processes that make boxes; they end when this process does, the boxes do not. They are
  * this program, run anew as its hidden command "make-boxes" (see maker.h), so that no secret of the
- * caller is in them. To be called after box_probe(); once more when they are gone. */
-int box_makers(const char *state_dir, struct err *err);
+ * caller is in them. hold: a descriptor (or -1) that they have until they end, so that a lock on it lasts
+ * as long as anything is in the making. To be called after box_probe(); once more when they are gone. */
+int box_makers(const char *state_dir, int hold, struct err *err);
 
 /* Starts a box whose server then listens on listen_fd. A box that cannot be isolated or limited as
  * asked is refused, with the reason, and leaves nothing. On a box of which only the directory is

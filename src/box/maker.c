@@ -1,6 +1,7 @@
 #include "box/maker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +198,7 @@ int maker_main(int argc, char **argv, inside_serve *serve)
 	signal(SIGCHLD, SIG_IGN); /* boxes that end are seen by the host, through their pidfd */
 	signal(SIGPIPE, SIG_IGN);
 	setsid();
+	(void)fcntl(MAKER_HOLD, F_SETFD, FD_CLOEXEC); /* not for what they run */
 	seccomp_prepare();
 	/* What fails here is said in the answer to each request. */
 	const struct ground *ground = ground_get(state, NULL);

@@ -7,6 +7,10 @@
 
 /* The hidden command that they are: "make-boxes STATE FD". */
 #define MAKER_COMMAND "make-boxes"
+
+/* The descriptor that box_makers() had them hold. */
+enum { MAKER_HOLD = 4 };
+
 int maker_main(int argc, char **argv, inside_serve *serve);
 
 struct box_spec;

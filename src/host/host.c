@@ -425,7 +425,7 @@ static int start(struct host *host, struct err *err)
 	host->full = network_full();
 	apparmor_prepare(host->means.text, sizeof host->means.text);
 	if (note_group(host, err) < 0 ||
-	    box_makers(host->state, err) < 0) /* while there is one thread */
+	    box_makers(host->state, host->lock_fd, err) < 0) /* while there is one thread */
 		return -1;
 	auto_free char *db = host_path(host, "store.db", "", "");
 	host->auth = auth_new(&auth, err);

@@ -228,7 +228,8 @@ static int start_box(const struct host *host, const struct box *box, const char 
 	};
 	int result = box_start(&spec, ret, err);
 	if (result < 0 && err->code == ERR_GONE && /* of memory that ran out, say: others go on */
-	    box_stop(box->id, dir, cgroup, NULL, err) == 0 && box_makers(host->state, err) == 0)
+	    box_stop(box->id, dir, cgroup, NULL, err) == 0 &&
+	    box_makers(host->state, host->lock_fd, err) == 0)
 		result = box_start(&spec, ret, err);
 	if (result < 0 && err->code == ERR_GONE)
 		err_set(err, ERR_UNAVAILABLE, "the processes that make boxes are gone");

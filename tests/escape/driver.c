@@ -162,7 +162,7 @@ static int start(int argc, char **argv)
 	struct box_proc proc;
 	struct err err;
 	want(&w, argv[0], argc - 1, argv + 1);
-	if (box_makers(state, &err) < 0 || box_start(&w.spec, &proc, &err) < 0)
+	if (box_makers(state, -1, &err) < 0 || box_start(&w.spec, &proc, &err) < 0)
 		return fail(&err);
 	save(argv[0], &proc);
 	printf("%d\n", proc.pid);
@@ -241,7 +241,7 @@ static int cycle(int argc, char **argv)
 	struct box_proc proc;
 	struct err err;
 	bool good = true;
-	if (box_makers(state, &err) < 0)
+	if (box_makers(state, -1, &err) < 0)
 		return fail(&err);
 	for (int i = 0; i < count; i++) {
 		snprintf(ids[i], sizeof ids[i], "bench%d", i);
