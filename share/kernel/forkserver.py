@@ -55,7 +55,8 @@ def import_all(wanted):
     import ipykernel.kernelapp  # noqa: F401
 
     quicken_flush()
-    quicken_iopub()
+    if send_frames := frames_sender():
+        quicken_iopub(send_frames)
     quicken_signatures()
     open_user_site()
     for name in (*MODULES, *wanted):
@@ -97,22 +98,38 @@ def quicken_flush():
     OutStream.flush = flush
 
 
-def quicken_iopub():
-    """Every message on iopub would be handed to a thread that sends it, which then competes for the
-    interpreter with what follows: half of the time of a short execution. Whoever has a message sends it
-    itself, one at a time. No signal's handler, and nothing that one raises, may come between the frames
-    of a message: they are all sent by one call into C, and not by pyzmq, which looks for signals."""
+def frames_sender():
+    """A function that sends all frames of a message; None where there is none. No signal's handler, and
+    nothing that one raises, can come between them: it is one call into C, and not by pyzmq, which looks
+    for signals."""
     import zmq
-    from ipykernel.iostream import IOPubThread
     from zmq.backend.cython import _zmq
 
     try:
         send = ctypes.PyDLL(_zmq.__file__).zmq_send  # of the library that pyzmq has loaded
     except (AttributeError, OSError):
-        return
+        return None
     send.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+    more = int(zmq.SNDMORE)
+
+    def send_frames(socket, message):
+        frames = [bytes(frame) for frame in message]
+        flags = [more] * (len(frames) - 1) + [0]
+        if min(map(send, repeat(socket.underlying), frames, map(len, frames), flags)) < 0:
+            raise zmq.ZMQError()
+
+    return send_frames
+
+
+def quicken_iopub(send_frames):
+    """Every message on iopub would be handed to a thread that sends it, which then competes for the
+    interpreter with what follows: half of the time of a short execution. Whoever has a message sends it
+    itself, one at a time."""
+    import zmq
+    from ipykernel.iostream import IOPubThread
+
     plain_init, plain_send = IOPubThread.__init__, IOPubThread._really_send
-    MORE, EVENTS, POLLIN = int(zmq.SNDMORE), int(zmq.EVENTS), int(zmq.POLLIN)  # enumerations are slow
+    EVENTS, POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)  # enumerations are slow
 
     def init(self, *args, **kwargs):
         self._turn = threading.RLock()
@@ -136,15 +153,28 @@ def quicken_iopub():
         with self._turn:
             if self.closed:
                 return
-            frames = [bytes(frame) for frame in msg]
-            more = [MORE] * (len(frames) - 1) + [0]
-            if min(map(send, repeat(self.socket.underlying), frames, map(len, frames), more)) < 0:
-                raise zmq.ZMQError()
+            send_frames(self.socket, msg)
             if hasattr(self, "_xpub_stream") and self.socket.get(EVENTS) & POLLIN:
                 # Sending may have taken the notice that its thread would have woken for.
                 self.io_loop.add_callback(self._xpub_stream._handle_events, self.socket, 0)
 
     IOPubThread.__init__, IOPubThread.send_multipart = init, send_multipart
+
+
+def quicken_reply(stream, send_frames):
+    """A reply is flushed after the status that comes before it; without the ceremony of a stream."""
+    from zmq import POLLIN, POLLOUT
+
+    plain = stream.flush
+
+    def flush(flag=POLLIN | POLLOUT, limit=None):
+        if flag != POLLOUT:
+            return plain(flag, limit)
+        while stream.sending():
+            send_frames(stream.socket, stream._send_queue.get()[0])
+        return 0
+
+    stream.flush = flush
 
 
 def quicken_session(session):
@@ -264,6 +294,8 @@ class Kernel:
         app.initialize([])
         quicken_session(app.session)
         quicken_transform(app.shell)
+        if send_frames := frames_sender():
+            quicken_reply(app.kernel.shell_stream, send_frames)
         app.log.setLevel("CRITICAL")  # else each message is logged, and only then dropped
         # What the first execution would do for the first time, and wait for.
         app.shell.run_cell("0;", store_history=False, silent=True)
