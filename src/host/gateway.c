@@ -20,8 +20,9 @@
 
 enum { BATCH = 128, ACCEPTS = 32, SWEEP_MS = 500 };
 
-/* The longest wait that is spent looking instead of sleeping, and the first step towards it. */
-enum { LOOK_MAX_US = 100, LOOK_FIRST_US = 20 };
+/* The longest wait that is spent looking instead of sleeping, and the first step towards it; who yields
+ * for longer than the last has let another run. */
+enum { LOOK_MAX_US = 100, LOOK_FIRST_US = 20, YIELD_US = 10 };
 
 /* What epoll says instead of a link. */
 enum { IS_LISTENER = 2, IS_WAKE = 4 };
@@ -141,12 +142,14 @@ static bool may_end(struct loop *loop)
 static int next_events(struct loop *loop, struct epoll_event *events, int timeout_ms)
 {
 	int64_t begin = clock_us(), now = begin;
-	while (now - begin < loop->look_us) {
+	for (bool busy = false; !busy && now - begin < loop->look_us;) {
 		int n = epoll_wait(loop->epoll_fd, events, BATCH, 0);
 		if (n)
 			return n;
+		int64_t before = clock_us();
 		sched_yield();
 		now = clock_us();
+		busy = now - before > YIELD_US; /* others have use for the core */
 	}
 	int n = epoll_wait(loop->epoll_fd, events, BATCH, timeout_ms);
 	if (clock_us() - begin > loop->gateway->look_max_us)
