@@ -34,6 +34,7 @@ enum {
 	SEND_MS = 24 * 3600000, /* a caller may look at a page of output for long */
 	KEEPALIVE_MS = 30000,
 	CELLS_MAX = 1000,
+	WORD_MAX = 4096, /* of those after the first */
 };
 
 enum { IN, OUT, ERR };
@@ -204,7 +205,8 @@ static int pass_input(struct attached *a, struct err *err)
 
 static void take_word(struct attached *a, const struct ws_message *message)
 {
-	json_t *word = json_loadb(message->data, message->len, 0, NULL);
+	json_t *word = message->len > WORD_MAX ? NULL
+					       : json_loadb(message->data, message->len, 0, NULL);
 	const char *type = json_string_value(json_object_get(word, "type"));
 	const char *name = json_string_value(json_object_get(word, "signal"));
 	if (type && !strcmp(type, "eof"))
@@ -299,7 +301,8 @@ static int attach(struct call *call, const void *in, struct err *err)
 	int got = ws_recv(call->ws, &message, WORD_MS, err);
 	if (got <= 0)
 		return got;
-	json_t *wish = json_loadb(message.data, message.len, 0, NULL);
+	char *text = arena_strndup(call->arena, message.data, message.len);
+	json_t *wish = json_parse(text, message.len, err);
 	if (!json_is_object(wish)) {
 		ws_close(call->ws, WS_UNSUPPORTED, "the first message is a JSON object");
 		json_decref(wish);

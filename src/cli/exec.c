@@ -22,7 +22,11 @@
 #include "net/ws.h"
 #include "net/ws_client.h"
 
-enum { PIECE = 65536, WINDOW = 1 << 20 /* of input that the box has not taken yet */ };
+enum {
+	PIECE = 65536,
+	WINDOW = 1 << 20, /* of input that the box has not taken yet */
+	WORD_MAX = 4096,
+};
 
 /* The words as one line of shell; one word alone is a line already. */
 static void command_line(int argc, char **argv, struct buf *to)
@@ -153,7 +157,8 @@ static void take(struct run *r, const struct ws_message *message)
 		}
 		return;
 	}
-	json_t *word = json_loadb(message->data, message->len, 0, NULL);
+	json_t *word = message->len > WORD_MAX ? NULL
+					       : json_loadb(message->data, message->len, 0, NULL);
 	const char *type = json_string_value(json_object_get(word, "type"));
 	if (type && !strcmp(type, "exit")) {
 		r->status = (int)json_integer_value(json_object_get(word, "exit_code"));

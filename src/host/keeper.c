@@ -46,6 +46,19 @@ static void append_log(struct host *host, const char *id, const char *data, size
 	}
 }
 
+/* A log is read on terminals: what a box writes must not be able to drive one. */
+static void blunt(char *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)data[i];
+		bool high = i && c >= 0x80 && c < 0xa0 && (unsigned char)data[i - 1] == 0xc2;
+		if (high)
+			data[i - 1] = '?';
+		if (high || (c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
+			data[i] = '?';
+	}
+}
+
 static ssize_t take_log(struct host *host, const struct box *box, char *piece)
 {
 	pthread_mutex_lock(&host->boxes.lock); /* or its number may be another's by now */
@@ -62,8 +75,10 @@ void keeper_drain(struct host *host, const struct box *box)
 	pthread_mutex_lock(&in_order);
 	for (ssize_t n = LOG_PIECE; n == LOG_PIECE;) {
 		n = take_log(host, box, piece);
-		if (n > 0)
+		if (n > 0) {
+			blunt(piece, (size_t)n);
 			append_log(host, box->id, piece, (size_t)n);
+		}
 		wrote |= n > 0;
 	}
 	pthread_mutex_unlock(&in_order);

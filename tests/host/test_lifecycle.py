@@ -163,6 +163,16 @@ def test_a_box_whose_first_process_dies_is_stopped_and_starts_again(host):
     assert box.run("cat ~/file; hostname").split() == ["kept", box.id]
 
 
+def test_a_log_drives_no_terminal(host):
+    box = host.create()
+    init = next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_init_of(pid, host, box))
+    with open(f"/proc/{init}/fd/5", "wb") as log:  # as a hostile server would
+        log.write("\x1b]0;title\x07 \u009b31m \x7f\ttab, \u00e9 \u2603\n".encode())
+    log = host.client.get(f"/v1/sandboxes/{box.id}/logs", headers=host.auth)
+    assert "?]0;title? ??31m ?\ttab, \u00e9 \u2603\n" in log.content.decode()
+    box.delete()
+
+
 def is_init_of(pid, host, box):
     """The oldest process in the box's cgroup."""
     try:
