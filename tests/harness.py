@@ -217,6 +217,31 @@ def chunked(*pieces, end=b"0\r\n\r\n"):
 # --- a server ----------------------------------------------------------------------------------
 
 
+class Fresh(httpx.BaseTransport):
+    """A connection of its own for each request: a pool that threads share closes one that another has just taken."""
+
+    context = httpx.create_ssl_context(verify=False)
+
+    def __init__(self, uds):
+        self.uds = uds
+
+    def handle_request(self, request):
+        one = httpx.HTTPTransport(uds=self.uds, verify=self.context)
+        try:
+            answer = one.handle_request(request)
+        except BaseException:
+            one.close()
+            raise
+        close = answer.stream.close
+
+        def close_both():
+            close()
+            one.close()
+
+        answer.stream.close = close_both
+        return answer
+
+
 class Server:
     """A running server. Its output is in files: `log` is what it wrote to stderr, `ready` its first
     line on stdout."""
@@ -258,9 +283,7 @@ class Server:
         self.host, self.port = url.host, url.port
         self.client = httpx.Client(
             base_url=self.url,
-            transport=httpx.HTTPTransport(
-                uds=self.path, limits=httpx.Limits(max_keepalive_connections=0), verify=False
-            ),
+            transport=Fresh(self.path),
             timeout=30,
             trust_env=False,
         )

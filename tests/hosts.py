@@ -100,7 +100,8 @@ class Host:
         self.port = httpx.URL(self.url).port
         self.token = (self.state / "token").read_text().strip()
         self.auth = {"Authorization": f"Bearer {self.token}"}
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False,
+                                   limits=httpx.Limits(keepalive_expiry=None))
 
     @property
     def log(self):

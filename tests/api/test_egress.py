@@ -173,7 +173,8 @@ def test_names(way):
     assert it.ask("localhost", tcp=True) == (0, [address])
     assert it.ask("localhost", kind=28) == (0, []) and it.ask("localhost", kind=65) == (0, [])
     assert it.ask("example.org") == (3, []) and it.ask("evil.test") == (3, [])
-    assert [(event["host"], event["event"]) for event in it.events()] == [("example.org", "denied"), ("evil.test", "denied")]
+    assert [(event["host"], event["reason"]) for event in it.events()] == [
+        (name, "not in the allow list") for name in ("example.org", "evil.test")]
 
 
 def test_malformed_queries(way):
@@ -337,8 +338,9 @@ def test_ports_and_addresses_that_were_not_allowed(way, serve):
             with contextlib.suppress(ConnectionResetError):
                 assert sock.recv(100) == b""
     assert it.denied("this port") and it.denied("no name")
-    with pytest.raises(OSError, match="unreachable"):
+    with pytest.raises(ConnectionRefusedError):
         it.net.connect("192.0.2.77", 80)
+    assert it.denied("an address, not a name")
 
 
 def test_relay_called_by_its_own_port(way):
@@ -353,6 +355,8 @@ def test_relay_called_by_its_own_port(way):
 
 def test_many_at_once(way, serve):
     it = way("--allow", "localhost", *LOOPBACK)
+    threads = f"/proc/{it.process.pid}/task"
+    before = len(os.listdir(threads))
     port, address = serve(http), it.address("localhost")
     socks = [it.net.connect(address, port) for _ in range(100)]
     for sock in socks:
@@ -360,8 +364,7 @@ def test_many_at_once(way, serve):
     for sock in socks:
         assert sock.recv(1000).startswith(b"HTTP/1.1 200")
         sock.close()
-    threads = f"/proc/{it.process.pid}/task"
-    assert eventually(lambda: len(os.listdir(threads)) == 2)
+    assert eventually(lambda: len(os.listdir(threads)) <= before)
 
 
 def test_it_has_no_rights(way):

@@ -26,7 +26,7 @@ class Refused(Exception):
 
 class Box:
     def __init__(self, farm, options, name=None):
-        self.farm, self.id = farm, name or f"t{os.getpid()}-{next(numbers)}"
+        self.farm, self.id = farm, name or f"{farm.prefix}{next(numbers)}"
         self.client = None
         self.start(*options)
 
@@ -102,6 +102,7 @@ class Farm:
     def __init__(self, place=STATE_PLACE):
         self.state = Path(tempfile.mkdtemp(prefix="aiobox-", dir=place))
         self.boxes = []
+        self.prefix = f"t{os.getpid()}-{next(numbers)}-"  # others may be there at the same time
         self.driver = program("driver")
         self.probe = str(Path(self.driver).with_name("probe"))
 
@@ -120,7 +121,7 @@ class Farm:
     def start(self, *mounts, **limits):
         options = [f"{name}={value}" for name, value in limits.items()]
         options += [f"mount={mount}" for mount in mounts]
-        name = f"t{os.getpid()}-{next(numbers)}"
+        name = f"{self.prefix}{next(numbers)}"
         try:
             self.boxes.append(Box(self, options, name))
         except Refused:
@@ -130,7 +131,7 @@ class Farm:
 
     def copy(self, box, **limits):
         """A new box from the files of another."""
-        name = f"t{os.getpid()}-{next(numbers)}"
+        name = f"{self.prefix}{next(numbers)}"
         self.run("freeze", box.id)
         self.run("copy", box.id, name)
         self.run("thaw", box.id)
@@ -138,11 +139,11 @@ class Farm:
         return self.boxes[-1]
 
     def left(self):
-        """What boxes of this process have left on the machine."""
-        mine = f"t{os.getpid()}-"
+        """What its boxes have left on the machine."""
+        mine = self.prefix
         groups = [str(p) for p in GROUPS.glob(f"*/aiobox/test-{mine}*")]
         groups += [str(p) for p in GROUPS.glob(f"aiobox/test-{mine}*")]
-        mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if "aiobox" in line]
+        mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(self.state) in line]
         loops = subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout
         files = [p.name for p in self.state.iterdir() if p.name.startswith(mine)]
         return groups + mounts + files + [l for l in loops.splitlines() if str(self.state) in l]
@@ -152,4 +153,4 @@ class Farm:
             box.remove()
         left = self.left()
         subprocess.run(["rm", "-rf", str(self.state)], check=True)
-        assert not left
+        assert left == []
