@@ -29,6 +29,8 @@ SECRET = "a-secret-of-the-host"
 class Hello(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = b"hello from outside"
+        if "/info/refs" in self.path:  # as git asks for it
+            body = b"1" * 40 + b"\trefs/heads/hello-from-outside\n"
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -222,6 +224,32 @@ def test_what_was_denied_before_is_not_kept_for_ever(open_host):
     assert curl(box, "http://second.example/")[1] == 6
     assert eventually(lambda: "second.example" in denied()), denied()
     box.delete()
+
+
+# Each fetches http://NAME:PORT/, without a word about how.
+TOOLS = {
+    "curl": "curl -sS http://{at}/",
+    "python3": "python3 -c \"import urllib.request as r; print(r.urlopen('http://{at}/').read().decode())\"",
+    "node": "node -e \"fetch('http://{at}/').then(r => r.text()).then(console.log)\"",
+    "git": "git ls-remote http://{at}/repository | tr - ' '",
+    "java": "cat >/tmp/J.java <<X\nclass J {{ public static void main(String[] a) throws Exception {{\n"
+            "System.out.println(new String(new java.net.URL(\"http://{at}/\").openStream().readAllBytes())); }} }}\n"
+            "X\njava /tmp/J.java",
+}
+
+
+def test_allow_is_taken_by_every_tool(open_host):
+    """Also by those that know no proxy, and by root, whom sudo leaves no variables."""
+    name, tools = socket.gethostname(), [tool for tool in TOOLS if shutil.which(tool)]
+    with contextlib.suppress(OSError):
+        if not socket.gethostbyname(name).startswith("127."):
+            pytest.skip("NOT TESTED: the machine's own name does not lead to its loopback")
+    with serve("127.0.0.1") as port:
+        box = open_host.create(network={"allow": [name]})
+        for tool in tools:
+            assert "hello from outside" in box.run(TOOLS[tool].format(at=f"{name}:{port}")), tool
+        assert "hello from outside" in box.run("sudo " + TOOLS["curl"].format(at=f"{name}:{port}"))
+        box.delete()
 
 
 def test_allow_that_makes_no_sense(open_host):
