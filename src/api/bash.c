@@ -283,7 +283,7 @@ static const struct field exec_result_fields[] = {
 	INT(exec_result, offset, 0, "Where the next stdout begins, in bytes: for /v1/bash/output."),
 	INT(exec_result, stderr_offset, 0, "Where the next stderr begins."),
 	BOOL(exec_result, truncated, 0,
-	     "Output was lost because it is larger than what is kept (1 GiB of each stream)."),
+	     "Output was lost: the disk was full, or it is more than is kept (1 GiB of each stream)."),
 };
 static const struct schema exec_result_schema =
 	SCHEMA(exec_result, "BashExecResult", exec_result_fields);
@@ -492,6 +492,9 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 			excerpt_shorten(&r.stderr_text, exec->max_output_length);
 		}
 		call->message = exec->async_mode ? "Command started" : "Command executed";
+		if (r.truncated)
+			call->hint =
+				"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";
 		if (command_lock(command)->starved) {
 			call->message =
 				"Out of memory: a process was killed at the sandbox's limit";
@@ -652,7 +655,7 @@ static const struct field output_result_fields[] = {
 	INT(output_result, stderr_offset, 0, "For the next request."),
 	OBJ(output_result, command, NULLABLE, "The command.", .of = &command_info_schema),
 	BOOL(output_result, truncated, 0,
-	     "Output was lost because it is larger than what is kept."),
+	     "Output was lost: the disk was full, or it is more than is kept."),
 };
 static const struct schema output_result_schema =
 	SCHEMA(output_result, "BashOutputResult", output_result_fields);

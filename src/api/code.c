@@ -159,11 +159,13 @@ static int by_script(struct call *call, const struct execute *request, struct er
 		return -1;
 	if (job.events) {
 		const struct events_end end = { .status = result.status,
+						.notice = result.notice,
 						.exit_code = result.exit_code,
 						.count = INT_ABSENT };
 		return events_finish(call, &end, err);
 	}
 	const struct done done = { .status = result.status,
+				   .notice = result.notice,
 				   .exit_code = result.exit_code,
 				   .outputs = result.outputs };
 	return reply(call, request, &done, err);

@@ -265,6 +265,9 @@ static void finish(struct script *script)
 	const struct command_view *view = command_lock(script->command);
 	script->result->exit_code = view->exit_code;
 	bool timed_out = view->state == COMMAND_TIMED_OUT;
+	if (view->out[COMMAND_STDOUT].lost || view->out[COMMAND_STDERR].lost)
+		script->result->notice =
+			"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";
 	command_unlock(script->command);
 	take_shown(script);
 	script->result->status = timed_out ? "timeout" : script->result->exit_code ? "error" : "ok";

@@ -19,6 +19,7 @@ struct script_job {
 
 struct script_result {
 	const char *status; /* "ok", "error", "timeout" */
+	const char *notice; /* something else to know; NULL */
 	int64_t exit_code;
 	struct outputs *outputs; /* freed with the call */
 };

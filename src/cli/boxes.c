@@ -433,7 +433,7 @@ static int check_new(struct ask *ask, const char *name)
 	if (!address_is_id(name))
 		result = err_set(
 			&ask->err, ERR_INVALID,
-			"a template's name is a letter, then letters, digits and single '-', at most %d",
+			"a template's name is a lower-case letter, then lower-case letters, digits and single '-', at most %d",
 			BOX_ID_MAX);
 	json_array_foreach(list, i, one)
 		if (!strcmp(text(one, "name"), name))

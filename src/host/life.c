@@ -389,7 +389,7 @@ static struct box *new_box(struct host *host, json_t *spec, struct err *err)
 	const char *name = text(spec, "name"), *mode = text(spec, "auth");
 	if (name && !address_is_id(name)) {
 		err_set(err, ERR_INVALID,
-			"a name is a letter, then letters, digits and single '-', at most %d",
+			"a name is a lower-case letter, then lower-case letters, digits and single '-', at most %d",
 			BOX_ID_MAX);
 		return NULL;
 	}

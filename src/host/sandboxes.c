@@ -16,6 +16,7 @@
 #include "net/route.h"
 
 enum { MEMORY_MIN = 16 << 20 };
+static const double CPUS_MIN = 0.01; /* the kernel takes no less */
 
 /* ---- what is asked for: a mistyped limit would be a weaker box, so nothing unknown is taken ---- */
 
@@ -46,9 +47,10 @@ struct network {
 };
 static const char *const network_modes[] = { "none", "allow", "full", NULL };
 static const struct field network_fields[] = {
-	ENUM(network, mode, OPTIONAL, "none, allow (only the domains listed) or full.",
-	     .choices = network_modes, .def = "none"),
-	LIST(network, allow, OPTIONAL, "Domains that may be reached; they mean mode 'allow'.",
+	ENUM(network, mode, OPTIONAL,
+	     "none, allow (only the domains listed) or full. When absent: allow where domains are listed, else none.",
+	     .choices = network_modes),
+	LIST(network, allow, OPTIONAL, "Domains that may be reached, of mode 'allow'.",
 	     .item = T_STR, .max_len = 1000),
 };
 static const struct schema network_schema =
@@ -299,9 +301,12 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 		     { "io_weight", host->means.can_weigh_io } };
 	const json_t *limits = json_object_get(spec, "limits");
 	double memory = json_number_value(json_object_get(limits, "memory"));
+	double cpus = json_number_value(json_object_get(limits, "cpus"));
 	if (memory > 0 && memory < MEMORY_MIN)
 		return err_set(err, ERR_INVALID,
 			       "limits.memory: no command starts in less than 16 MiB");
+	if (cpus > 0 && cpus < CPUS_MIN)
+		return err_set(err, ERR_INVALID, "limits.cpus: the least is %g", CPUS_MIN);
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (json_number_value(json_object_get(limits, rows[i].limit)) > 0 && !rows[i].can)
 			return err_set(err, ERR_INVALID,
@@ -321,7 +326,7 @@ static int check_means(const struct host *host, const json_t *spec, struct err *
 	return 0;
 }
 
-/* Names that may be reached mean that some may be. */
+/* Who lists names without a mode means that mode; who asks for another one is in doubt. */
 static int check_network(json_t *network, struct err *err)
 {
 	json_t *allow = json_object_get(network, "allow");
@@ -330,14 +335,18 @@ static int check_network(json_t *network, struct err *err)
 	for (size_t i = 0; i < json_array_size(allow); i++)
 		buf_printf(&names, "%s%s", i ? "," : "",
 			   json_string_value(json_array_get(allow, i)));
+	if (!mode && json_is_object(network))
+		json_object_set_new(network, "mode", json_string(names.len ? "allow" : "none"));
 	if (!names.len)
 		return 0;
+	if (mode && strcmp(mode, "allow") != 0)
+		return err_set(err, ERR_INVALID,
+			       "network.allow: domains are listed for mode 'allow', not for '%s'",
+			       mode);
 	struct rules *rules = rules_new(names.data, NULL, err);
 	if (!rules)
 		return -1;
 	rules_free(rules);
-	if (!mode || !strcmp(mode, "none"))
-		json_object_set_new(network, "mode", json_string("allow"));
 	return 0;
 }
 

@@ -57,7 +57,7 @@ static char *draft(const struct host *host, const char *name, struct err *err)
 	auto_free char *path = place(host, name, "");
 	if (!address_is_id(name) || is_machine(name)) {
 		err_set(err, ERR_INVALID,
-			"a template's name is a letter, then letters, digits and single '-', at most %d",
+			"a template's name is a lower-case letter, then lower-case letters, digits and single '-', at most %d",
 			BOX_ID_MAX);
 		return NULL;
 	}

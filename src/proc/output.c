@@ -58,12 +58,17 @@ static void spill(struct output *output)
 	int fd = open_file();
 	if (fd < 0)
 		return;
-	output->fd = fd;
 	int64_t size = output->size;
+	output->fd = fd;
 	output->size = 0;
-	output->size = (int64_t)file_add(output, output->memory.data, (size_t)size);
-	output->lost += size - output->size;
-	buf_done(&output->memory);
+	size_t moved = file_add(output, output->memory.data, (size_t)size);
+	output->size = size;
+	if ((int64_t)moved == size) {
+		buf_done(&output->memory);
+	} else { /* the disk is full: what is in memory stays there */
+		output->fd = 0;
+		close(fd);
+	}
 }
 
 void output_add(struct output *output, const char *data, size_t len)

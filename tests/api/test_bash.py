@@ -489,6 +489,15 @@ def test_output_that_does_not_fit_on_the_disk(start, tmp_path):
         assert data["truncated"] is True and data["exit_code"] == 3 and data["stderr"] == "end\n"
         assert data["stdout"] == "x" * data["offset"] and 500_000 < data["offset"] <= MIB
         close(server, data["session_id"])
+        (tmp_path / "full").write_bytes(b"x" * 900_000)
+        answer = server.post("/v1/bash/exec", json={
+            "command": "head -c 5000000 /dev/zero | tr '\\0' x", "max_output_length": 0}).json()
+        assert "no room for it on the disk" in answer["hint"] and answer["data"]["truncated"] is True
+        assert answer["data"]["stdout"] == "x" * 256 * 1024, "what is in memory stays"
+        close(server, answer["data"]["session_id"])
+        answer = server.post("/v1/code/execute", json={"language": "bash", "code": "head -c 5000000 /dev/zero | tr '\\0' x"}).json()
+        assert "no room for it on the disk" in answer["hint"], answer["hint"]
+        (tmp_path / "full").unlink()
         data = run(server, "echo fine")
         assert data["stdout"] == "fine\n" and not data["truncated"]
         close(server, data["session_id"])

@@ -281,6 +281,17 @@ def test_memory_is_limited_and_the_host_says_so(host):
                    "echo $score") == "300\n"
 
 
+@pytest.mark.parametrize("field, value, word", [
+    ("network", {"mode": "none", "allow": ["example.org"]}, "not for 'none'"),
+    ("network", {"mode": "full", "allow": ["example.org"]}, "not for 'full'"),
+    ("limits", {"cpus": 0.001}, "the least is 0.01"),
+    ("limits", {"memory": 1000}, "less than 16 MiB"),
+])
+def test_a_wish_that_contradicts_itself_is_refused(host, field, value, word):
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json={field: value})
+    assert got.status_code == 422 and word in got.text, got.text
+
+
 def test_a_limit_that_cannot_be_held_is_refused(host):
     """Never silently weaker."""
     got = host.client.post("/v1/sandboxes", headers=host.auth, json={"limits": {"disk": 100 << 20}})
