@@ -263,6 +263,7 @@ static int execute_code(struct tool_use *use, const void *in, struct err *err)
 	set(args, "stateful", tri_of(code->stateful));
 	set(args, "session_id", text_of(code->session_id));
 	tool_route(use, "POST /v1/code/execute", args, err);
+	tool_pictures(use);
 	const char *status = json_string_value(json_object_get(use->structured, "status"));
 	/* What the program got wrong is for the model to repair. */
 	use->failed = use->failed || (status && strcmp(status, "ok") != 0);

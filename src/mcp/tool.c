@@ -311,6 +311,39 @@ void tool_structured(struct tool_use *use, json_t *value)
 	put_json_text(use, value);
 }
 
+/* Takes the pictures out of one output of code; they are in base64 already. */
+static void take_pictures(json_t *output, json_t *to)
+{
+	static const char *const types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
+	json_t *data = json_object_get(output, "data");
+	for (size_t i = 0; i < COUNT(types); i++) {
+		const char *coded = json_string_value(json_object_get(data, types[i]));
+		if (!coded)
+			continue;
+		json_array_append_new(to,
+				      json_pack("{s:s,s:s%,s:s}", "type", "image", "data", coded,
+						strcspn(coded, "\r\n"), "mimeType", types[i]));
+		json_object_set_new(data, types[i], json_string("(the image that follows)"));
+	}
+}
+
+void tool_pictures(struct tool_use *use)
+{
+	json_t *pictures = json_array(), *rest = use->content, *output;
+	size_t i;
+	json_array_foreach(json_object_get(use->structured, "outputs"), i, output)
+		take_pictures(output, pictures);
+	if (json_array_size(pictures)) { /* its text comes first, and had them in it */
+		use->content = json_array();
+		put_json_text(use, use->structured);
+		json_array_remove(rest, 0);
+		json_array_extend(use->content, rest);
+		json_array_extend(use->content, pictures);
+		json_decref(rest);
+	}
+	json_decref(pictures);
+}
+
 int tool_failed(struct tool_use *use, const char *format, ...)
 {
 	char text[1200];

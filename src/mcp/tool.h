@@ -94,6 +94,9 @@ void tool_image(struct tool_use *use, const char *type, const void *data, size_t
 
 /* Structured content, which is taken over, and the same as text. */
 void tool_structured(struct tool_use *use, json_t *value);
+
+/* Pictures among the "outputs" of what is structured become content that a model can see. */
+void tool_pictures(struct tool_use *use);
 int tool_failed(struct tool_use *use, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

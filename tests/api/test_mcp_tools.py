@@ -81,6 +81,16 @@ def test_only_tools_whose_routes_exist_are_listed(server, peer):
         assert (tool in tools(peer)) == (path in paths)
 
 
+def test_a_plot_is_a_picture(peer):
+    """And not 20 kB of base64 in a text that a model has to read."""
+    code = "import matplotlib.pyplot as p; p.figure(figsize=(2, 1), dpi=50); p.plot([1, 2]); p.show(); print('done')"
+    result = peer.call("sandbox_execute_code", code=code, language="python", timeout=100)
+    text, picture = result["content"]
+    assert (text["type"], picture["type"], picture["mimeType"]) == ("text", "image", "image/png")
+    assert base64.b64decode(picture["data"], validate=True).startswith(b"\x89PNG")
+    assert "done" in text["text"] and len(text["text"]) < 3000 and picture["data"] not in json.dumps(result["structuredContent"])
+
+
 def test_hints_are_right(peer):
     hints = {name: tool["annotations"] for name, tool in tools(peer).items()}
     for name in ["sandbox_get_context", "sandbox_get_packages", "sandbox_bash_output", "sandbox_shell_view"]:
