@@ -288,7 +288,8 @@ static int greet(struct viewer *v, struct err *err)
 {
 	shell_lock(v->shell);
 	struct shell_tail tail = shell_tail(v->shell);
-	bool existing = tail.start + (int64_t)tail.len > 0;
+	/* It may run and have said nothing yet. */
+	bool existing = shell_running(v->shell) || tail.start + (int64_t)tail.len > 0;
 	int started = existing ? 0 : shell_start(v->shell, err), cols, rows;
 	v->size_version = shell_size_version(v->shell);
 	shell_size(v->shell, &cols, &rows);

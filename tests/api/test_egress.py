@@ -356,7 +356,6 @@ def test_relay_called_by_its_own_port(way):
 def test_many_at_once(way, serve):
     it = way("--allow", "localhost", *LOOPBACK)
     threads = f"/proc/{it.process.pid}/task"
-    before = len(os.listdir(threads))
     port, address = serve(http), it.address("localhost")
     socks = [it.net.connect(address, port) for _ in range(100)]
     for sock in socks:
@@ -364,7 +363,7 @@ def test_many_at_once(way, serve):
     for sock in socks:
         assert sock.recv(1000).startswith(b"HTTP/1.1 200")
         sock.close()
-    assert eventually(lambda: len(os.listdir(threads)) <= before)
+    assert eventually(lambda: len(os.listdir(threads)) <= 3)  # what waits for calls, questions and refused packets
 
 
 def test_it_has_no_rights(way):
