@@ -8,16 +8,12 @@
 #include "net/call.h"
 #include "net/server.h"
 
-struct ticket {
-	const char *ticket;
-	int64_t expires_in;
-};
 static const struct field ticket_fields[] = {
 	STR(ticket, ticket, REQUIRED, "To be sent as ?ticket= until it expires."),
 	INT(ticket, expires_in, REQUIRED, "Seconds."),
 };
 static const struct schema ticket_schema = SCHEMA(ticket, "Ticket", ticket_fields);
-static const struct field ticket_data = { .type = T_OBJ, .of = &ticket_schema };
+const struct field ticket_data = { .type = T_OBJ, .of = &ticket_schema };
 
 static int create_ticket(struct call *call, const void *in, struct err *err)
 {

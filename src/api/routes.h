@@ -16,6 +16,13 @@ extern const struct route_group sandbox_group, shell_group, shells_group, termin
 
 extern struct sessions bash_sessions, shell_sessions, watch_sessions, nodejs_sessions;
 
+/* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
+struct ticket {
+	const char *ticket;
+	int64_t expires_in;
+};
+extern const struct field ticket_data;
+
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];
 

@@ -147,7 +147,7 @@ static int open_below(const struct box_mount *mount, struct err *err)
 	auto_close int root = open(mount->root, O_PATH | O_CLOEXEC);
 	auto_close int source =
 		root < 0 || !*mount->source
-			? dup(root)
+			? fcntl(root, F_DUPFD_CLOEXEC, 0)
 			: (int)syscall(SYS_openat2, root, mount->source, &how, sizeof how);
 	int tree = source < 0 ? -1
 			      : (int)syscall(SYS_open_tree, source, "",

@@ -26,17 +26,6 @@ static const struct field ask_fields[] = {
 };
 static const struct schema ask_schema = SCHEMA(ask, "HostTicket", ask_fields);
 
-struct ticket {
-	const char *ticket;
-	int64_t expires_in;
-};
-static const struct field ticket_fields[] = {
-	STR(ticket, ticket, REQUIRED, "To be sent as ?ticket= until it expires."),
-	INT(ticket, expires_in, REQUIRED, "Seconds."),
-};
-static const struct schema ticket_schema = SCHEMA(ticket, "Ticket", ticket_fields);
-static const struct field ticket_data = { .type = T_OBJ, .of = &ticket_schema };
-
 static struct box *box_of(struct call *call, const struct ask *ask, struct err *err)
 {
 	struct box *box = ask->box ? boxes_get(&host_of(call->server)->boxes, ask->box) : NULL;
