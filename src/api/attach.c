@@ -28,10 +28,10 @@
 
 enum {
 	PIECE = 65536,
-	WINDOW = 1 << 20, /* of input that was sent and not yet taken */
-	TAKEN_STEP = WINDOW / 4,
-	WORD_MS = 30000,        /* for the first message */
-	SEND_MS = 24 * 3600000, /* a caller may look at a page of output for long */
+	WINDOW = 1 << 20,        /* of input that was sent and not yet taken */
+	TAKEN_STEP = WINDOW / 4, /* that much is told at once */
+	WORD_MS = 30000,         /* for the first message */
+	SEND_MS = 24 * 3600000,  /* a caller may look at a page of output for long */
 	KEEPALIVE_MS = 30000,
 	CELLS_MAX = 1000,
 	WORD_MAX = 4096, /* of those after the first */
@@ -196,7 +196,8 @@ static int pass_input(struct attached *a, struct err *err)
 	a->taken += had - a->input.len;
 	if (a->input_ended && !a->input.len && !a->terminal)
 		close_fd(&a->fds[IN]);
-	if (a->taken < TAKEN_STEP)
+	/* All of it is always told: a caller may wait for that before it sends more. */
+	if (!a->taken || (a->taken < TAKEN_STEP && a->input.len))
 		return 0;
 	size_t taken = a->taken;
 	a->taken = 0;
