@@ -1,10 +1,12 @@
 """A host under test: `aio up` with a state directory of its own, and its boxes."""
 
+import atexit
 import contextlib
 import glob
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,6 +38,35 @@ def folder():
     path = Path(tempfile.mkdtemp(prefix="aio-host."))
     path.chmod(0o711)
     return path
+
+
+class Machine:
+    """The template of the machine that the first host made. The others get it as links: it is thousands of files, which
+    only their contents make worth a copy."""
+
+    def __init__(self):
+        self.folder, self.made = None, None
+
+    def lend(self, state):
+        if self.made and not state.exists():
+            state.mkdir(mode=0o711)
+            copy = state / self.made.name
+            subprocess.run(["cp", "-al", self.made, copy], check=True)
+            (copy / "layers").unlink()  # hosts lock it
+            shutil.copy2(self.made / "layers", copy)
+
+    def keep(self, state):
+        made = next(state.glob("machine-*"), None)
+        if not made or (self.made and self.made.name == made.name):
+            return
+        if not self.folder:
+            self.folder = Path(tempfile.mkdtemp(prefix="aio-machine."))
+            atexit.register(subprocess.run, ["rm", "-rf", str(self.folder)], check=False)
+        self.made = self.folder / made.name
+        subprocess.run(["cp", "-al", made, self.made], check=True)
+
+
+machine = Machine()
 
 
 class Box:
@@ -88,6 +119,8 @@ class Host:
         self.start()
 
     def start(self):
+        if not self.before:
+            machine.lend(self.state)
         with open(self.log_path, "ab") as err, open(self.out_path, "wb") as out:
             self.proc = subprocess.Popen(
                 [*self.before, program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(self.state), *self.args],
@@ -98,6 +131,8 @@ class Host:
         assert said and self.proc.poll() is None, f"no start: {self.proc.poll()}\n{self.log}"
         self.url = re.search(r"ready: (\S+)", self.out_path.read_text()).group(1)
         self.port = httpx.URL(self.url).port
+        if not self.before:
+            machine.keep(self.state)
         self.token = (self.state / "token").read_text().strip()
         self.auth = {"Authorization": f"Bearer {self.token}"}
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False,
