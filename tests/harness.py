@@ -15,9 +15,10 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).resolve().parents[1]
-START_SECONDS = 20
-SETTLE_SECONDS = 3
-STOP_SECONDS = 10
+# How long may take what takes milliseconds on an idle machine; a test that passes never waits for so long.
+START_SECONDS = 60
+SETTLE_SECONDS = 20
+STOP_SECONDS = 30
 # For tests that measure memory: ASan keeps what was freed.
 LEAN = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}
 SANITIZER_REPORT = re.compile(
@@ -441,7 +442,7 @@ class Server:
         if self.proc.poll() is None:
             self.signal()
         try:
-            code = self.wait(STOP_SECONDS * (3 if sanitizer() else 1))
+            code = self.wait()
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the server does not stop:\n{self.log[-4000:]}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import children_of, eventually, request
+from harness import SETTLE_SECONDS, children_of, eventually, request
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root")
 
@@ -22,7 +22,7 @@ def alive(pid):
         return False
 
 
-def gone(*pids, seconds=5):
+def gone(*pids, seconds=SETTLE_SECONDS):
     return eventually(lambda: not any(map(alive, pids)), seconds)
 
 

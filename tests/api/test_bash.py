@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -71,6 +72,13 @@ def run(server, command, **more):
 
 def read(server, command, **more):
     return ask(server, "output", session_id=command["session_id"], command_id=command["command_id"], **more)
+
+
+def begun(server, command, says, **more):
+    """A command that was left running, as soon as it has said so much."""
+    data = run(server, command, async_mode=True, **more)
+    assert eventually(lambda: read(server, data)["stdout"] == says), read(server, data)
+    return data
 
 
 def close(server, session_id):
@@ -201,20 +209,19 @@ def test_signals_are_clean_however_the_server_was_started(start_server, tmp_path
 
 
 def test_soft_timeout_leaves_the_command_running(server):
-    start = time.monotonic()
-    data = run(server, "echo a; sleep 0.6; echo b; exit 4", timeout=0.2)
-    assert time.monotonic() - start < 0.5
+    data = run(server, "echo a; read x; echo b; exit 4", timeout=1)
     assert (data["status"], data["exit_code"], data["stdout"]) == ("running", None, "a\n")
     assert data["offset"] == 2
+    ask(server, "write", session_id=data["session_id"], input="\n")
     rest = read(server, data, offset=data["offset"], wait=True)
     assert rest["stdout"] == "b\n" and rest["offset"] == 4
     assert ended(server, data)["command"] == {
-        "command_id": data["command_id"], "command": "echo a; sleep 0.6; echo b; exit 4",
+        "command_id": data["command_id"], "command": "echo a; read x; echo b; exit 4",
         "status": "completed", "exit_code": 4}
 
 
 def test_timeout_of_zero_answers_at_once(server):
-    assert run(server, "sleep 5", timeout=0)["status"] == "running"
+    assert run(server, "sleep 100", timeout=0)["status"] == "running"
 
 
 def test_timeout_that_is_not_reached(server):
@@ -223,18 +230,17 @@ def test_timeout_that_is_not_reached(server):
 
 
 def test_async_answers_at_once(server):
-    start = time.monotonic()
-    answer = server.post("/v1/bash/exec", {"command": "sleep 0.3; echo done", "async_mode": True}).json()
-    assert time.monotonic() - start < 0.25
+    answer = server.post("/v1/bash/exec", {"command": "read x; echo done", "async_mode": True}).json()
     assert answer["data"]["status"] == "running" and answer["message"] == "Command started"
+    ask(server, "write", session_id=answer["data"]["session_id"], input="\n")
     data = ended(server, answer["data"])
     assert data["stdout"] == "done\n" and data["command"]["exit_code"] == 0
 
 
 def test_hard_timeout_ends_the_group_and_keeps_the_output(server):
     start = time.monotonic()
-    data = run(server, "echo before; sleep 100 & echo $!; wait; echo after", hard_timeout=0.3)
-    assert time.monotonic() - start < 2
+    data = run(server, "echo before; sleep 100 & echo $!; wait; echo after", hard_timeout=1)
+    assert 1 <= time.monotonic() - start < 20
     assert data["status"] == "timed_out" and data["exit_code"] == 143
     assert data["stdout"].startswith("before\n") and "after" not in data["stdout"]
     assert gone(data["stdout"].split()[1])
@@ -242,27 +248,27 @@ def test_hard_timeout_ends_the_group_and_keeps_the_output(server):
 
 def test_hard_timeout_of_a_command_that_ignores_sigterm(server):
     start = time.monotonic()
-    data = run(server, "trap '' TERM; echo $$; while :; do sleep 100; done", hard_timeout=0.2)
-    assert 2 < time.monotonic() - start < 4, "two seconds to end by itself"
+    data = run(server, "trap '' TERM; echo $$; while :; do sleep 100; done", hard_timeout=1)
+    assert 3 <= time.monotonic() - start < 20, "two seconds to end by itself"
     assert data["status"] == "timed_out" and data["exit_code"] == 137
     assert gone(data["stdout"])
 
 
 def test_hard_timeout_gives_time_to_clean_up(server):
-    data = run(server, "trap 'echo cleaned; exit 3' TERM; while :; do sleep 0.05; done", hard_timeout=0.2)
+    data = run(server, "trap 'echo cleaned; exit 3' TERM; while :; do sleep 0.05; done", hard_timeout=1)
     assert (data["status"], data["stdout"], data["exit_code"]) == ("timed_out", "cleaned\n", 3)
 
 
 def test_hard_timeout_ends_those_who_outlive_the_command(server):
     """The shell obeys SIGTERM, its child does not: the whole group is to end all the same."""
     command = "(trap '' TERM; exec sleep 100) & echo $!; sleep 100"
-    data = run(server, command, hard_timeout=0.3)
+    data = run(server, command, hard_timeout=1)
     assert data["status"] == "timed_out"
     assert gone(data["stdout"])
 
 
 def test_hard_timeout_after_the_caller_was_answered(server):
-    data = run(server, "echo $$; sleep 100; true", timeout=0.1, hard_timeout=0.4)
+    data = run(server, "echo $$; sleep 100; true", timeout=0.1, hard_timeout=2)
     assert data["status"] == "running"
     info = ended(server, data)["command"]
     assert (info["status"], info["exit_code"]) == ("timed_out", 143)
@@ -276,7 +282,7 @@ def test_hard_timeout_of_a_stopped_command(server):
 @pytest.mark.concurrency
 def test_caller_who_leaves_leaves_the_command_running(server, tmp_path):
     sid = ask(server, "sessions/create")["session_id"]
-    body = json.dumps({"session_id": sid, "command": f"echo $$ >{tmp_path}/pid; sleep 0.5; echo done"}).encode()
+    body = json.dumps({"session_id": sid, "command": f"echo $$ >{tmp_path}/pid; until rm {tmp_path}/go; do sleep 0.02; done 2>/dev/null; echo done"}).encode()
     for how in ("reset", "close"):
         with server.connect() as peer:
             peer.send(request("/v1/bash/exec", "POST", {"Content-Type": "application/json"}, body))
@@ -284,9 +290,10 @@ def test_caller_who_leaves_leaves_the_command_running(server, tmp_path):
             if how == "reset":
                 peer.reset()
         assert alive(pid)
+        (tmp_path / "go").touch()
         assert gone(pid)
-        data = ask(server, "output", session_id=sid, wait=True)
-        assert data["stdout"] == "done\n" and data["command"]["status"] == "completed"
+        assert eventually(lambda: ask(server, "output", session_id=sid)["command"]["status"] == "completed")
+        assert ask(server, "output", session_id=sid)["stdout"] == "done\n"
         (tmp_path / "pid").unlink()
 
 
@@ -316,7 +323,7 @@ def test_output_without_command_is_of_the_current_or_the_latest(server):
     first = run(server, "echo 1")
     sid = first["session_id"]
     assert ask(server, "output", session_id=sid)["stdout"] == "1\n"
-    running = run(server, "echo 2; sleep 100", session_id=sid, timeout=0.2)
+    running = begun(server, "echo 2; sleep 100", "2\n", session_id=sid)
     run(server, "echo 3", session_id=sid)
     data = ask(server, "output", session_id=sid)
     assert data["stdout"] == "2\n" and data["command"]["command_id"] == running["command_id"]
@@ -341,7 +348,7 @@ def test_wait_is_woken_by_output_and_by_the_end(server):
     at = {"offset": 0, "stderr_offset": 0}
 
     def news():
-        return read(server, command, wait=True, **at)
+        return read(server, command, wait=True, wait_timeout=50, **at)
 
     with ThreadPoolExecutor(1) as pool:
         for line, out, err, status in (("x", "x\n", "", "running"), ("y", "", "y\n", "running"),
@@ -349,10 +356,8 @@ def test_wait_is_woken_by_output_and_by_the_end(server):
             waiting = pool.submit(news)
             time.sleep(0.2)
             assert not waiting.done()
-            start = time.monotonic()
             ask(server, "write", session_id=command["session_id"], input=line + "\n")
-            data = waiting.result(5)
-            assert time.monotonic() - start < 0.5
+            data = waiting.result(25)
             assert (data["stdout"], data["stderr"], data["command"]["status"]) == (out, err, status)
             at = {name: data[name] for name in at}
     assert data["command"]["exit_code"] == 5
@@ -362,17 +367,17 @@ def test_wait_ends_with_its_time(server):
     command = run(server, "sleep 100", async_mode=True)
     start = time.monotonic()
     data = read(server, command, wait=True, wait_timeout=0.3)
-    assert 0.25 < time.monotonic() - start < 1
+    assert 0.25 < time.monotonic() - start < 20
     assert data["stdout"] == "" and data["command"]["status"] == "running"
 
 
 def test_wait_answers_at_once_when_there_is_something(server):
-    command = run(server, "echo a; sleep 100", timeout=0.3)
+    command = begun(server, "echo a; sleep 100", "a\n")
     start = time.monotonic()
-    assert read(server, command, wait=True)["stdout"] == "a\n"
+    assert read(server, command, wait=True, wait_timeout=50)["stdout"] == "a\n"
     done = run(server, "true")
-    assert read(server, done, wait=True)["stdout"] == ""
-    assert time.monotonic() - start < 1
+    assert read(server, done, wait=True, wait_timeout=50)["stdout"] == ""
+    assert time.monotonic() - start < 40
 
 
 def test_incremental_reads_lose_nothing(server):
@@ -388,7 +393,7 @@ def test_incremental_reads_lose_nothing(server):
 
 
 def test_character_split_over_two_reads_is_whole(server):
-    command = run(server, r"printf 'a\xe2\x82'; read x; printf '\xacb'", timeout=0.3)
+    command = run(server, r"printf 'a\xe2\x82'; read x; printf '\xacb'", timeout=1)
     assert command["stdout"] == "a" and command["offset"] == 1
     assert read(server, command)["stdout"] == "a"
     held = read(server, command, offset=1)
@@ -543,7 +548,7 @@ def test_child_that_keeps_the_pipe_open(server, tmp_path):
     start = time.monotonic()
     command = f"(until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo late) & echo early; exit 6"
     data = run(server, command)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 40
     assert (data["status"], data["exit_code"], data["stdout"]) == ("completed", 6, "early\n")
     (tmp_path / "go").touch()
     assert eventually(lambda: read(server, data)["stdout"] == "early\nlate\n")
@@ -604,7 +609,7 @@ def test_input_that_nobody_reads(server):
     assert refused(server, "write", session_id=sid, input="x")[0] == 409
     assert refused(server, "write", session_id=sid, input="x", command_id="cmd-9")[0] == 404
     assert refused(server, "write", session_id="nobody", input="x")[0] == 404
-    closed = run(server, "exec <&-; sleep 100", timeout=0.2, session_id=sid)
+    closed = begun(server, "exec <&-; echo shut; sleep 100", "shut\n", session_id=sid)
     assert refused(server, "write", session_id=sid, input="x")[0] == 409
     assert read(server, closed)["command"]["status"] == "running"
 
@@ -620,12 +625,10 @@ def test_input_that_waits_for_room_ends_with_its_command(server):
     command = run(server, "sleep 100", async_mode=True)
     sid = command["session_id"]
     with ThreadPoolExecutor(1) as pool:
-        start = time.monotonic()
         writing = pool.submit(refused, server, "write", session_id=sid, input="x" * 1_000_000)
-        time.sleep(0.3)
+        time.sleep(0.3)  # for it to wait; if that comes later, the answer is the same
         ask(server, "kill", session_id=sid)
-        assert writing.result(5)[0] == 409
-        assert time.monotonic() - start < 3
+        assert writing.result(25)[0] == 409
 
 
 # --- signals -----------------------------------------------------------------------------------
@@ -645,8 +648,8 @@ def test_kill_by_name(server, name, code):
 
 
 def test_signal_that_the_command_handles(server):
-    command = run(server, "trap 'echo got it' USR1; trap 'echo bye; exit 3' TERM; echo on; while :; do sleep 0.05; done",
-                  timeout=0.3)
+    command = begun(server, "trap 'echo got it' USR1; trap 'echo bye; exit 3' TERM; echo on; while :; do sleep 0.05; done",
+                    "on\n")
     sid = command["session_id"]
     ask(server, "kill", session_id=sid, signal="SIGUSR1")
     assert eventually(lambda: "got it" in read(server, command)["stdout"])
@@ -658,7 +661,7 @@ def test_signal_that_the_command_handles(server):
 
 
 def test_command_that_ignores_sigterm_is_killed(server):
-    command = run(server, "trap '' TERM; echo on; sleep 100", timeout=0.3)
+    command = begun(server, "trap '' TERM; echo on; sleep 100", "on\n")
     sid = command["session_id"]
     ask(server, "kill", session_id=sid)
     assert read(server, command, wait=True, offset=3, wait_timeout=0.3)["command"]["status"] == "running"
@@ -731,7 +734,7 @@ def test_events_with_a_split_character(server):
 
 
 def test_events_until_the_timeout(server):
-    with Events(server, "/v1/bash/exec", command="echo a; sleep 100", timeout=0.3) as events:
+    with Events(server, "/v1/bash/exec", command="echo a; sleep 100", timeout=1) as events:
         names = [(name, data.get("status")) for name, data in events]
     assert names == [("start", "running"), ("stdout", None), ("exit", "running")]
 
@@ -900,15 +903,15 @@ def test_snapshot_is_sourced(server, tmp_path):
 
 
 def test_close_ends_what_runs_and_answers_who_waits(server):
-    command = run(server, "echo a; sleep 100", timeout=0.2)
+    command = begun(server, "echo a; sleep 100", "a\n")
     sid = command["session_id"]
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(read, server, command, wait=True, offset=2)
         running = pool.submit(run, server, "trap '' TERM HUP INT; echo b; sleep 100; echo c", session_id=sid)
-        time.sleep(0.3)
+        assert eventually(lambda: ask(server, "output", session_id=sid)["stdout"] == "b\n")
         close(server, sid)
-        assert waiting.result(5)["command"]["status"] == "killed"
-        data = running.result(5)
+        assert waiting.result(25)["command"]["status"] == "killed"
+        data = running.result(25)
         assert (data["status"], data["exit_code"], data["stdout"]) == ("killed", 137, "b\n")
     assert refused(server, "output", session_id=sid)[0] == 404
     assert run(server, "echo again", session_id=sid)["stdout"] == "again\n", "the name is free again"
@@ -998,22 +1001,25 @@ def test_idle_sessions_make_room_for_many_at_once(start):
 
 
 def test_idle_session_expires_with_all_it_left(start):
-    server = start(["--session-timeout", "1"])
+    server = start(["--session-timeout", "2"])
     idle = run(server, "sleep 1000 >/dev/null 2>&1 & echo $!")
     busy = run(server, "sleep 1000", async_mode=True)
-    time.sleep(0.6)
     used = ask(server, "sessions/create")["session_id"]
-    time.sleep(0.6)
-    listed = {s["session_id"] for s in server.get("/v1/bash/sessions").json()["data"]}
-    assert listed == {busy["session_id"], used}
+
+    def listed():
+        run(server, "true", session_id=used)
+        return {s["session_id"] for s in server.get("/v1/bash/sessions").json()["data"]}
+
+    assert eventually(lambda: idle["session_id"] not in listed())
+    assert listed() == {busy["session_id"], used}
     assert gone(idle["stdout"])
-    for sid in listed:
+    for sid in (busy["session_id"], used):
         close(server, sid)
 
 
 # --- the end of the server ---------------------------------------------------------------------
 
-BUSY = ["sleep 1000", "trap '' TERM; while :; do sleep 1; done", "cat", "yes >/dev/null",
+BUSY = ["sleep 1000", "trap '' TERM; while :; do sleep 1000; done", "cat", "yes >/dev/null",
         "setsid sh -c 'sleep 1000 &' >/dev/null 2>&1 & sleep 1000", "exec sleep 1000", "yes"]
 
 
@@ -1022,7 +1028,11 @@ def busy_server(start_server, *args):
     server = start_server(*args)
     for command in BUSY:
         run(server, command, async_mode=True)
-    time.sleep(0.3)
+
+    def names():
+        return Counter(_text(Path(f"/proc/{pid}/comm")).strip() for pid in below(server))
+
+    assert eventually(lambda: names() >= Counter(sleep=5, cat=1, yes=2)), names()
     return server, below(server)
 
 
@@ -1037,16 +1047,17 @@ def _text(path):
 def test_sigterm_ends_all_commands(start_server):
     server, pids = busy_server(start_server)
     assert len(pids) >= len(BUSY) and all(map(alive, pids))
+    threads = server.possessions()["threads"]
     with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(run, server, "echo a; sleep 1000")
+        waiting = pool.submit(run, server, "echo a >begun; sleep 1000")
         polling = pool.submit(lambda: server.post("/v1/bash/output", {
             "session_id": server.get("/v1/bash/sessions").json()["data"][-1]["session_id"], "wait": True,
             "offset": 1 << 40}).status_code)
-        time.sleep(0.4)
-        start = time.monotonic()
+        assert text_of(server.home / "begun") and server.logged("/v1/bash/sessions status=200")
+        assert eventually(lambda: server.possessions()["threads"] >= threads + 2)
+        time.sleep(0.2)  # for the second of them to read its request
         server.signal()
-        assert server.wait(20) == 0
-        assert time.monotonic() - start < 5
+        assert server.wait(15) == 0
         assert waiting.result(5)["status"] == "running" and polling.result(5) == 200
     assert gone(*pids, seconds=0)
 
@@ -1054,13 +1065,13 @@ def test_sigterm_ends_all_commands(start_server):
 def test_stop_does_not_wait_for_input_to_be_read(start_server):
     server = start_server()
     sid = run(server, "sleep 1000", async_mode=True)["session_id"]
+    threads = server.possessions()["threads"]
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(server.post, "/v1/bash/write", {"session_id": sid, "input": "x" * 1_000_000})
-        time.sleep(0.4)
-        start = time.monotonic()
+        assert eventually(lambda: server.possessions()["threads"] > threads)
+        time.sleep(0.4)  # for it to wait for room
         server.signal()
-        assert server.wait(20) == 0
-        assert time.monotonic() - start < 3
+        assert server.wait(15) == 0
         assert writing.result(5).status_code in (409, 503)
 
 
@@ -1071,7 +1082,7 @@ def test_sigkill_leaves_nothing_behind(start_server):
         pytest.fail("the server has no first stage")
     os.kill(server.pid, signal.SIGKILL)
     assert server.wait(10) == 128 + signal.SIGKILL
-    assert gone(*pids, seconds=1)
+    assert gone(*pids)
     server.stop = lambda: None  # it did not end well, as it had to
 
 
@@ -1089,12 +1100,9 @@ def test_end_of_the_first_stage_is_the_end_of_the_server(start_server):
 def test_no_zombies(server):
     """Neither the children nor those that lost their parents."""
     sid = run(server, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; sh -c 'exit 3' & done; wait")["session_id"]
-    pids = server.children()
-    time.sleep(0.3)
-    states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in server.children()]
-    assert "Z" not in states, (pids, states)
+    assert eventually(lambda: server.children() == []), [_text(Path(f"/proc/{pid}/stat")) for pid in server.children()]
     close(server, sid)
-    assert eventually(lambda: server.children() == [])
+    assert server.children() == []
 
 
 # --- a fork bomb -------------------------------------------------------------------------------
@@ -1190,7 +1198,7 @@ def bomb(pids_limit, start_server):
         return int((group / "pids.current").read_text())
 
     run(server, BOMB, session_id=sid, async_mode=True)
-    assert eventually(lambda: count() >= 140, 10)
+    assert eventually(lambda: count() >= 140)
     yield server, sid, other, count, line
     line.close()
     (server.home / "stop").touch()
@@ -1203,8 +1211,8 @@ def test_fork_bomb_is_ended_with_its_session(bomb):
     start = time.monotonic()
     assert line.post(f"/v1/bash/sessions/{sid}/close").status_code == 200
     line.close()
-    assert eventually(lambda: count() < 30, 10), count()
-    assert time.monotonic() - start < 15
+    assert eventually(lambda: count() < 30), count()
+    assert time.monotonic() - start < 40
     assert read(server, other)["command"]["status"] == "running"
     for session in server.get("/v1/bash/sessions").json()["data"]:
         close(server, session["session_id"])
@@ -1217,7 +1225,7 @@ def test_fork_bomb_ends_with_the_server(bomb, number):
     server, _, _, count, _ = bomb
     os.kill(server.pid, number)
     server.wait(20)
-    assert eventually(lambda: count() == 0, 5), count()
+    assert eventually(lambda: count() == 0), count()
     server.stop = lambda: None
 
 
@@ -1325,7 +1333,7 @@ def test_official_sdk(server):
     result = bash.exec(command="read x; echo got $x", session_id=sid, async_mode=True).data
     assert result.status == "running"
     assert bash.write(session_id=sid, input="it\n").success
-    out = bash.output(session_id=sid, command_id=result.command_id, wait=True, wait_timeout=5).data
+    out = bash.output(session_id=sid, command_id=result.command_id, wait=True, wait_timeout=25).data
     assert out.stdout == "got it\n" and out.offset == 7
     result = bash.exec(command="sleep 100", session_id=sid, timeout=0.1, hard_timeout=50, max_output_length=10).data
     assert result.status == "running"
