@@ -100,7 +100,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 # --- test --------------------------------------------------------------------------------------
-STEPS := check-format warnings tidy unit api tsan fuzz coverage docs-check
+STEPS  := check-format unit api tsan
+BESIDE := warnings tidy fuzz coverage docs-check
 # The sanitizers' memory maps and a kernel's widest address randomization do not go together.
 FIXED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 export UBSAN_OPTIONS ?= print_stacktrace=1
@@ -108,8 +109,8 @@ export TSAN_OPTIONS  ?= second_deadlock_stack=1
 pytest = AIO=$(CURDIR)/build/$1/aio FIXTURE=$(CURDIR)/build/$1/fixture $(FIXED) build/venv/bin/python \
 	-m pytest -ra --timeout=120 -o cache_dir=$(CURDIR)/build/pytest tests $(ARGS)
 
-test: test-deps ## everything below, in this order
-	+@tools/steps "$(SUB) WERROR=1" $(STEPS)
+test: test-deps ## everything below: those that need nothing but processors, beside the others
+	+@tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
 check-format: ## our C is formatted as .clang-format says
 	@build/venv/bin/clang-format --dry-run -Werror $(OWN)
 format: ## make it so
@@ -146,6 +147,6 @@ bench: test-deps ## measure, and compare
 	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 
-.PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) format bench FORCE
+.PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) $(BESIDE) format bench FORCE
 fixture: $(B)/fixture $(B)/driver $(B)/probe
 .DELETE_ON_ERROR:
