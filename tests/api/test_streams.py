@@ -194,6 +194,7 @@ def test_events_arrive_as_they_happen(fixture_server):
     with fixture_server.connect() as peer:  # the next would come in a minute
         peer.send(request("/events?count=4&ms=60000"))
         assert peer.head().status == 200 and b"id: 0" in peer.chunk()
+        peer.reset()
 
 
 @pytest.mark.concurrency

@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from harness import LEAN, eventually
+from harness import LEAN, SETTLE_SECONDS, eventually
 from processes import alive, gone, together
 
 MIB = 1 << 20
@@ -49,7 +49,7 @@ class Terminal:
     def __exit__(self, *_):
         self.ws.close()
 
-    def recv(self, seconds=5):
+    def recv(self, seconds=SETTLE_SECONDS):
         """The next message."""
         message = json.loads(self.ws.recv(timeout=seconds))
         if message["type"] in ("output", "restore_output"):
@@ -57,14 +57,14 @@ class Terminal:
         self.messages.append(message)
         return message
 
-    def get(self, kind, seconds=5):
+    def get(self, kind, seconds=SETTLE_SECONDS):
         """The next message of a kind, past all others."""
         until = time.monotonic() + seconds
         while (message := self.recv(until - time.monotonic()))["type"] != kind:
             pass
         return message
 
-    def shows(self, pattern, seconds=5, raw=False):
+    def shows(self, pattern, seconds=SETTLE_SECONDS, raw=False):
         """Waits for output, without its escape sequences; past what was waited for before."""
         until = time.monotonic() + seconds
         while True:
@@ -88,7 +88,7 @@ class Terminal:
         self.get("ready")
         return next(m["data"] for m in self.messages if m["type"] == "session_id")
 
-    def closed(self, seconds=5):
+    def closed(self, seconds=SETTLE_SECONDS):
         """Waits for the server to close: the code and the reason."""
         try:
             while True:
@@ -135,8 +135,8 @@ def test_what_is_typed_runs(server):
         for key in f"echo {EURO}\r":
             terminal.type(key)
         terminal.shows(f"\n{EURO}\n")
-        terminal.type("sleep 100\r")
-        time.sleep(0.2)
+        terminal.type("sh -c 'echo be''gun; exec sleep 100'\r")
+        terminal.shows("\nbegun\n")
         terminal.type("\x03")
         terminal.shows(r"\^C")
         terminal.type("echo $?\r")
@@ -255,9 +255,10 @@ def test_ping_is_answered(server, ping, stamp):
 def test_reconnect_restores_what_was_there(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
-        terminal.type("A=kept; echo be''fore; sleep 0.3; echo whi''le away\r")
+        terminal.type("A=kept; echo be''fore; until rm left 2>&-; do sleep 0.02; done; echo whi''le away\r")
         terminal.shows("before")
-    time.sleep(0.5)
+    (server.home / "left").touch()
+    assert eventually(lambda: "while away" in ask(server, "view", id=sid)["screen"])
     with Terminal(server, sid) as terminal:
         kinds = [terminal.recv()["type"] for _ in range(4)]
         assert kinds == ["session_id", "size", "restore_output", "terminal_restored"]
@@ -284,11 +285,13 @@ def test_abrupt_end_of_a_viewer(server):
 def test_ready_comes_at_once(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
-        start = time.monotonic()
-        for _ in range(5):
+        took = []
+        for _ in range(10):
+            start = time.monotonic()
             with Terminal(server, sid) as other:
                 other.ready()
-        assert time.monotonic() - start < 1
+                took.append(time.monotonic() - start)
+        assert min(took) < 0.2, "the rest is the machine's business"
 
 
 def test_viewers_share_a_session(server):
@@ -373,8 +376,9 @@ def test_exec_waits_for_what_a_person_runs(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
         terminal.type("sleep 0.8; echo sl''ept\r")
-        time.sleep(0.2)
-        assert run(server, "echo after", sid, timeout=10)["output"] == "after"
+        terminal.shows("sl''ept(?=\n)")
+        time.sleep(0.2)  # for the line editor to be done with it
+        assert run(server, "echo after", sid, timeout=20)["output"] == "after"
         terminal.shows(r"\nslept\n.*[$#] echo after\nafter\n.*[$#] $")
 
 
@@ -446,10 +450,9 @@ def test_stop_of_the_server(start_server):
         terminal.ready()
         terminal.type("sleep 1000 & echo $!\r")
         pid = terminal.shows(r"\n(\d+)\n").group(1)
-        start = time.monotonic()
         server.signal()
         assert terminal.closed()[0] == GOING_AWAY
-        assert server.wait() == 0 and time.monotonic() - start < 4
+        assert server.wait() == 0 and "did not finish" not in server.log
     assert gone(pid, seconds=0)
 
 
@@ -491,8 +494,8 @@ def test_binary_message(server):
 def test_nul_is_a_key_too(server):
     with Terminal(server) as terminal:
         terminal.ready()
-        terminal.type("stty raw -echo; head -c 3 | od -An -c; stty sane\r")
-        time.sleep(0.3)
+        terminal.type("stty raw -echo; echo be''gun; head -c 3 | od -An -c; stty sane\r")
+        terminal.shows("\nbegun\n")
         terminal.type("a\0b")
         terminal.shows(r"a\s+\\0\s+b")
 
@@ -501,8 +504,8 @@ def test_large_paste(server):
     text = "".join(f"{i:05} {'x' * 70}\n" for i in range(4000))
     with Terminal(server) as terminal:
         terminal.ready()
-        terminal.type("stty -echo; cat >pasted; stty echo; echo do''ne\r")
-        time.sleep(0.3)
+        terminal.type("stty -echo; echo be''gun; cat >pasted; stty echo; echo do''ne\r")
+        terminal.shows("\nbegun\n")
         terminal.type(text.replace("\n", "\r") + "\x04")
         terminal.shows("done", 20)
     assert (server.home / "pasted").read_text() == text
@@ -512,8 +515,8 @@ def test_paste_that_nobody_reads(server):
     """It is dropped beyond a cap, and said so; the terminal can be used again."""
     with Terminal(server) as terminal:
         sid = terminal.ready()
-        terminal.type("stty -echo; sleep 100\r")
-        time.sleep(0.3)
+        terminal.type("stty -echo; echo be''gun; sleep 100\r")
+        terminal.shows("\nbegun\n")
         for _ in range(4):
             terminal.type("x\r" * 500_000)
         assert "dropped" in terminal.get("error", 20)["data"]
@@ -556,7 +559,7 @@ def test_viewer_that_does_not_read(server):
             assert server.memory("VmHWM") - before < 60 * MIB
             quick.type("echo no''w\r")
             quick.shows("\rnow\r\n", 30, raw=True)
-            slow.shows("\x1bc(.|\n)*0899999\r\n0900000\r\n(.|\n)*now", 30, raw=True)
+            slow.shows("(?s)\x1bc.*0899999\r\n0900000\r\n.*now", 30, raw=True)
 
 
 def test_viewers_come_and_go(server):

@@ -67,7 +67,7 @@ class Watcher:
         """Polls until check(events) holds."""
         deadline = time.monotonic() + seconds
         while not check(self.events):
-            assert time.monotonic() < deadline, f"never came; there were {self.told()}"
+            assert time.monotonic() < deadline, f"never came; there were {len(self.events)}: {self.told()[-50:]}"
             self.poll(timeout=1)
         return self.events
 
