@@ -83,7 +83,7 @@ def kill(server, session_id):
     """Kills a kernel by hand, and waits until all its threads have ended and somebody has buried it."""
     pid = pid_of(server, session_id)
     os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"), 10)
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def close_all(server):

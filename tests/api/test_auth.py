@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from harness import request
+from harness import eventually, request
 
 KEY = "a+b/c=d e%f&g"  # whatever a URL has to escape
 TOKEN = "second-key"
@@ -201,7 +201,7 @@ def test_one_good_credential_is_enough(guarded):
 def test_query_of_a_websocket(guarded):
     with connect(f"ws://{guarded.host}:{guarded.port}/ws/echo?api_key={TOKEN}") as ws:
         ws.send("x")
-        assert ws.recv(timeout=5) == "x"
+        assert ws.recv(timeout=30) == "x"
 
 
 def test_key_is_not_told(guarded):
@@ -258,10 +258,7 @@ def test_token_out_of_its_time(signed, claims):
 def test_token_expires(signed):
     token = make(signed.algorithm, exp=int(time.time()) + 1)
     assert status(signed, headers=bearer(token)) in (200, 401)
-    deadline = time.time() + 3
-    while time.time() < deadline and status(signed, headers=bearer(token)) == 200:
-        time.sleep(0.1)
-    assert status(signed, headers=bearer(token)) == 401
+    assert eventually(lambda: status(signed, headers=bearer(token)) == 401, pause=0.1)
 
 
 def part(value):
@@ -305,7 +302,7 @@ def test_token_of_a_websocket(signed):
     url = f"ws://{signed.host}:{signed.port}/ws/echo"
     with connect(url, additional_headers=bearer(make(signed.algorithm))) as ws:
         ws.send("x")
-        assert ws.recv(timeout=5) == "x"
+        assert ws.recv(timeout=30) == "x"
     with pytest.raises(InvalidStatus), connect(url, additional_headers=bearer(make(signed.algorithm, exp=1))):
         pass
 
@@ -349,7 +346,7 @@ def test_ticket_opens_a_websocket(guarded):
     url = f"ws://{guarded.host}:{guarded.port}/ws/echo?ticket="
     with connect(url + ticket(guarded, bearer(TOKEN))) as ws:
         ws.send("x")
-        assert ws.recv(timeout=5) == "x"
+        assert ws.recv(timeout=30) == "x"
     with pytest.raises(InvalidStatus) as refused, connect(url + "wrong"):
         pass
     assert refused.value.response.status_code == 401
@@ -368,13 +365,10 @@ def test_ticket_expires(both):
     """Its life is a second here."""
     made = time.monotonic()
     one = ticket(both, bearer(KEY))
-    if time.monotonic() - made < 0.8:
-        assert status(both, f"/place/x?ticket={one}") == 200
-    deadline = made + 4
-    while time.monotonic() < deadline and status(both, f"/place/x?ticket={one}") == 200:
-        time.sleep(0.05)
-    assert status(both, f"/place/x?ticket={one}") == 401
-    assert 0.9 < time.monotonic() - made < 3
+    first = status(both, f"/place/x?ticket={one}")
+    assert first == 200 or time.monotonic() - made > 0.9
+    assert eventually(lambda: status(both, f"/place/x?ticket={one}") == 401, pause=0.05)
+    assert time.monotonic() - made > 0.9
 
 
 def test_forged_tickets(guarded, product):

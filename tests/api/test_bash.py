@@ -1092,7 +1092,7 @@ def test_end_of_the_first_stage_is_the_end_of_the_server(start_server):
         pytest.fail("the server has no first stage")
     os.kill(server.proc.pid, signal.SIGKILL)
     assert server.wait(10) == -signal.SIGKILL
-    assert gone(server.pid, *pids, seconds=10)
+    assert gone(server.pid, *pids)
     server.check_reports()
     server.stop = lambda: None
 

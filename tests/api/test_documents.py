@@ -271,7 +271,7 @@ def test_it_is_kept_between_documents(viewer, folder):
 def test_it_does_not_leave_while_it_reads(start_server, slow):
     server = start_server(["--document-idle", "0.2", "--document-timeout", "2"], program="fixture")
     refused(server, slow, 408, "too long")
-    assert eventually(lambda: below(server) == set(), 10)
+    assert eventually(lambda: below(server) == set())
 
 
 def test_killed_in_the_middle_it_is_started_again(viewer, folder, slow):

@@ -463,7 +463,7 @@ def test_client_leaves_ripgrep(servers, tree, tmp_path, start_server):
     (fake / "rg").chmod(0o755)
     server = start_server(env={**LEAN, "PATH": f"{fake}:/usr/bin:/bin"})
     leaves(server, tree, "x", lambda: server.children())
-    assert eventually(lambda: not server.children(), 10)
+    assert eventually(lambda: not server.children())
 
 
 def test_client_leaves_pcre(servers, tree):

@@ -262,10 +262,13 @@ def test_glob_failures(server, tree):
 
 def test_only_what_can_match_is_read(server):
     """A pattern with a beginning does not walk the whole machine."""
-    start = time.monotonic()
-    data = ask(server, GLOB, path="/", pattern="etc/host*")["data"]
-    assert f"/etc/hostname" in [one["path"] for one in data["files"]] or data["total_count"] > 0
-    assert time.monotonic() - start < 5
+    took = []
+    for _ in range(3):  # other work on this machine passes
+        start = time.monotonic()
+        data = ask(server, GLOB, path="/", pattern="etc/host*")["data"]
+        assert f"/etc/hostname" in [one["path"] for one in data["files"]] or data["total_count"] > 0
+        took.append(time.monotonic() - start)
+    assert min(took) < 2
 
 
 def test_not_into_proc(server):
@@ -297,6 +300,6 @@ def test_client_leaves(server, tree):
     idle = len(server._list("task"))
     with server.connect() as peer:
         peer.send(request(FIND, "POST", {"Content-Type": "application/json"}, body))
-        assert eventually(lambda: any(link == "/" for link in server._links()), 5), "it never began"
+        assert eventually(lambda: any(link == "/" for link in server._links())), "it never began"
         peer.reset()
-    assert eventually(lambda: "/" not in server._links() and len(server._list("task")) <= idle, 10)
+    assert eventually(lambda: "/" not in server._links() and len(server._list("task")) <= idle)

@@ -147,7 +147,7 @@ def open_ws(server, origin, host=None):
     url = f"ws://{server.host}:{server.port}/ws/echo"
     with connect(url, origin=origin, compression=None) as ws:
         ws.send("x")
-        return ws.recv(timeout=5)
+        return ws.recv(timeout=30)
 
 
 def test_websocket_of_own_origin(fixture_server):

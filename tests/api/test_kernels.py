@@ -370,7 +370,7 @@ def test_idle_sessions_end(start):
     execute(server, "1", session_id="idle")
     kernels = [pid_of(server, "idle"), fork_server(server)]
     assert gone(*kernels, seconds=20)  # nobody asks for it meanwhile
-    assert sessions(server) == {} and eventually(lambda: server.children() == [], 10)
+    assert sessions(server) == {} and eventually(lambda: server.children() == [])
     assert value(execute(server, "2", session_id="idle")) == "2"
 
 

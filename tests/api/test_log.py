@@ -89,7 +89,7 @@ def test_websocket_is_logged_when_it_ends(fixture_server):
 
     with connect(f"ws://{fixture_server.host}:{fixture_server.port}/ws/echo?q=logged") as ws:
         ws.send("x")
-        assert ws.recv(timeout=5) == "x"
+        assert ws.recv(timeout=30) == "x"
         id = ws.response.headers["x-request-id"]
     line = line_of(fixture_server, id)
     assert "status=101" in line and "target=\"/ws/echo?q=logged\"" in line

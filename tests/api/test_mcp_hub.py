@@ -65,7 +65,7 @@ def test_an_idle_program_is_ended_and_comes_back(hub):
     server = hub(good=program("good"))
     with Peer(server) as peer:
         first = peer.text("good_pid")
-        assert eventually(lambda: not server.children(), 10)
+        assert eventually(lambda: not server.children())
         assert "good_echo" in names(peer)  # what it offers is remembered
         assert not server.children()
         assert peer.text("good_pid") != first
@@ -77,7 +77,7 @@ def test_a_program_stays_while_it_is_used(hub):
         assert peer.text("good_pid") == peer.text("good_pid")
         server.config_file.write_text("{}")
         names(peer)
-        assert eventually(lambda: not server.children(), 10)
+        assert eventually(lambda: not server.children())
 
 
 @pytest.mark.concurrency
@@ -106,10 +106,10 @@ def test_a_new_tool_is_told_and_listed(hub):
         with peer.stream() as events:
             peer.call("good_grow")
             assert events.message(lambda m: m["method"] == "notifications/tools/list_changed")
-        assert eventually(lambda: "good_grown_0" in names(peer), 5)
+        assert eventually(lambda: "good_grown_0" in names(peer))
         server.config_file.write_text("{}")
         names(peer)
-        assert eventually(lambda: not server.children(), 10)
+        assert eventually(lambda: not server.children())
 
 
 def test_a_program_s_environment(hub):
@@ -212,7 +212,7 @@ def test_one_that_hangs(hub):
     with Peer(server) as peer:
         begin = time.monotonic()
         assert "did not answer within 1 s" in failed(peer.call("hang_echo"))
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 25
         assert peer.text("good_echo", text="x") == "x"
 
 
@@ -233,7 +233,7 @@ def test_one_that_says_nothing_keeps_nobody_waiting(hub):
     with Peer(server) as peer:
         begin = time.monotonic()
         assert "good_echo" in names(peer)
-        assert time.monotonic() - begin < 15
+        assert time.monotonic() - begin < 25
         server.config_file.write_text("{}")
         names(peer)
         assert eventually(lambda: not server.children(), 30)
@@ -282,7 +282,7 @@ def test_one_that_prints_and_asks(hub, tmp_path):
     server = hub(noisy=program("noisy", env={"NOISY_TRACE": str(trace)}))
     with Peer(server) as peer:
         assert peer.text("noisy_echo", text="x") == "x"
-        assert eventually(lambda: trace.read_text().count("\n") == 3, 5)
+        assert eventually(lambda: trace.read_text().count("\n") == 3)
     answers = {one["id"]: one for one in map(json.loads, trace.read_text().splitlines())}
     assert answers["q1"]["result"] == {} and answers["q3"]["error"]["code"] == -32601
     assert answers["q2"]["result"]["roots"][0]["uri"] == f"file://{server.home}"
@@ -349,4 +349,4 @@ def test_nobody_lives_longer_than_the_server(hub):
         names(peer)
         pids += server.children()
     server.stop()
-    assert len(pids) == 3 and eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 5)
+    assert len(pids) == 3 and eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))

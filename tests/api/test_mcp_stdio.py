@@ -150,7 +150,7 @@ def test_a_signal_ends_it_and_all_it_started(stdio, tmp_path, number):
     pid = int(s.call("sandbox_execute_bash", command="sleep 1000 >/dev/null 2>&1 & echo $!")["structuredContent"]["output"])
     s.proc.send_signal(number)
     assert s.proc.wait(20) == 0
-    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"), 5)
+    assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def test_a_client_that_is_gone(stdio):

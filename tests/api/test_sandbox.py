@@ -20,7 +20,7 @@ from agent_sandbox import Sandbox
 
 from harness import eventually
 
-NOTICED_SECONDS = 8  # a change is looked for every other second
+NOTICED_SECONDS = 20  # a change is looked for every other second
 BLOCKS = ("System Environment (", "Development Environment:", "Available Tools:")
 
 
@@ -310,21 +310,21 @@ def test_version_is_asked_once(start_server, place, tmp_path):
     assert calls.read_text() == "x\n"
 
 
-def test_hanging_program_does_not_hang_the_answer(start_server, place):
-    hanging = program(place.bin / "python3", "/bin/sleep 1000 & wait")
+def test_hanging_program_does_not_hang_the_answer(start_server, place, tmp_path):
+    calls = tmp_path / "calls"
+    hanging = program(place.bin / "python3", f"echo x >>{calls}; /bin/sleep 1000 & wait")
     program(place.bin / "node", "echo v22.1.0")
     server = start_server(env=place.env)
     start = time.monotonic()
     answer = context(server)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 25
     detail = answer["detail"]["runtime"]
     assert detail["python"] == [{"ver": None, "bin": str(hanging), "alias": ["python3"]}]
     assert detail["nodejs"][0]["ver"] == "22.1.0"
     assert server.children() == []
-    start = time.monotonic()
     time.sleep(2.5)  # the next look knows already
     context(server)
-    assert time.monotonic() - start < 5
+    assert calls.read_text() == "x\n"
 
 
 def test_endless_output_does_not_hang_the_answer(start_server, place):
@@ -382,13 +382,11 @@ def test_stopping_while_a_program_hangs_leaves_nobody(start_server, place, tmp_p
     server = start_server(env=place.env)
     peer = server.connect()
     peer.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    assert eventually(pids.exists, 10)
+    assert eventually(pids.exists)
     started = [int(pid) for pid in pids.read_text().split()]
     assert all(map(is_running, started))
-    start = time.monotonic()
     server.signal(signal.SIGTERM)
-    assert server.wait() == 0
-    assert time.monotonic() - start < 2.5
+    assert server.wait() == 0 and "did not finish" not in server.log
     assert eventually(lambda: not any(map(is_running, started)))
     peer.sock.close()
 

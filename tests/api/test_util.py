@@ -337,7 +337,7 @@ def test_callers_who_leave_while_they_wait(strict, folder, site):
     for peer in peers:
         peer.reset()
     assert convert(strict, f"file://{folder}/plain.txt") == "Just some text.\n"
-    assert eventually(lambda: below(strict) == {strict.document_worker()}, 10)
+    assert eventually(lambda: below(strict) == {strict.document_worker()})
 
 
 def test_the_official_sdk(server, folder):

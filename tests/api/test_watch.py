@@ -367,7 +367,7 @@ def test_stopping_wakes_those_who_wait(server, tree):
     with ThreadPoolExecutor(1) as pool:
         eventfds = sum("eventfd" in link for link in server._links())
         answer = pool.submit(watcher.poll, 60)
-        assert eventually(lambda: sum("eventfd" in link for link in server._links()) > eventfds, 10)
+        assert eventually(lambda: sum("eventfd" in link for link in server._links()) > eventfds)
         watcher.stop()
         data = answer.result(20)
         assert data["status"] == "ended" and "stopped" in data["reason"]
@@ -380,9 +380,9 @@ def test_poller_that_leaves(server, tree):
     before = eventfds()
     with server.connect() as peer:
         peer.send(request(f"{WATCH}/{watcher.id}/poll", "POST", {"Content-Type": "application/json"}, body))
-        assert eventually(lambda: eventfds() > before, 10), "it never waited"
+        assert eventually(lambda: eventfds() > before), "it never waited"
         peer.reset()
-    assert eventually(lambda: eventfds() == before, 10), "it still waits"
+    assert eventually(lambda: eventfds() == before), "it still waits"
 
 
 # --- the stream --------------------------------------------------------------------------------
@@ -440,9 +440,9 @@ def test_stream_notices_that_the_client_left(server, tree):
     before = eventfds()
     with Stream(server, watcher) as stream:
         stream.next()
-        assert eventually(lambda: eventfds() > before, 10), "it does not wait"
+        assert eventually(lambda: eventfds() > before), "it does not wait"
         stream.peer.reset()
-    assert eventually(lambda: eventfds() == before, 10), "it still waits"
+    assert eventually(lambda: eventfds() == before), "it still waits"
 
 
 # --- the end of what is watched ----------------------------------------------------------------
@@ -520,7 +520,7 @@ def test_too_many_watchers(start_server, tree):
     answer = server.post(WATCH, {"path": str(tree)})
     assert answer.status_code == 429 and "--max-sessions" in answer.text
     streams[0].peer.reset()
-    assert eventually(lambda: server.post(WATCH, {"path": str(tree)}).status_code == 200, 10)
+    assert eventually(lambda: server.post(WATCH, {"path": str(tree)}).status_code == 200)
     listed = [one["watcher_id"] for one in server.get(WATCH).json()["watchers"]]
     assert len(listed) == 3 and watchers[0].id not in listed
     for stream in streams[1:]:
@@ -715,7 +715,7 @@ def while_waiting(server, path, then, **more):
     before = waiting(server)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(wait, server, path, **more)
-        assert eventually(lambda: waiting(server) > before, 10), "it never waited"
+        assert eventually(lambda: waiting(server) > before), "it never waited"
         time.sleep(0.05)  # for the watch itself; if that comes later, the answer is the same
         then()
         return answer.result(60)["event"]
@@ -792,9 +792,9 @@ def test_wait_notices_that_the_client_left(server, tree):
     body = json.dumps({"path": str(tree / "never"), "timeout": 300}).encode()
     with server.connect() as peer:
         peer.send(request(f"{WATCH}/wait", "POST", {"Content-Type": "application/json"}, body))
-        assert eventually(lambda: waiting(server), 10)
+        assert eventually(lambda: waiting(server))
         peer.reset()
-    assert eventually(lambda: not waiting(server), 10)
+    assert eventually(lambda: not waiting(server))
 
 
 @pytest.mark.concurrency
@@ -841,7 +841,7 @@ def test_server_stops_while_all_wait(start_server, tree):
         waited = pool.submit(server.post, f"{WATCH}/wait", {"path": str(tree / "x"), "timeout": 60})
         with Stream(server, watcher) as stream:
             stream.next()
-            assert eventually(lambda: waiting(server) == 2, 10)
+            assert eventually(lambda: waiting(server) == 2)
             server.signal()
             assert server.wait(20) == 0
         for answer in (polled, waited):

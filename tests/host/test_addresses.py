@@ -194,7 +194,7 @@ def test_a_client_that_leaves_is_left_by_the_host(host, box):
             peer.send(to(box))
             assert eventually(lambda: fake.heads)
             peer.reset()
-        assert eventually(lambda: gone == [b""], 10)
+        assert eventually(lambda: gone == [b""])
 
 
 def test_half_a_close_is_not_leaving(host, box):

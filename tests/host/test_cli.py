@@ -44,7 +44,7 @@ def test_tables_and_json(host):
     assert host.api("GET", "/v1/sandboxes/cli-box")["state"] == "paused"
     assert json.loads(host.cli("resume", "cli-box", "--json").stdout)["state"] == "running"
     assert host.cli("exec", "cli-box", "echo $X").stdout == "1\n"
-    assert eventually(lambda: "/v1/bash/ws" in host.cli("logs", "cli-box").stdout, 10)
+    assert eventually(lambda: "/v1/bash/ws" in host.cli("logs", "cli-box").stdout)
     assert host.cli("rm", "cli-box").stdout == "cli-box\n"
     assert "cli-box" not in host.ids()
 
