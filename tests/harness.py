@@ -307,7 +307,7 @@ class Server:
     def post(self, target, json=None, **more):
         return self.request("POST", target, **({"json": json} if json is not None else {}), **more)
 
-    def connect(self, timeout=10, receive_buffer=None):
+    def connect(self, timeout=30, receive_buffer=None):
         """A Peer: a connection to speak by hand."""
         family = socket.AF_UNIX if self.path else socket.AF_INET6 if ":" in self.host else socket.AF_INET
         sock = socket.socket(family)
