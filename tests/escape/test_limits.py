@@ -29,10 +29,10 @@ def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
     limit = 64
     box, neighbour = start_box(pids=limit, memory=512 * MIB, cpus=1), start_box()
     assert pids_limit_holds(box, limit)
-    # Bounded by itself too: 400 processes at most, for 8 seconds at most.
+    # Bounded by itself too: 400 processes at most, for 20 seconds at most.
     bomb = (
         "import os, time\n"
-        "end = time.time() + 8\n"
+        "end = time.time() + 20\n"
         "for i in range(400):\n"
         "    try:\n"
         "        if os.fork() == 0:\n"
@@ -41,7 +41,7 @@ def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
         "    except OSError: time.sleep(0.005)\n"
     )
     box.post("/v1/bash/exec", command=f'/usr/bin/python3 -c "{bomb}"', async_mode=True)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while box.usage()["pids"] < limit and time.monotonic() < deadline:
         time.sleep(0.02)
     assert limit <= box.usage()["pids"] <= limit + 8  # of the server's own

@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from harness import eventually
+from harness import SETTLE_SECONDS, eventually
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
+expect.set_options(timeout=30_000)
 
 CHROMIUM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -80,7 +81,7 @@ def text(page, everything=True):
     return "\n".join(lines(page, everything)).rstrip()
 
 
-def sees(page, what, seconds=10, everything=True):
+def sees(page, what, seconds=SETTLE_SECONDS, everything=True):
     """Waits for a text, or for what a pattern describes."""
     pattern = what if isinstance(what, re.Pattern) else re.compile(re.escape(what))
     assert eventually(lambda: pattern.search(text(page, everything)), seconds, 0.05), (
@@ -95,8 +96,18 @@ def run(page, command, *expected):
         sees(page, re.compile(rf"^{re.escape(line)}$", re.M))
 
 
-def state(page, name, seconds=10):
+def state(page, name, seconds=SETTLE_SECONDS):
     expect(page.locator("#status")).to_have_attribute("data-state", name, timeout=seconds * 1000)
+
+
+def shell_learns_size(page):
+    """The shell is told the terminal's size, a little later than the terminal itself."""
+
+    def says():
+        page.keyboard.type("clear; stty size\n")
+        return eventually(lambda: page.evaluate("`${terminal.rows} ${terminal.cols}`") in lines(page, False), 1, 0.05)
+
+    assert eventually(says), text(page)
 
 
 def session_of(page):
@@ -216,10 +227,8 @@ def test_resizing_reaches_the_shell(server, visit):
     run(page, "stty size", before)
     page.set_viewport_size({"width": 700, "height": 420})
     assert eventually(lambda: size() != before)
-    after = size()
-    page.wait_for_timeout(200)  # what is sent a little later has arrived
-    run(page, "clear; stty size", after)
-    rows, cols = map(int, after.split())
+    shell_learns_size(page)
+    rows, cols = map(int, size().split())
     assert 10 < rows < int(before.split()[0]) and 40 < cols < int(before.split()[1])
 
 
@@ -235,7 +244,9 @@ def test_full_screen_program(server, visit, program):
     page.keyboard.press("Shift+G")
     sees(page, re.compile(r"^499\n500$", re.M), everything=False)
     shot(page, program)
+    before = page.evaluate("terminal.rows")
     page.set_viewport_size({"width": 900, "height": 500})  # it is told, and draws itself anew
+    assert eventually(lambda: page.evaluate("terminal.rows") != before)
     page.wait_for_timeout(300)
     page.keyboard.press("g")
     page.keyboard.press("g")
@@ -373,7 +384,7 @@ def test_the_server_stops_and_comes_back(start_server, visit):
     again = start_server(listen=f"127.0.0.1:{server.port}")
     page.server = again
     page.get_by_role("button", name="Reconnect now").click()
-    state(page, "connected", seconds=15)
+    state(page, "connected")
     expect(page.get_by_role("button", name="Reconnect now")).to_be_hidden()
     assert eventually(lambda: session_of(page))
     visit.note(page, {})
@@ -424,8 +435,8 @@ def test_paste_of_several_lines(server, visit):
     sees(page, re.compile("^two$", re.M))
 
     # A program that asks for it gets the text as one piece.
-    page.keyboard.type("printf '\\e[?2004h'; IFS= read -rsd! it; printf '\\e[?2004l%q\\n' \"$it\"\n")
-    page.wait_for_timeout(300)
+    page.keyboard.type("printf '\\e[?2004hwai''ting'; IFS= read -rsd! it; printf '\\e[?2004l%q\\n' \"$it\"\n")
+    sees(page, "waiting")
     page.evaluate("t => navigator.clipboard.writeText(t)", "a\nb!")
     page.keyboard.press("Shift+Insert")
     sees(page, re.compile(r"\$'.*\[200~a\\[nr]b'"))
@@ -509,8 +520,7 @@ def test_text_size(server, visit):
     assert page.evaluate("terminal.options.fontSize") == usual + 3
     page.keyboard.press("Control+0")
     assert page.evaluate("terminal.options.fontSize") == usual
-    page.wait_for_timeout(200)
-    run(page, "clear; stty size", page.evaluate("`${terminal.rows} ${terminal.cols}`"))
+    shell_learns_size(page)
 
 
 def background(page):
