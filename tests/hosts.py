@@ -157,7 +157,7 @@ class Host:
     def ids(self):
         return [box["id"] for box in self.api("GET", "/v1/sandboxes?limit=1000")["sandboxes"]]
 
-    def connect(self, timeout=15):
+    def connect(self, timeout=30):
         sock = socket.create_connection(("127.0.0.1", self.port), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Peer(sock)

@@ -354,7 +354,7 @@ def test_nothing_is_left_when_the_server_is_killed(start_server, slow):
     assert eventually(lambda: forks(server), 20)
     everything = below(server)
     os.kill(server.pid, signal.SIGKILL)
-    assert server.wait(10) == 128 + signal.SIGKILL and gone(*everything)
+    assert server.wait() == 128 + signal.SIGKILL and gone(*everything)
     thread.join(100)
     server.stop = lambda: None  # it did not end well, as it had to
 

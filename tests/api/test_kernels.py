@@ -446,7 +446,7 @@ def test_a_killed_server_leaves_nothing(start):
     folder = os.path.dirname(sessions(server)["k0"]["connection_file"])
     server.stop = server.client.close  # it will not have ended well
     os.kill(server.pid, signal.SIGKILL)
-    server.proc.wait(10)
+    server.proc.wait(30)
     assert gone(*pids)
     assert not os.path.exists(os.path.dirname(folder))
 

@@ -385,10 +385,10 @@ def test_exec_waits_for_what_a_person_runs(server):
 def test_viewer_can_answer_a_command_that_exec_runs(server):
     with Terminal(server) as terminal, ThreadPoolExecutor(1) as pool:
         sid = terminal.ready()
-        running = pool.submit(run, server, "read -p 'name? ' x; echo hello $x", sid, timeout=10)
+        running = pool.submit(run, server, "read -p 'name? ' x; echo hello $x", sid, timeout=20)
         terminal.shows(r"name\? $")
         terminal.type("world\r")
-        assert running.result(10)["output"].endswith("hello world")
+        assert running.result(30)["output"].endswith("hello world")
 
 
 # --- the end of a shell ------------------------------------------------------------------------

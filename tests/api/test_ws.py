@@ -58,7 +58,7 @@ class Raw:
     """A connection that sends and receives bytes and single frames."""
 
     def __init__(self, server):
-        self.sock = socket.create_connection((server.host, server.port), timeout=10)
+        self.sock = socket.create_connection((server.host, server.port), timeout=30)
         self.data = b""
 
     def take(self, count):
@@ -198,8 +198,8 @@ def test_frame_sent_with_the_handshake(raw, fixture_server):
 
 def test_ping(echo_url):
     with connect(echo_url) as ws:
-        assert ws.ping("x" * 125).wait(5)
-        assert ws.ping().wait(5)
+        assert ws.ping("x" * 125).wait(30)
+        assert ws.ping().wait(30)
 
 
 # --- closing ---------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_oversize_is_told_to_a_client_that_is_still_sending(echo_url):
 
 def test_fifty_at_once(echo_url):
     problems = []
-    everyone = threading.Barrier(50, timeout=20)
+    everyone = threading.Barrier(50, timeout=60)
 
     def talk(number):
         try:
