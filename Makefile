@@ -110,7 +110,7 @@ pytest = AIO=$(CURDIR)/build/$1/aio FIXTURE=$(CURDIR)/build/$1/fixture $(FIXED) 
 	-m pytest -ra --timeout=120 -o cache_dir=$(CURDIR)/build/pytest tests $(ARGS)
 
 test: test-deps ## everything below: those that need nothing but processors, beside the others
-	+@tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
+	+@FUZZ_SECONDS=$${FUZZ_SECONDS:-20} tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
 check-format: ## our C is formatted as .clang-format says
 	@build/venv/bin/clang-format --dry-run -Werror $(OWN)
 format: ## make it so

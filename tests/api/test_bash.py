@@ -1047,7 +1047,7 @@ def _text(path):
 def test_sigterm_ends_all_commands(start_server):
     server, pids = busy_server(start_server)
     assert len(pids) >= len(BUSY) and all(map(alive, pids))
-    threads = server.possessions()["threads"]
+    threads = server.baseline["threads"]
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(run, server, "echo a >begun; sleep 1000")
         polling = pool.submit(lambda: server.post("/v1/bash/output", {
@@ -1065,7 +1065,7 @@ def test_sigterm_ends_all_commands(start_server):
 def test_stop_does_not_wait_for_input_to_be_read(start_server):
     server = start_server()
     sid = run(server, "sleep 1000", async_mode=True)["session_id"]
-    threads = server.possessions()["threads"]
+    threads = server.baseline["threads"]
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(server.post, "/v1/bash/write", {"session_id": sid, "input": "x" * 1_000_000})
         assert eventually(lambda: server.possessions()["threads"] > threads)
@@ -1165,7 +1165,7 @@ def test_first_command_where_nothing_more_can_be_started(pids_limit, start_serve
     """It needs a process, and the pump a thread. What cannot be had once may be had the next time."""
     server = start_server()
     group = pids_limit([server.proc.pid, server.pid], 100)
-    threads = server.possessions()["threads"]
+    threads = server.baseline["threads"]
     for more in range(4):
         assert eventually(lambda: server.possessions()["threads"] == threads)
         (group / "pids.max").write_text(str(int((group / "pids.current").read_text()) + more))

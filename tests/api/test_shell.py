@@ -954,7 +954,7 @@ def test_terminal_url(server):
 
 def test_delete_ends_what_runs_and_answers_who_waits(server, shell):
     with ThreadPoolExecutor(3) as pool:
-        threads = server.possessions()["threads"]
+        threads = server.baseline["threads"]
         running = pool.submit(run, server, "trap '' TERM HUP INT; echo a; sleep 100", shell)
         shows(server, shell, "\na")
         queued = pool.submit(run, server, "echo no", shell)
