@@ -220,7 +220,7 @@ def test_descriptors_sent_by_a_box_do_not_stop_the_host(host, box):
             assert other.ask(to(host.default(), "/health")).body == b"OK"
             slowest = max(slowest, time.monotonic() - begin)
         assert peer.answer().status == 200
-        assert slowest < 2
+        assert slowest < 6
     sink.close()
 
 

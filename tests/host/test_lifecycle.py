@@ -359,12 +359,12 @@ def test_events_are_streamed(host):
 
     thread = threading.Thread(target=watch)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(30)
     box.run("true")
     box.call("POST", "/pause")
     box.call("POST", "/resume")
     box.delete()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert got == ["created", "started", "exec", "paused", "resumed", "deleted"]
 

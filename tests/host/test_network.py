@@ -76,7 +76,7 @@ def links():
     return {name for name in os.listdir("/sys/class/net") if name.startswith("aiob")}
 
 
-def curl(box, url, seconds=5):
+def curl(box, url, seconds=20):
     """What curl says, and how it ended."""
     answer = box.request("POST", "/v1/bash/exec", json={"command": f"curl -sS -m {seconds} {url}"}, timeout=60)
     data = answer.json()["data"]
@@ -88,14 +88,14 @@ def ask(box, name):
     question = b"".join(bytes([len(part)]) + part for part in name.encode().split(b"."))
     return box.run("python3 - <<'X'\nimport socket\n"
                    f"q = {struct.pack('>6H', 7, 256, 1, 0, 0, 0) + question!r} + b'\\0\\0\\x01\\0\\x01'\n"
-                   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.sendto(q, ('198.18.0.1', 53))\n"
+                   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(20); s.sendto(q, ('198.18.0.1', 53))\n"
                    "print(socket.inet_ntoa(s.recv(500)[-4:]))\nX\n").strip()
 
 
 def say_hello(box, address, port, name="evil.example"):
     """Begins TLS for a name."""
     box.run("python3 -c \"import socket, ssl; c = ssl._create_unverified_context()\n"
-            f"s = socket.create_connection(('{address}', {port}), 5)\n"
+            f"s = socket.create_connection(('{address}', {port}), 20)\n"
             f"try: c.wrap_socket(s, server_hostname='{name}')\nexcept OSError: pass\"")
 
 

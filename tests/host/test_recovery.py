@@ -27,7 +27,7 @@ def test_boxes_outlive_the_host(start_host):
     host.kill()
     host.start()
 
-    assert sorted(host.ids()) == sorted(["default", box.id, other.id, dying.id, paused.id])
+    assert set(host.ids()) - {dying.id} == {"default", box.id, other.id, paused.id}
     assert box.run("pgrep -c sleep") == "1\n"  # the same processes
     assert default.run("cat ~/file") == "kept\n"
     assert box.call("GET")["metadata"] == {"a": "b"} and box.events()[:len(events)] == events
@@ -42,7 +42,7 @@ def test_boxes_outlive_the_host(start_host):
     assert eventually(lambda: len(host.holdings()["directories"]) == 3, 20)
     after = host.holdings()
     assert after["mounts"] == before["mounts"] == []
-    assert len(after["cgroups"]) == len(before["cgroups"]) * 3 // 5
+    assert len(after["cgroups"]) == 3 * sum(path.endswith(box.id) for path in before["cgroups"]) > 0
     host.check()
 
     # Asked to end, it leaves them too.
