@@ -383,6 +383,11 @@ class Server:
             "children": len(self.children()) - worker,
         }
 
+    def settle(self):
+        """Waits until nobody is connected and nothing runs any more."""
+        threads = self.baseline["threads"]
+        return eventually(lambda: not self.children() and self.possessions()["threads"] <= threads)
+
     def memory(self, which="VmRSS"):
         """Bytes; VmHWM is the peak, which reset_peak() sets back."""
         text = Path(f"/proc/{self.pid}/status").read_text()

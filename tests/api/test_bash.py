@@ -26,7 +26,7 @@ BAD = "\ufffd"
 def warm(server):
     """The pump runs after the first command, and for good."""
     close(server, run(server, "true")["session_id"])
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
     return server
 
@@ -179,7 +179,7 @@ def test_secrets_of_the_server_stay_with_it(start_server):
     assert "PLAIN=seen" in out and "hush" not in out
     sid = answer.json()["data"]["session_id"]
     assert server.post(f"/v1/bash/sessions/{sid}/close", headers=auth).status_code == 200
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
 
 
@@ -1216,7 +1216,7 @@ def test_fork_bomb_is_ended_with_its_session(bomb):
     assert read(server, other)["command"]["status"] == "running"
     for session in server.get("/v1/bash/sessions").json()["data"]:
         close(server, session["session_id"])
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
 
 

@@ -19,7 +19,7 @@ def server(start_shared):
     with Peer(server) as peer:
         peer.text("sandbox_execute_bash", command="true")
     server.post("/v1/bash/sessions/mcp/close")
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
     return server
 

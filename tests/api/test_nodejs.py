@@ -21,7 +21,7 @@ LEFT = "this is a new one, without the state of the old"
 def warm(server):
     """The pump runs after the first program, and for good."""
     assert js(server, "0")["exit_code"] == 0
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
     return server
 

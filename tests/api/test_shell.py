@@ -28,7 +28,7 @@ EURO = "\u20ac"
 def warm(server):
     """The pump runs after the first command, and for good."""
     delete(server, run(server, "true")["session_id"])
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
     return server
 
@@ -210,7 +210,7 @@ def test_secrets_of_the_server_stay_with_it(start_server):
     text = answer.json()["data"]["output"]
     assert "PLAIN=seen" in text and "hush" not in text
     assert server.request("DELETE", "/v1/shell/sessions", headers=auth).status_code == 200
-    eventually(lambda: not server.children())
+    server.settle()
     server.baseline = server.possessions()
 
 
