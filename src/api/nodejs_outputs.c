@@ -9,18 +9,26 @@
 #include "net/call.h"
 #include "net/server.h"
 
+struct streaming {
+	struct call *call;
+	const char *language;
+	const char *const *session_id; /* known once it runs */
+};
+
 /* The stream begins with the first output, or with the end: until then an error is still a 4xx. */
-static int send_start(struct call *call, struct err *err)
+static int send_start(const struct streaming *to, struct err *err)
 {
-	return call->sink->begun ? 0 : events_start(call, "javascript", NULL, err);
+	return to->call->sink->begun ? 0
+				     : events_start(to->call, to->language, *to->session_id, err);
 }
 
 static int send_text(void *arg, enum node_stream stream, const char *data, size_t len,
 		     struct err *err)
 {
-	if (send_start(arg, err) < 0)
+	const struct streaming *to = arg;
+	if (send_start(to, err) < 0)
 		return -1;
-	return events_text(arg, stream == NODE_STDERR ? "stderr" : "stdout", data, len, err);
+	return events_text(to->call, stream == NODE_STDERR ? "stderr" : "stdout", data, len, err);
 }
 
 static json_t *text_value(const struct text *text)
@@ -92,13 +100,15 @@ int nodejs_outputs_run(struct call *call, const struct nodejs_job *given,
 {
 	struct nodejs_job job = *given;
 	struct node_result result;
+	const struct streaming to = { call, job.request.typescript ? "typescript" : "javascript",
+				      &ret->session_id };
 	job.write = call->wants_events ? send_text : NULL;
-	job.arg = call;
+	job.arg = (void *)&to;
 	*ret = (struct nodejs_outputs){ .outputs = arena_alloc(call->arena, sizeof *ret->outputs) };
 	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
 	arena_defer(call->arena, free_outputs, ret->outputs);
 	if (nodejs_execute(call, &job, &result, &ret->session_id, err) < 0 ||
-	    (call->wants_events && send_start(call, err) < 0) ||
+	    (call->wants_events && send_start(&to, err) < 0) ||
 	    take_outputs(call, &result, call->wants_events, ret->outputs, err) < 0)
 		return -1;
 	ret->status = node_status_names[result.status];

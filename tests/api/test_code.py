@@ -202,6 +202,7 @@ def test_stateful_javascript(server, no_node_sessions):
                 session_id=first["session_id"]) as events:
         got = list(events)
     assert [name for name, _ in got] == ["start", "stdout", "result", "end"]
+    assert got[0][1] == {"language": "javascript", "session_id": first["session_id"]}
     assert got[1][1] == {"text": "20\n"} and got[2][1]["data"]["text/plain"] == "40"
 
 
@@ -270,6 +271,15 @@ def test_events_come_as_they_happen(server, tmp_path, more):
     assert "".join(data["text"] for name, data in rest if name == "stderr").startswith("two\n")
     assert rest[-2][0] == "error" and rest[-2][1]["ename"] == "ZeroDivisionError" and rest[-2][1]["traceback"]
     assert rest[-1][0] == "end" and (rest[-1][1]["status"], rest[-1][1]["exit_code"]) == ("error", 1)
+
+
+def test_events_begin_with_what_runs_and_where(server, no_node_sessions):
+    with Events(server, "/v1/code/execute", language="ts", code="let x: number = 1;") as events:
+        assert events.next() == ("start", {"language": "typescript", "session_id": None})
+    with Events(server, "/v1/code/execute", language="ts", code="console.log(1)", stateful=True) as events:
+        got = list(events)
+    assert got[0] == ("start", {"language": "typescript", "session_id": got[-1][1]["session_id"]})
+    assert got[0][1]["session_id"]
 
 
 def test_events_of_other_languages(server):

@@ -113,7 +113,8 @@ def test_other_languages(server, tmp_path, name, language, first, then, problem)
     got = run(server, made, then)
     assert got["success"] is False and got["output"]["stdout"] == "1\n" and problem in got["output"]["stderr"]
     with Events(server, f"{URL}/{made['context_id']}/execute", code=first) as events:
-        assert [name for name, _ in events if name != "result"] == ["start", "stdout", "end"]
+        assert events.next() == ("start", {"language": language, "session_id": made["context_id"]})
+        assert [name for name, _ in events if name != "result"] == ["stdout", "end"]
     assert server.request("DELETE", f"{URL}/{made['context_id']}").json()["success"] is True
     assert server.get(URL).json() == [] and server.get(f"{URL}/{made['context_id']}").status_code == 404
 
