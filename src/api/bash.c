@@ -228,6 +228,8 @@ static struct session_info describe(struct session *session, struct arena *arena
 
 static const char *const command_states[] = { "running", "completed", "timed_out",
 					      "killed",  "pending",   NULL };
+static const char *const command_messages[] = { "Command is still running", "Command executed",
+						"Command ended by hard_timeout", "Command killed" };
 
 struct exec {
 	const char *session_id, *command, *exec_dir;
@@ -260,6 +262,7 @@ struct exec_result {
 	struct stream stdout_text, stderr_text;
 	int64_t exit_code, offset, stderr_offset;
 	bool truncated;
+	enum command_state state;
 };
 #define RESULT_AT(member) FIELD_AT(exec_result, member, struct stream)
 static const struct field exec_result_fields[] = {
@@ -394,6 +397,7 @@ static struct exec_result result_of(struct command *command, const char *session
 		.command_id = command_id,
 		.command = text,
 		.status = command_states[view->state],
+		.state = view->state,
 		.stdout_text = { .read = read_stdout,
 				 .arg = command,
 				 .end = out[COMMAND_STDOUT].size },
@@ -491,7 +495,9 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 			excerpt_shorten(&r.stdout_text, exec->max_output_length);
 			excerpt_shorten(&r.stderr_text, exec->max_output_length);
 		}
-		call->message = exec->async_mode ? "Command started" : "Command executed";
+		call->message = exec->async_mode ? "Command started" : command_messages[r.state];
+		if (!exec->async_mode && r.state == COMMAND_RUNNING)
+			call->hint = "Read on with /v1/bash/output; /v1/bash/kill ends it.";
 		if (r.truncated)
 			call->hint =
 				"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";

@@ -268,6 +268,25 @@ static void release(struct shell *shell, struct shell_command *command)
 	shell_unlock(shell);
 }
 
+static void say_outcome(struct call *call, const struct exec *exec, const char *status,
+			int64_t silence)
+{
+	bool silent = !strcmp(status, "no_change_timeout");
+	call->message = exec->async_mode                  ? "Command started"
+			: !strcmp(status, "completed")    ? "Command executed"
+			: !strcmp(status, "hard_timeout") ? "Command ended by hard_timeout"
+			: !strcmp(status, "terminated")   ? "Command terminated"
+							  : "Command is still running";
+	if (silent)
+		call->message =
+			arena_printf(call->arena,
+				     "Command is still running, and has printed nothing for %lld s",
+				     (long long)silence);
+	if (!exec->async_mode && (silent || !strcmp(status, "running")))
+		call->hint =
+			"Wait with /v1/shell/wait, look with /v1/shell/view; /v1/shell/kill ends it.";
+}
+
 static int answer_exec(struct call *call, const struct exec *exec, struct shell *shell,
 		       struct shell_command *command, struct err *err)
 {
@@ -286,7 +305,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 		result_of(call, shell, command, exec->truncate ? OUTPUT_CHARS_MAX : 0);
 	if (silent && !strcmp(result.status, "running"))
 		result.status = "no_change_timeout";
-	call->message = exec->async_mode ? "Command started" : "Command executed";
+	say_outcome(call, exec, result.status, silence);
 	return call_reply(call, &result, err);
 }
 

@@ -220,6 +220,18 @@ def test_soft_timeout_leaves_the_command_running(server):
         "status": "completed", "exit_code": 4}
 
 
+def test_message_says_how_it_went(server):
+    def said(command, **more):
+        answer = server.post("/v1/bash/exec", {"command": command, **more}, timeout=60).json()
+        return answer["message"], answer["hint"]
+
+    assert said("exit 3") == ("Command executed", None)
+    message, hint = said("sleep 100", timeout=0)
+    assert message == "Command is still running" and "/v1/bash/output" in hint
+    assert said("sleep 100", hard_timeout=0.1) == ("Command ended by hard_timeout", None)
+    assert said("kill -9 $$")[0] == "Command executed"  # by itself: it is completed, with 137
+
+
 def test_timeout_of_zero_answers_at_once(server):
     assert run(server, "sleep 100", timeout=0)["status"] == "running"
 

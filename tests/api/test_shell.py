@@ -523,6 +523,20 @@ def test_soft_timeout(server, shell):
     assert seen["exit_code"] == 4 and seen["console"][-1]["output"] == "a\nb" and seen["status"] == "completed"
 
 
+def test_message_says_how_it_went(server, shell):
+    def said(command, **more):
+        answer = post(server, "exec", command=command, id=shell, **more)
+        return answer["message"], answer["hint"]
+
+    assert said("(exit 3)") == ("Command executed", None)
+    assert said("sleep 100", hard_timeout=0.1) == ("Command ended by hard_timeout", None)
+    message, hint = said("sleep 100", timeout=0)
+    assert message == "Command is still running" and "/v1/shell/wait" in hint
+    post(server, "kill", id=shell)
+    message, hint = said("sleep 100", no_change_timeout=1)
+    assert message == "Command is still running, and has printed nothing for 1 s" and "/v1/shell/wait" in hint
+
+
 def test_async_mode(server, shell):
     answer = post(server, "exec", command="read -s x; echo done", id=shell, async_mode=True)
     assert answer["message"] == "Command started"
