@@ -5,17 +5,19 @@
 Standard input is a SOCK_SEQPACKET socket; each message is one JSON object. The server asks
     {"id", "key", "ip", "connection_file", "later"}
 for a kernel, which "later" is only forked when nothing has been asked for a while, so that it takes no
-time from the one that was just handed out; {"hurry"} ends that while. The server is told {"id", "pid"}, with a pidfd and a socket to that kernel; later its end,
-{"exit": pid, "code", "signal"}. The first message it gets is {"version"}, or {"error"} and the end.
+time from the one that was just handed out; {"hurry"} ends that while. The server is told {"id", "pid"},
+with a pidfd and a socket to that kernel, or {"id", "error", "errno"}; later its end, {"exit": pid,
+"code", "signal"}. The first message it gets is {"version"}, or {"error"} and the end.
 
-A kernel opens its sockets, makes its shell, and says so on the socket it has to the server. Then it
-waits there for the one order {"cwd", "env", "tag"} that hands it out, answers {} or {"error"}, and
-begins to work. Without an order, when the socket is closed, it ends.
+A kernel opens its sockets, makes its shell, and says so, {} or {"error", "errno"}, on the socket it has
+to the server. Then it waits there for the one order {"cwd", "env", "tag"} that hands it out, answers {}
+or {"error"}, and begins to work. Without an order, when the socket is closed, it ends.
 
 Nothing that does not survive a fork is made before it: no thread, no ZeroMQ context, no event loop.
 """
 
 import ctypes
+import errno
 import gc
 import importlib
 import json
@@ -236,6 +238,15 @@ def quicken_signatures():
         ipkernel._accepts_parameters = accepts
 
 
+def number_of(error):
+    """The errno of what went wrong: of the system, or that there was no memory or no thread; else 0."""
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if isinstance(error, RuntimeError) and "new thread" in str(error):
+        return errno.EAGAIN
+    return getattr(error, "errno", None) or 0
+
+
 class Kernel:
     """What a forked child needs to become a kernel."""
 
@@ -332,7 +343,12 @@ class Kernel:
 
     def run(self):
         self.fresh()
-        app = self.make()
+        try:
+            app = self.make()
+        except Exception as error:
+            if code := number_of(error):
+                self.server.send(json.dumps({"error": str(error), "errno": code}).encode())
+            raise
         self.wake_by_signals()
         self.await_order()
         app.start()
@@ -356,7 +372,7 @@ class ForkServer:
         except OSError as error:
             ours.close()
             its.close()
-            self.say({"id": request["id"], "error": str(error)})
+            self.say({"id": request["id"], "error": str(error), "errno": error.errno})
             return None
         if pid == 0:
             for fd in (self.control.fileno(), ours.fileno(), *self.kernels):

@@ -23,6 +23,7 @@
 #include "kernel/pool.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "proc/limits.h"
 #include "proc/tree.h"
 #include "proc/user.h"
 #include "proc/waiter.h"
@@ -43,6 +44,7 @@ struct session {
 	struct kernel *kernel; /* NULL before the first use; changed only by whoever made it busy */
 	char lost[160];        /* how the kernel before ended, until the next call has told */
 	bool busy, closed;
+	bool named; /* somebody chose its id, came back to it, or asked for a session as such */
 	int64_t used_ms, executions;
 	struct timespec used;
 };
@@ -97,6 +99,15 @@ static int64_t session_used_ms(void *arg)
 	return used;
 }
 
+static bool session_unnamed(void *arg)
+{
+	struct session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	bool named = session->named;
+	pthread_mutex_unlock(&session->lock);
+	return !named;
+}
+
 static void session_end(void *arg)
 {
 	struct session *session = arg;
@@ -112,8 +123,8 @@ static void session_end(void *arg)
 	tree_end(session->marker);
 }
 
-static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
-						 session_used_ms, session_end };
+static const struct sessions_ops session_ops = { session_ref,     session_unref, session_busy,
+						 session_used_ms, session_end,   session_unnamed };
 struct sessions kernels_sessions = SESSIONS("jupyter", &session_ops);
 
 struct making {
@@ -289,7 +300,8 @@ static enum call_wake wait_turn(struct call *call, struct session *session, int6
 }
 
 /* Makes it busy, when it is one's turn. */
-static int enter(struct call *call, struct session *session, int64_t until_ms, struct err *err)
+static int enter(struct call *call, struct session *session, bool named, int64_t until_ms,
+		 struct err *err)
 {
 	pthread_mutex_lock(&session->lock);
 	enum call_wake wake = session->busy ? wait_turn(call, session, until_ms) : CALL_WOKEN;
@@ -297,6 +309,7 @@ static int enter(struct call *call, struct session *session, int64_t until_ms, s
 	if (mine)
 		session->busy = true;
 	touch(session);
+	session->named = session->named || named;
 	pthread_mutex_unlock(&session->lock);
 	if (mine)
 		return 0;
@@ -325,6 +338,27 @@ static void leave(struct session *session)
 	}
 }
 
+/* Idle sessions that nobody named make room for it, where there is too little. */
+static struct kernel *take_kernel(const struct pool_config *config, const struct kernelspec *spec,
+				  const struct kernel_place *place, const struct kernel_wait *wait,
+				  struct err *err)
+{
+	struct kernel *kernel;
+	int64_t killed = limits_killed();
+	while (!limits_fit(KERNEL_TASKS) && sessions_evict(&kernels_sessions))
+		;
+	while (!(kernel = pool_take(config, spec, place, wait, err)) &&
+	       (err->code == EAGAIN || err->code == ENOMEM || err->code == ERR_LIMIT) &&
+	       sessions_evict(&kernels_sessions))
+		;
+	if (!kernel && (err->code == EAGAIN || err->code == ENOMEM)) {
+		log_debug("no kernel: %s", err->msg);
+		limits_refuse(limits_killed() > killed ? ENOMEM : err->code,
+			      "a kernel cannot be started", err);
+	}
+	return kernel;
+}
+
 /* While busy: a kernel that runs, a new one if need be. */
 static int have_kernel(struct call *call, struct session *session, struct err *err)
 {
@@ -346,7 +380,7 @@ static int have_kernel(struct call *call, struct session *session, struct err *e
 	const struct kernel_place place = { session->cwd, session->marker, where.home, where.user };
 	const struct kernel_wait wait = { clock_ms() + START_MS, call->sink->client_fd,
 					  where.stop_fd };
-	struct kernel *kernel = pool_take(&config, spec, &place, &wait, err);
+	struct kernel *kernel = take_kernel(&config, spec, &place, &wait, err);
 	if (!kernel)
 		return -1;
 	pthread_mutex_lock(&session->lock);
@@ -368,15 +402,15 @@ static void describe(const struct session *session, bool made, struct arena *are
 }
 
 /* Finds or makes a session, waits for one's turn, and sees to its kernel. leave() it. */
-static struct session *begin(struct call *call, const struct kernels_wish *wish, int64_t until_ms,
-			     struct kernels_opened *ret, struct err *err)
+static struct session *begin(struct call *call, const struct kernels_wish *wish, bool named,
+			     int64_t until_ms, struct kernels_opened *ret, struct err *err)
 {
 	bool made;
 	struct session *session = find_or_make(call, wish, &made, err);
 	if (!session)
 		return NULL;
 	describe(session, made, call->arena, ret);
-	if (enter(call, session, until_ms, err) == 0) {
+	if (enter(call, session, named, until_ms, err) == 0) {
 		if (have_kernel(call, session, err) == 0)
 			return session;
 		leave(session);
@@ -390,7 +424,8 @@ static struct session *begin(struct call *call, const struct kernels_wish *wish,
 int kernels_open(struct call *call, const struct kernels_wish *wish, struct kernels_opened *ret,
 		 struct err *err)
 {
-	auto_session struct session *session = begin(call, wish, clock_ms() + START_MS, ret, err);
+	auto_session struct session *session =
+		begin(call, wish, true, clock_ms() + START_MS, ret, err);
 	if (!session)
 		return -1;
 	*session->lost = 0;
@@ -555,8 +590,9 @@ int kernels_execute(struct call *call, const struct kernels_job *job, struct ker
 	ret->outputs = arena_alloc(call->arena, sizeof *ret->outputs);
 	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
 	arena_defer(call->arena, free_outputs, ret->outputs);
+	bool named = job->where.id && *job->where.id;
 	auto_session struct session *session =
-		begin(call, &job->where, clock_ms() + job->timeout_ms, &ret->session, err);
+		begin(call, &job->where, named, clock_ms() + job->timeout_ms, &ret->session, err);
 	if (!session)
 		return -1;
 	int result = run(call, session, job, ret, err);

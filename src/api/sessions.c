@@ -54,21 +54,48 @@ void *sessions_find(struct sessions *sessions, const char *id, struct err *err)
 	return session;
 }
 
-/* One that has been idle for too long; with the table full, the one idle for longest. */
-static void *take_expired(struct sessions *sessions, const struct config *config, bool make_room)
+/* With the lock: the one that has been idle for longest, of all or of those nobody has named. */
+static struct session_slot **find_idle(struct sessions *sessions, bool unnamed, int64_t *ret_used)
 {
+	const struct sessions_ops *ops = sessions->ops;
 	struct session_slot **oldest = NULL;
-	int64_t used = INT64_MAX;
+	*ret_used = INT64_MAX;
 	for (struct session_slot **at = &sessions->first; *at; at = &(*at)->next) {
-		int64_t one = sessions->ops->used_ms((*at)->session);
-		if (one < used && !sessions->ops->busy((*at)->session)) {
+		void *session = (*at)->session;
+		int64_t used = ops->used_ms(session);
+		if (used < *ret_used && !ops->busy(session) &&
+		    (!unnamed || (ops->unnamed && ops->unnamed(session)))) {
 			oldest = at;
-			used = one;
+			*ret_used = used;
 		}
 	}
+	return oldest;
+}
+
+/* One that has been idle for too long; with the table full one that is idle, unnamed if there is. */
+static void *take_expired(struct sessions *sessions, const struct config *config, bool make_room)
+{
+	int64_t used;
+	struct session_slot **oldest = find_idle(sessions, false, &used);
 	bool expired = oldest && clock_ms() - used >= config->session_ms;
 	bool full = make_room && sessions->count >= (size_t)config->max_sessions;
+	if (!expired && full) {
+		struct session_slot **other = find_idle(sessions, true, &used);
+		oldest = other ? other : oldest;
+	}
 	return oldest && (expired || full) ? unlist(sessions, oldest) : NULL;
+}
+
+bool sessions_evict(struct sessions *sessions)
+{
+	int64_t used;
+	pthread_mutex_lock(&sessions->lock);
+	struct session_slot **oldest = find_idle(sessions, true, &used);
+	void *session = oldest ? unlist(sessions, oldest) : NULL;
+	pthread_mutex_unlock(&sessions->lock);
+	if (session)
+		finish(sessions, session);
+	return session;
 }
 
 void sessions_expire(struct sessions *sessions, const struct config *config)

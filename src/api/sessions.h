@@ -15,6 +15,7 @@ struct sessions_ops {
 	bool (*busy)(void *session);       /* something runs in it */
 	int64_t (*used_ms)(void *session); /* when it was last used */
 	void (*end)(void *session);        /* ends all that runs in it, for good */
+	bool (*unnamed)(void *session);    /* its id is nobody's choice; NULL: none is so */
 };
 
 struct sessions {
@@ -41,6 +42,9 @@ void *sessions_find(struct sessions *sessions, const char *id, struct err *err);
 typedef void *sessions_make(const char *id, void *arg, struct err *err);
 void *sessions_open(struct sessions *sessions, const struct config *config, const char *id,
 		    sessions_make *make, void *arg, struct err *err);
+
+/* Ends the unnamed session that has been idle for longest: to make room of another kind. */
+bool sessions_evict(struct sessions *sessions);
 
 /* Ends a session, or all: how many. */
 int sessions_close(struct sessions *sessions, const char *id, struct err *err);

@@ -279,6 +279,8 @@ static int make_v1(int controller, const char *name, const struct box_limits *li
 	group->own[controller] = openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (limited)
 		group->into[controller] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (controller == GROUP_PIDS && limited)
+		group->pids = openat(run, "pids.current", O_RDONLY | O_CLOEXEC);
 	if (controller == GROUP_MEMORY)
 		group->oom =
 			openat(limited ? run : own, "memory.oom_control", O_RDONLY | O_CLOEXEC);
@@ -311,6 +313,8 @@ static int make_v2(const char *name, const struct box_limits *limits, enum limit
 	if (fchownat(whole, "cgroup.procs", uid, (gid_t)-1, 0) < 0 ||
 	    fchownat(run, "cgroup.procs", uid, (gid_t)-1, 0) < 0)
 		return -1;
+	if (all.in_v2[GROUP_PIDS])
+		group->pids = openat(run, "pids.current", O_RDONLY | O_CLOEXEC);
 	if (all.in_v2[GROUP_MEMORY])
 		group->oom = openat(run, "memory.events", O_RDONLY | O_CLOEXEC);
 	/* A mount of this directory alone: nothing above it can be reached through the descriptor. */
@@ -322,7 +326,9 @@ static int make_v2(const char *name, const struct box_limits *limits, enum limit
 int group_make(const char *name, const struct box_limits *limits, const char *dir, uint32_t uid,
 	       struct cgroup *ret, struct err *err)
 {
-	static const struct cgroup none = { -1, -1, { -1, -1, -1, -1 }, { -1, -1, -1, -1 }, -1 };
+	static const struct cgroup none = {
+		-1, -1, { -1, -1, -1, -1 }, { -1, -1, -1, -1 }, -1, -1
+	};
 	const bool wanted[GROUP_CONTROLLERS] = { limits->memory > 0, limits->cpus > 0,
 						 limits->pids > 0, limits->io_weight > 0 };
 	*ret = none;
@@ -358,6 +364,7 @@ void group_close(struct cgroup *group)
 {
 	own_close(&group->birth);
 	own_close(&group->run);
+	own_close(&group->pids);
 	own_close(&group->oom);
 	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
 		own_close(&group->own[i]);

@@ -40,7 +40,8 @@ struct cgroup {
 	int run;   /* v2: a mount of the directory of commands, for CLONE_INTO_CGROUP */
 	int own[GROUP_CONTROLLERS]; /* v1 cgroup.procs, to be joined before the first process is made */
 	int into[GROUP_CONTROLLERS]; /* v1 cgroup.procs of the commands */
-	int oom;                     /* where the kernel counts the commands that it killed */
+	int pids; /* how many processes and threads the commands have, where that is limited */
+	int oom;  /* where the kernel counts the commands that it killed */
 };
 
 /* Makes the groups of a box, whose files are in dir and whose root is this user. */

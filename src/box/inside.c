@@ -30,7 +30,7 @@
 #include "box/seccomp.h"
 #include "box/title.h"
 #include "proc/cradle.h"
-#include "proc/oom.h"
+#include "proc/limits.h"
 
 enum { ARGUMENTS_MAX = 256 };
 
@@ -197,19 +197,20 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 						      const struct inside *inside,
 						      inside_serve *run, int talk)
 {
-	enum { LISTEN = 3, CRADLE, OOM, TALK };
+	enum { LISTEN = 3, CRADLE, PIDS, OOM, TALK };
 	struct err err;
 	int cradle = -1;
 	const char *argv[ARGUMENTS_MAX] = { "aio", "--listen", "fd:3", "--user", "gem" };
 	int argc = 5;
 	if (make_cradle(inside, &cradle, &err) < 0)
 		give_up(talk, &err);
-	int fds[] = { -1,     spec->log_fd,      spec->log_fd, spec->listen_fd,
-		      cradle, inside->group.oom, talk };
+	int fds[] = { -1,     spec->log_fd,       spec->log_fd,      spec->listen_fd,
+		      cradle, inside->group.pids, inside->group.oom, talk };
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(&err) < 0)
 		give_up(talk, &err);
 	cradle_use(CRADLE);
-	oom_use(OOM); /* /dev/null, which counts nothing, where there is no such file */
+	/* Where there is no such file it is /dev/null, which counts nothing. */
+	limits_use(&(struct limits){ spec->limits.pids, spec->limits.memory, PIDS, OOM });
 	clearenv();
 	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	setenv("AIO_HOME", GROUND_HOME, 1);

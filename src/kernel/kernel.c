@@ -240,7 +240,8 @@ const char *kernel_connection_file(const struct kernel *kernel)
 	return kernel->file;
 }
 
-const char *kernel_end_text(struct kernel *kernel, char *to, size_t room)
+/* Locks it when it is known how it ended, or nobody may know. */
+static void lock_ended(struct kernel *kernel)
 {
 	int64_t until = clock_ms() + REPORT_MS;
 	pthread_mutex_lock(&kernel->lock);
@@ -252,6 +253,20 @@ const char *kernel_end_text(struct kernel *kernel, char *to, size_t room)
 			(void)eventfd_read(kernel->wake_fd, &ignored);
 		pthread_mutex_lock(&kernel->lock);
 	}
+}
+
+int kernel_end_cause(struct kernel *kernel)
+{
+	lock_ended(kernel);
+	int signal_number = kernel->signal;
+	pthread_mutex_unlock(&kernel->lock);
+	/* ZeroMQ aborts where it cannot have a thread. */
+	return signal_number == SIGABRT ? EAGAIN : signal_number == SIGKILL ? ENOMEM : 0;
+}
+
+const char *kernel_end_text(struct kernel *kernel, char *to, size_t room)
+{
+	lock_ended(kernel);
 	if (!kernel->known)
 		snprintf(to, room, "for an unknown reason");
 	else if (kernel->signal)

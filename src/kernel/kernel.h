@@ -10,6 +10,8 @@
 
 #include "base/desc.h"
 
+enum { KERNEL_TASKS = 10 }; /* processes and threads that one has, about */
+
 struct err;
 struct kernel;
 struct kernelspec;
@@ -47,6 +49,10 @@ const char *kernel_connection_file(const struct kernel *kernel);
 /* How it ended, in words: "with exit code 1", "by signal 9 (Killed)". Waits a moment for whoever
  * knows. */
 const char *kernel_end_text(struct kernel *kernel, char *to, size_t room);
+
+/* What it may have died of, as one that had just started: EAGAIN where it lacked threads, ENOMEM where
+ * it lacked memory; else 0. */
+int kernel_end_cause(struct kernel *kernel);
 
 /* ---- running code ---- */
 
@@ -91,11 +97,13 @@ struct kernel *kernel_new_forked(const struct user *user, struct err *err);
 char *kernel_request(const struct kernel *kernel, uint64_t id, bool later);
 bool kernel_is_born(struct kernel *kernel); /* there is a process */
 
-/* The process is there; the descriptors are taken over. Or it will never be: why. */
+/* The process is there; the descriptors are taken over. Or it will never be: why. EAGAIN, ENOMEM: there
+ * is no room for it now. ERR_NOT_IMPLEMENTED: this fork server cannot make any. */
 void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd);
-void kernel_stillborn(struct kernel *kernel, const char *why);
+void kernel_stillborn(struct kernel *kernel, int code, const char *why);
 
-/* Hands it out: waits until it is ready, gives it its place, connects. ESRCH: it has ended. */
+/* Hands it out: waits until it is ready, gives it its place, connects. ESRCH: it has ended. EAGAIN: it
+ * may not have the threads it needs; ENOMEM: nor the memory. */
 int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
 		    const struct kernel_wait *wait, struct err *err);
 

@@ -56,14 +56,14 @@ void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd)
 	struct err err;
 	kernel->order_fd = order_fd;
 	if (kernel_watch(kernel, pid, pidfd, false, &err) < 0)
-		kernel_stillborn(kernel, err.msg);
+		kernel_stillborn(kernel, err.code, err.msg);
 	(void)eventfd_write(kernel->wake_fd, 1);
 }
 
-void kernel_stillborn(struct kernel *kernel, const char *why)
+void kernel_stillborn(struct kernel *kernel, int code, const char *why)
 {
 	pthread_mutex_lock(&kernel->lock);
-	snprintf(kernel->why, sizeof kernel->why, "%s", why);
+	err_set(&kernel->why, code, "%s", why);
 	kernel->ended = true;
 	(void)eventfd_write(kernel->wake_fd, 1);
 	pthread_mutex_unlock(&kernel->lock);
@@ -73,8 +73,8 @@ static int await_birth(struct kernel *kernel, const struct kernel_wait *wait, st
 {
 	for (;;) {
 		pthread_mutex_lock(&kernel->lock);
-		bool born = kernel->born, failed = *kernel->why;
-		int result = failed ? err_set(err, ERR_NOT_IMPLEMENTED, "%s", kernel->why) : 0;
+		bool born = kernel->born, failed = kernel->why.code;
+		int result = failed ? err_set(err, kernel->why.code, "%s", kernel->why.msg) : 0;
 		pthread_mutex_unlock(&kernel->lock);
 		eventfd_t ignored;
 		if (born || failed)
@@ -85,7 +85,7 @@ static int await_birth(struct kernel *kernel, const struct kernel_wait *wait, st
 	}
 }
 
-/* Takes what a forked kernel says: {} or {"error": …}; nothing when it has ended. */
+/* Takes what a forked kernel says: {} or {"error": …, "errno"}; nothing when it has ended. */
 static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
 {
 	char text[ANSWER_MAX];
@@ -96,7 +96,10 @@ static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, st
 		return err_set(err, ESRCH, "the kernel has ended");
 	json_t *answer = json_parse(text, (size_t)n, err);
 	const char *error = json_string_value(json_object_get(answer, "error"));
-	int result = !answer ? -1 : error ? err_set(err, ERR_BAD_REQUEST, "%s", error) : 0;
+	int code = (int)json_integer_value(json_object_get(answer, "errno"));
+	int result = !answer ? -1
+		     : error ? err_set(err, code ? code : ERR_BAD_REQUEST, "%s", error)
+			     : 0;
 	json_decref(answer);
 	return result;
 }
@@ -260,7 +263,9 @@ static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct e
 			return 0;
 		if (kernel_ended(kernel)) {
 			char how[128];
-			return err_set(err, ERR_UNAVAILABLE, "the kernel ended %s while it started",
+			int cause = kernel_end_cause(kernel);
+			return err_set(err, cause ? cause : ERR_UNAVAILABLE,
+				       "the kernel ended %s while it started",
 				       kernel_end_text(kernel, how, sizeof how));
 		}
 		bool connected = kernel_connect(kernel, NULL) == 0; /* once it listens */

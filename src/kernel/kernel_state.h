@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/err.h"
 #include "kernel/kernel.h"
 #include "proc/pump.h"
 
@@ -35,7 +36,7 @@ struct kernel {
 	bool own;                /* our child: we reap it */
 	bool born, ended, known; /* known: how it ended */
 	int code, signal;
-	char why[512]; /* it was never born */
+	struct err why; /* it was never born; code 0: it was, or may be */
 };
 
 /* A new one, without a process, with names for its files. */

@@ -18,6 +18,7 @@
 #include "kernel/kernel.h"
 #include "kernel/kernelspec.h"
 #include "proc/environment.h"
+#include "proc/limits.h"
 #include "proc/pump.h"
 #include "proc/spawn.h"
 #include "proc/user.h"
@@ -75,6 +76,7 @@ static void handle(struct forkserver *fs, const json_t *said, int fds[2])
 	json_int_t id = json_integer_value(json_object_get(said, "id"));
 	json_int_t pid = json_integer_value(json_object_get(said, "pid"));
 	json_int_t ended = json_integer_value(json_object_get(said, "exit"));
+	json_int_t code = json_integer_value(json_object_get(said, "errno"));
 	if (ended > 0)
 		kernel_report((pid_t)ended, (int)json_integer_value(json_object_get(said, "code")),
 			      (int)json_integer_value(json_object_get(said, "signal")));
@@ -90,7 +92,8 @@ static void handle(struct forkserver *fs, const json_t *said, int fds[2])
 	if (pid > 0 && fds[0] >= 0 && fds[1] >= 0)
 		kernel_born(kernel, (pid_t)pid, TAKE_FD(fds[0]), TAKE_FD(fds[1]));
 	else
-		kernel_stillborn(kernel, error ? error : "the fork server gave no kernel");
+		kernel_stillborn(kernel, code ? (int)code : ERR_NOT_IMPLEMENTED,
+				 error ? error : "the fork server gave no kernel");
 	kernel_unref(kernel);
 }
 
@@ -157,13 +160,16 @@ static void control_done(struct source *source)
 	if (spare)
 		kernel_end(spare);
 	kernel_unref(spare);
+	int signal_number = 0;
 	kill(fs->process.pid, SIGKILL);
-	process_reap(&fs->process, &(int){ 0 });
+	process_reap(&fs->process, &signal_number);
+	/* Killed, and not by an error of its own: another one may live. */
+	int code = signal_number == SIGKILL && !*fs->error ? ENOMEM : ERR_NOT_IMPLEMENTED;
 	char why[300];
 	snprintf(why, sizeof why, "%s cannot be used for kernels: %s", fs->python,
 		 *fs->error ? fs->error : "its fork server has ended");
 	for (struct kernel *kernel; (kernel = take_pending(fs, 0));) {
-		kernel_stillborn(kernel, why);
+		kernel_stillborn(kernel, code, why);
 		kernel_unref(kernel);
 	}
 	log_debug("the fork server of %s has ended", fs->python);
@@ -305,18 +311,25 @@ int pool_warm(const struct pool_config *config, const struct kernelspec *spec, s
 {
 	pthread_mutex_lock(&pool.lock);
 	struct forkserver *fs = find(config, spec, err);
-	if (fs && !fs->spare)
+	bool fits = limits_fit(KERNEL_TASKS);
+	if (fs && !fs->spare && fits)
 		fs->spare = ask(fs, config->user, true, err);
-	int result = fs && fs->spare ? 0 : -1;
+	int result = fs && (fs->spare || !fits) ? 0 : -1;
 	pthread_mutex_unlock(&pool.lock);
 	return result;
 }
 
-/* A ready kernel may have been ended by somebody: then the next one. */
+static bool is_full(int code)
+{
+	return code == EAGAIN || code == ENOMEM;
+}
+
+/* A ready kernel may have been ended by somebody, or had no room when it was started: the next one. */
 static struct kernel *take_forked(const struct pool_config *config, const struct kernelspec *spec,
 				  const struct kernel_place *place, const struct kernel_wait *wait,
 				  struct err *err)
 {
+	int cause = 0;
 	for (int i = 0; i < TRIES; i++) {
 		struct kernel *kernel = claim(config, spec, err);
 		if (!kernel)
@@ -324,12 +337,16 @@ static struct kernel *take_forked(const struct pool_config *config, const struct
 		int result = kernel_hand_out(kernel, place, wait, err);
 		if (result == 0)
 			return kernel;
+		if (err->code == ESRCH)
+			cause = kernel_end_cause(kernel);
 		kernel_end(kernel);
 		kernel_unref(kernel);
-		if (err->code != ESRCH)
+		if (err->code != ESRCH && !is_full(err->code))
 			return NULL;
 	}
-	err_set(err, ERR_UNAVAILABLE, "kernels of %s end as soon as they start", spec->name);
+	if (!is_full(err->code))
+		err_set(err, cause ? cause : ERR_UNAVAILABLE,
+			"kernels of %s end as soon as they start", spec->name);
 	return NULL;
 }
 
@@ -348,7 +365,7 @@ struct kernel *pool_take(const struct pool_config *config, const struct kernelsp
 	kernel = kernel_spawn(spec, place, wait, &why);
 	if (kernel && spec->python) /* its fork server may have died just before */
 		(void)pool_warm(config, spec, NULL);
-	if (!kernel && !spec->python)
+	if (!kernel && (!spec->python || is_full(why.code)))
 		*err = why;
 	if (!kernel && err->code == ERR_NOT_IMPLEMENTED)
 		err->code = ERR_UNAVAILABLE;

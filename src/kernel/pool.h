@@ -25,7 +25,7 @@ struct kernel *pool_take(const struct pool_config *config, const struct kernelsp
 			 const struct kernel_place *place, const struct kernel_wait *wait,
 			 struct err *err);
 
-/* Has a kernel made ready, without waiting. */
+/* Has a kernel made ready, without waiting; not where processes are short. */
 int pool_warm(const struct pool_config *config, const struct kernelspec *spec, struct err *err);
 
 /* Ends the fork servers that were not asked for so long, with their ready kernels. */

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "proc/oom.h"
+#include "proc/limits.h"
 #include "proc/pump.h"
 
 enum { READ_SIZE = 65536, PIPE_SIZE = 1 << 20, GRACE_MS = 2000 };
@@ -34,7 +34,7 @@ struct command {
 	int input_fd;
 	bool overdue, signalled;
 	bool at_end[2];        /* the pipes that the pump closes */
-	int64_t killed_before; /* oom_count() when it started */
+	int64_t killed_before; /* limits_killed() when it started */
 };
 
 /* ---- references ---- */
@@ -172,7 +172,7 @@ static bool end_ready(struct source *source)
 	if (command->overdue)               /* the rest of the group did not end with it */
 		kill(-command->process.pid, SIGKILL);
 	command->view.exit_code = process_reap(&command->process, &signal_number);
-	command->view.starved = oom_count() > command->killed_before;
+	command->view.starved = limits_killed() > command->killed_before;
 	command->view.state = command->overdue                      ? COMMAND_TIMED_OUT
 			      : command->signalled && signal_number ? COMMAND_KILLED
 								    : COMMAND_COMPLETED;
@@ -291,7 +291,7 @@ struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *
 		memcpy(spawn->fds, to_child, sizeof to_child);
 		if (input)
 			spawn->fds[0] = input;
-		command->killed_before = oom_count();
+		command->killed_before = limits_killed();
 		if (spawn_start(spawn, &command->process, err) < 0) {
 			command->process.pidfd = -1;
 			command_unref(command);

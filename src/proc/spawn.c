@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/cradle.h"
+#include "proc/limits.h"
 #include "proc/user.h"
 
 /* clone() by its other name, which ThreadSanitizer does not take over: it would treat the child,
@@ -105,7 +106,9 @@ static int refuse(const struct spawn *spawn, int code, const char *step, struct 
 		return err_set(err, ERR_TOO_LARGE,
 			       "the system does not take a command, or an environment, that long");
 	if (code == EAGAIN)
-		return err_set(err, ERR_LIMIT, "no more processes can be started");
+		return limits_refuse(code, "no more processes can be started", err);
+	if (code == ENOMEM)
+		return limits_refuse(code, "no more programs can be started", err);
 	if (code == EMFILE || code == ENFILE)
 		return err_set(err, ERR_LIMIT, "no descriptor for another process");
 	if (step && !strcmp(step, "chdir"))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -390,6 +391,39 @@ def test_the_oldest_idle_session_makes_room(start):
             assert [events.next()[0], events.next()[0]] == ["start", "stdout"]
         status, message = refused(server, session_id="d")
         assert status == 429 and "--max-kernels" in message
+
+
+def test_a_session_that_nobody_named_makes_room_first(start):
+    server = start(["--max-kernels", "3"])
+    execute(server, "1", session_id="a")
+    back, lost = (execute(server, "x = 5")["session_id"] for _ in range(2))
+    assert value(execute(server, "x", session_id=back)) == "5"  # and so it has a name, too
+    execute(server, "1", session_id="b")
+    assert set(sessions(server)) == {"a", back, "b"}
+    got = execute(server, "'x' in dir()", session_id=lost)
+    assert value(got) == "False" and set(sessions(server)) == {back, "b", lost}
+    made = server.post("/v1/jupyter/sessions/create", {}).json()["data"]["session_id"]
+    execute(server, "1")
+    assert made in sessions(server)  # it was asked for as such
+
+
+@ROOT_ONLY
+def test_unnamed_sessions_make_room_where_processes_are_short(start, tester):  # noqa: F811
+    home = Path(f"/home/{tester}")
+    server = start(["--user", tester], env={"WORKSPACE": str(home), "HOME": str(home)})
+    resource.prlimit(server.pid, resource.RLIMIT_NPROC, (45, 45))
+    execute(server, "x = 1", session_id="kept")
+    unnamed = [execute(server, f"x = {i}")["session_id"] for i in range(8)]
+    assert unnamed[-1] in sessions(server) and unnamed[0] not in sessions(server)
+    assert value(execute(server, "x", session_id="kept")) == "1"
+    for i in range(8):
+        answer = server.post("/v1/jupyter/execute", {"code": "1", "session_id": f"more{i}"}, timeout=60)
+        if answer.status_code != 200:
+            break
+    assert answer.status_code == 429 and "no more processes and threads" in answer.text, answer.text
+    assert value(execute(server, "x", session_id="kept")) == "1" and not set(unnamed) & set(sessions(server))
+    server.request("DELETE", "/v1/jupyter/sessions/more0")
+    assert value(execute(server, "7", session_id="again")) == "7"  # what was refused is not remembered
 
 
 @ROOT_ONLY

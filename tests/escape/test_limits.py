@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import ROOT
 from escape.boxes import GROUPS, Farm, Refused, volume
 
 MIB = 1 << 20
@@ -51,6 +52,25 @@ def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
     assert "process" in answer.text
     assert neighbour.out("echo fine") == "fine\n"
     box.stop()
+
+
+def test_kernels_that_nobody_named_leave_processes_to_others(start_box, monkeypatch):
+    if not (ROOT / ".venv/bin/python").exists():
+        pytest.skip("NOT TESTED: there is no .venv; make deps makes it")
+    monkeypatch.setenv("AIO_HOME", str(ROOT))
+    box = start_box(pids=64)
+
+    def execute(**more):
+        return box.client.post("/v1/jupyter/execute", json={"code": "6 * 7", **more})
+
+    assert [execute().status_code for _ in range(7)] == [200] * 7
+    assert box.out("seq 3 | cat | cat | cat | tail -n 1") == "3\n"  # a quarter is left to commands
+    named = [execute(session_id=f"n{i}") for i in range(8)]
+    assert named[0].status_code == 200 and named[-1].status_code == 429
+    message = named[-1].json()["message"]
+    assert "the sandbox's limit of 64 processes and threads" in message and "limits.pids" in message
+    assert box.client.request("DELETE", "/v1/jupyter/sessions").status_code == 200
+    assert execute(session_id="last").status_code == 200
 
 
 def test_memory_bomb_is_killed_counted_and_told(start_box):

@@ -1,0 +1,55 @@
+#include "proc/limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+static struct limits all = { .pids_fd = -1, .oom_fd = -1 };
+
+void limits_use(const struct limits *limits)
+{
+	all = *limits;
+}
+
+static const char *read_all(int fd, char *to, size_t room)
+{
+	ssize_t n = fd < 0 ? -1 : pread(fd, to, room - 1, 0);
+	to[n < 0 ? 0 : n] = 0;
+	return to;
+}
+
+int64_t limits_killed(void)
+{
+	static const char word[] = "\noom_kill ";
+	char text[1024];
+	const char *at = strstr(read_all(all.oom_fd, text, sizeof text), word);
+	return at ? strtoll(at + sizeof word - 1, NULL, 10) : 0;
+}
+
+bool limits_fit(int64_t tasks)
+{
+	char text[32];
+	return !all.pids || strtoll(read_all(all.pids_fd, text, sizeof text), NULL, 10) + tasks <=
+				    all.pids - all.pids / 4;
+}
+
+int limits_refuse(int code, const char *what, struct err *err)
+{
+	static const char more[] = "end sessions or commands, or use a sandbox with a higher";
+	char known[64] = "";
+	if (code == EAGAIN && all.pids)
+		snprintf(known, sizeof known, "sandbox's limit of %lld ", (long long)all.pids);
+	if (code == ENOMEM && all.memory)
+		snprintf(known, sizeof known, "sandbox's %lld MiB of ",
+			 (long long)(all.memory >> 20));
+	if (!*known)
+		return err_set(err, ERR_LIMIT, "%s: the system has no more %s for it", what,
+			       code == EAGAIN ? "processes and threads" : "memory");
+	return err_set(err, ERR_LIMIT, "%s: the %s%s; %s limits.%s", what, known,
+		       code == EAGAIN ? "processes and threads is reached" : "memory are used up",
+		       more, code == EAGAIN ? "pids" : "memory");
+}

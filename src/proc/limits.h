@@ -1,0 +1,24 @@
+/* limits.h - what the commands of a box may use, as far as its server knows: a server without a box
+ * knows nothing. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+struct limits {
+	int64_t pids, memory; /* 0: none */
+	int pids_fd;          /* pids.current of their cgroup */
+	int oom_fd; /* memory.events, or memory.oom_control (v1): how many the kernel has killed */
+};
+void limits_use(const struct limits *limits);
+
+/* How many processes the kernel has killed because the memory was used up; 0 where nobody counts. */
+int64_t limits_killed(void);
+
+/* Whether so many more processes and threads leave a quarter of what there may be to others. */
+bool limits_fit(int64_t tasks);
+
+/* Says that something cannot be started (-1, ERR_LIMIT), which limit was met, and what to do. code:
+ * EAGAIN for processes and threads, ENOMEM for memory. */
+int limits_refuse(int code, const char *what, struct err *err);
