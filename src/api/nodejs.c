@@ -166,7 +166,8 @@ static const struct field execute_fields[] = {
 	BOOL(execute, stateful, OPTIONAL, "Run it in a session, which keeps its state.",
 	     .def = "false"),
 	STR(execute, session_id, OPTIONAL,
-	    "The session, made on first use; a new one when absent or empty.", .max_len = 64),
+	    "The session, made on first use; also says `stateful`. A new one when absent or empty.",
+	    .max_len = 64),
 	STR(execute, cwd, OPTIONAL,
 	    "Where it runs, an absolute path; when absent a fresh directory, or in a session where "
 	    "that is."),
@@ -291,7 +292,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 			     .input = request->stdin_text,
 			     .files = request->files },
 		.version = request->version,
-		.stateful = request->stateful,
+		.stateful = request->stateful || (request->session_id && *request->session_id),
 		.session_id = request->session_id,
 		.write = call->wants_events ? send_output : NULL,
 		.arg = call,
@@ -320,8 +321,8 @@ static int execute(struct call *call, const void *in, struct err *err)
 static const struct route routes[] = {
 	{ "POST", "/v1/nodejs/execute", execute, &execute_schema, &executed_data,
 	  "Run JavaScript or TypeScript",
-	  "In a process and a directory of its own, both gone when it ends; or with `stateful` in a "
-	  "session: variables, functions and imports stay, `const` and `class` can be declared again, "
+	  "In a process and a directory of its own, both gone when it ends; or with `stateful` or a "
+	  "`session_id` in a session: variables, functions and imports stay, `const` and `class` can be declared again, "
 	  "`await` stands at the top level, and the value of the last expression is an "
 	  "`execute_result`. Past `timeout` a program is ended with all it has started; in a session "
 	  "only the code is interrupted, and `hint` says whether the state could be kept. A program "

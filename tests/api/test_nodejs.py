@@ -389,6 +389,20 @@ def test_a_session_keeps_its_state(server):
     assert value(repl(server, "typeof a", "another")) == "'undefined'"
 
 
+def test_a_session_that_is_named_needs_no_other_word(server):
+    assert js(server, "let a = 1", session_id="named")["session_id"] == "named"
+    assert value(js(server, "a + 1", session_id="named")) == "2"
+    assert js(server, "typeof a", session_id="")["session_id"] is None
+
+
+def test_one_who_comes_back_to_a_session_that_has_ended_is_told(server):
+    session = js(server, "let a = 1", stateful=True)["session_id"]
+    assert server.request("DELETE", f"/v1/nodejs/sessions/{session}").status_code == 200
+    again = answer(server, "typeof a", session_id=session)
+    assert value(again["data"]) == "'undefined'" and "had ended" in again["hint"]
+    assert answer(server, "1", session_id=session)["hint"] is None
+
+
 def test_declarations_can_be_repeated(server):
     repl(server, "const a = 1; let b = 1; class C { v() { return 1 } } ; const { d, ...e } = { d: 1, f: 2 }")
     repl(server, "const a = 2; let b = 2; class C { v() { return 2 } } ; const { d, ...e } = { d: 3, f: 4 }")
