@@ -311,7 +311,7 @@ static const struct route routes[] = {
 	  "call, whose `message` says so. input() is an error: nobody can type. With `Accept: "
 	  "text/event-stream` the events `start`, `stdout`, `stderr`, `result`, `error` and `end` come "
 	  "as they happen. A caller that leaves has its code interrupted. Sessions end after 30 minutes "
-	  "without use.",
+	  "without use; one that nobody has named or come back to ends before, where its room is needed.",
 	  .flags = EVENTS },
 	{ "GET", "/v1/jupyter/info", get_info, NULL, &info_data, "Kernels there are" },
 	{ "GET", "/v1/jupyter/sessions", list_sessions, NULL, &list_data, "List sessions" },

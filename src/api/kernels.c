@@ -130,7 +130,7 @@ struct sessions kernels_sessions = SESSIONS("jupyter", &session_ops);
 struct making {
 	const struct kernelspec *spec;
 	const char *cwd, *context;
-	bool made;
+	bool made, back; /* back: somebody has its id from us, of a session before */
 };
 
 static void *session_make(const char *id, void *arg, struct err *err)
@@ -146,6 +146,8 @@ static void *session_make(const char *id, void *arg, struct err *err)
 	session->language = xstrdup(making->spec->language);
 	session->context = making->context ? xstrdup(making->context) : NULL;
 	session->cwd = xstrdup(making->cwd);
+	if (making->back)
+		snprintf(session->lost, sizeof session->lost, "The session had ended.");
 	touch(session);
 	session->created = session->used;
 	making->made = true;
@@ -260,9 +262,12 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 	struct session *session =
 		wish->id && *wish->id ? sessions_find(&kernels_sessions, wish->id, NULL) : NULL;
 	if (!session) {
-		struct making making = { pick_spec(&where, wish, call->arena, err),
-					 wish->cwd && *wish->cwd ? wish->cwd : config->workspace,
-					 wish->context, false };
+		struct making making = {
+			.spec = pick_spec(&where, wish, call->arena, err),
+			.cwd = wish->cwd && *wish->cwd ? wish->cwd : config->workspace,
+			.context = wish->context,
+			.back = wish->id && sessions_gave(&kernels_sessions, wish->id),
+		};
 		if (!making.spec)
 			return NULL;
 		start_keeper(call->server);
@@ -324,6 +329,8 @@ static int enter(struct call *call, struct session *session, bool named, int64_t
 
 static void leave(struct session *session)
 {
+	if (session->kernel && session_unnamed(session))
+		kernel_set_expendable(session->kernel, true);
 	pthread_mutex_lock(&session->lock);
 	session->busy = false;
 	touch(session);
@@ -411,8 +418,10 @@ static struct session *begin(struct call *call, const struct kernels_wish *wish,
 		return NULL;
 	describe(session, made, call->arena, ret);
 	if (enter(call, session, named, until_ms, err) == 0) {
-		if (have_kernel(call, session, err) == 0)
+		if (have_kernel(call, session, err) == 0) {
+			kernel_set_expendable(session->kernel, false);
 			return session;
+		}
 		leave(session);
 		if (made)
 			(void)sessions_close(&kernels_sessions, session->id, NULL);
@@ -546,7 +555,7 @@ static int run(struct call *call, struct session *session, const struct kernels_
 	const struct kernel_job what = { job->code, .prompt = job->events };
 	if (!ret->session.made && change_directory(call, session, job->where.cwd, err) < 0)
 		return -1;
-	if (*session->lost && !ret->session.made)
+	if (*session->lost)
 		add_notice(call, ret,
 			   arena_printf(call->arena,
 					"%s A new kernel was started: the variables are gone.",

@@ -130,6 +130,7 @@ static void *session_make(const char *id, void *arg, struct err *err)
 	session->context = wish->context ? xstrdup(wish->context) : NULL;
 	session->language = wish->language ? xstrdup(wish->language) : NULL;
 	session->idle_ms = wish->idle_ms;
+	session->lost = wish->id && sessions_gave(&nodejs_sessions, wish->id);
 	touch(session);
 	session->created = session->used;
 	recipe->made = true;

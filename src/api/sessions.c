@@ -110,6 +110,21 @@ void sessions_expire(struct sessions *sessions, const struct config *config)
 	}
 }
 
+bool sessions_gave(const struct sessions *sessions, const char *id)
+{
+	size_t len = strlen(sessions->kind);
+	const char *at = id + len;
+	if (strncmp(id, sessions->kind, len) != 0)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		size_t digits = *at == '-' ? strspn(at + 1, "0123456789abcdef") : 0;
+		if (!digits)
+			return false;
+		at += 1 + digits;
+	}
+	return !*at;
+}
+
 /* With the lock. */
 static void *add(struct sessions *sessions, const struct config *config, const char *id,
 		 sessions_make *make, void *arg, struct err *err)

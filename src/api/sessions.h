@@ -43,6 +43,9 @@ typedef void *sessions_make(const char *id, void *arg, struct err *err);
 void *sessions_open(struct sessions *sessions, const struct config *config, const char *id,
 		    sessions_make *make, void *arg, struct err *err);
 
+/* Whether an id is such as the table itself gives to those that come without one. */
+bool sessions_gave(const struct sessions *sessions, const char *id);
+
 /* Ends the unnamed session that has been idle for longest: to make room of another kind. */
 bool sessions_evict(struct sessions *sessions);
 

@@ -221,6 +221,15 @@ void kernel_end(struct kernel *kernel)
 	pthread_mutex_unlock(&kernel->lock);
 }
 
+void kernel_set_expendable(struct kernel *kernel, bool expendable)
+{
+	pthread_mutex_lock(&kernel->lock);
+	if (kernel->born && !kernel->ended && kernel->expendable != expendable)
+		spawn_rate(kernel->pid, expendable ? WORTH_NOTHING : WORTH_COMMAND);
+	kernel->expendable = expendable;
+	pthread_mutex_unlock(&kernel->lock);
+}
+
 bool kernel_ended(struct kernel *kernel)
 {
 	pthread_mutex_lock(&kernel->lock);

@@ -42,6 +42,9 @@ void kernel_unref(struct kernel *kernel); /* NULL is fine; the last one ends it 
 /* Kills its process group. Its session may have more: see tree.h. */
 void kernel_end(struct kernel *kernel);
 
+/* Whether it is the first to end where the memory of a box runs out: as a ready one is. */
+void kernel_set_expendable(struct kernel *kernel, bool expendable);
+
 bool kernel_ended(struct kernel *kernel);
 pid_t kernel_pid(const struct kernel *kernel);
 const char *kernel_connection_file(const struct kernel *kernel);

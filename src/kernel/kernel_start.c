@@ -57,6 +57,7 @@ void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd)
 	kernel->order_fd = order_fd;
 	if (kernel_watch(kernel, pid, pidfd, false, &err) < 0)
 		kernel_stillborn(kernel, err.code, err.msg);
+	kernel_set_expendable(kernel, true);
 	(void)eventfd_write(kernel->wake_fd, 1);
 }
 

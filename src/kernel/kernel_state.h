@@ -33,7 +33,8 @@ struct kernel {
 	pthread_mutex_t lock; /* of what follows */
 	pid_t pid;
 	int pidfd;
-	bool own;                /* our child: we reap it */
+	bool own; /* our child: we reap it */
+	bool expendable;
 	bool born, ended, known; /* known: how it ended */
 	int code, signal;
 	struct err why; /* it was never born; code 0: it was, or may be */

@@ -231,6 +231,7 @@ static struct forkserver *start(const char *python, const struct pool_config *co
 	struct process process = { 0 };
 	if (spawn_python(python, config, its, &process, err) < 0)
 		return NULL;
+	spawn_rate(process.pid, WORTH_SOURCE);
 	struct forkserver *fs = xcalloc(1, sizeof *fs);
 	fs->source = (struct source){ .fd = ours, .ready = control_ready, .done = control_done };
 	fs->python = xstrdup(python);

@@ -133,15 +133,13 @@ pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *
 	return pid;
 }
 
-/* Where the memory of a box runs out, its commands end before the cradle, which shares their limit. By
- * us, now that it is a program of its own: what the cradle clones may not until then. */
-static void make_expendable(pid_t pid)
+void spawn_rate(pid_t pid, enum spawn_worth worth)
 {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
-	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	auto_close int fd = cradle_is_used() ? open(path, O_WRONLY | O_CLOEXEC) : -1;
 	if (fd >= 0)
-		(void)!write(fd, "300", 3);
+		(void)!dprintf(fd, "%d", (int)worth);
 }
 
 int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
@@ -160,8 +158,8 @@ int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 			waitpid(pid, NULL, 0);
 			return refuse(spawn, code, "pidfd", err);
 		}
-		if (!step)
-			make_expendable(pid);
+		if (!step) /* now it is a program of its own: what the cradle clones may not */
+			spawn_rate(pid, WORTH_COMMAND);
 	}
 	*ret = (struct process){ pid, pidfd };
 	if (!step)

@@ -37,6 +37,11 @@ int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *ret_code,
 		  const char **ret_step);
 
+/* Where the memory of a box runs out, the highest ends first. The cradle, which shares the limit of the
+ * commands, is the last. Outside a box nothing is done. */
+enum spawn_worth { WORTH_SOURCE = 200, WORTH_COMMAND = 300, WORTH_NOTHING = 1000 };
+void spawn_rate(pid_t pid, enum spawn_worth worth);
+
 /* Waits for a process that has ended and closes its pidfd. The exit status as a shell tells it:
  * 128 and the signal's number when one ended it, which *ret_signal then holds. */
 int process_reap(struct process *process, int *ret_signal);

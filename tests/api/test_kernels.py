@@ -402,6 +402,8 @@ def test_a_session_that_nobody_named_makes_room_first(start):
     assert set(sessions(server)) == {"a", back, "b"}
     got = execute(server, "'x' in dir()", session_id=lost)
     assert value(got) == "False" and set(sessions(server)) == {back, "b", lost}
+    assert got["hint"] == "The session had ended. A new kernel was started: the variables are gone."
+    assert execute(server, "1", session_id=lost)["hint"] is None
     made = server.post("/v1/jupyter/sessions/create", {}).json()["data"]["session_id"]
     execute(server, "1")
     assert made in sessions(server)  # it was asked for as such

@@ -54,15 +54,22 @@ def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
     box.stop()
 
 
-def test_kernels_that_nobody_named_leave_processes_to_others(start_box, monkeypatch):
+@pytest.fixture
+def start_coder(start_box, monkeypatch):
+    """A box that has Python's kernels, and how code is run in it."""
     if not (ROOT / ".venv/bin/python").exists():
         pytest.skip("NOT TESTED: there is no .venv; make deps makes it")
     monkeypatch.setenv("AIO_HOME", str(ROOT))
-    box = start_box(pids=64)
 
-    def execute(**more):
-        return box.client.post("/v1/jupyter/execute", json={"code": "6 * 7", **more})
+    def start(**limits):
+        box = start_box(**limits)
+        return box, lambda code="6 * 7", **more: box.client.post("/v1/jupyter/execute", json={"code": code, **more})
 
+    return start
+
+
+def test_kernels_that_nobody_named_leave_processes_to_others(start_coder):
+    box, execute = start_coder(pids=64)
     assert [execute().status_code for _ in range(7)] == [200] * 7
     assert box.out("seq 3 | cat | cat | cat | tail -n 1") == "3\n"  # a quarter is left to commands
     named = [execute(session_id=f"n{i}") for i in range(8)]
@@ -71,6 +78,18 @@ def test_kernels_that_nobody_named_leave_processes_to_others(start_box, monkeypa
     assert "the sandbox's limit of 64 processes and threads" in message and "limits.pids" in message
     assert box.client.request("DELETE", "/v1/jupyter/sessions").status_code == 200
     assert execute(session_id="last").status_code == 200
+
+
+def test_kernels_that_nobody_named_leave_memory_to_others(start_coder):
+    box, execute = start_coder(memory=256 * MIB)
+    assert execute("x = bytearray(70 << 20)", session_id="kept").status_code == 200
+    answers = [execute("x = bytearray(40 << 20)") for _ in range(6)]
+    assert [(a.status_code, a.json()["data"]["status"]) for a in answers] == [(200, "ok")] * 6
+    assert box.usage()["oom_kills"] >= 1
+    kept = execute("len(x) >> 20", session_id="kept").json()
+    assert kept["message"] == "Code executed" and kept["data"]["outputs"][0]["data"]["text/plain"] == "70"
+    ids = [a.json()["data"]["session_id"] for a in answers]
+    assert any("out of memory" in execute("1", session_id=id).json()["message"] for id in ids)
 
 
 def test_memory_bomb_is_killed_counted_and_told(start_box):
