@@ -1,18 +1,12 @@
-/* Commands on pipes: a new process for every command, stdout and stderr apart. A session remembers a
- * directory and its commands; several may run at once. */
-#include <errno.h>
+/* Commands on pipes: a new process for every command, stdout and stderr apart. */
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "api/bash_sessions.h"
 #include "api/excerpt.h"
-#include "api/moment.h"
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/arena.h"
@@ -35,194 +29,6 @@ enum {
 	PING_MS = 15000,
 	INPUT_MS = 10000, /* for a command to take its input */
 };
-
-/* ---- sessions ---- */
-
-struct entry {
-	struct entry *older;
-	char id[32];
-	char *text;
-	struct command *command;
-};
-
-struct session {
-	_Atomic int refs;
-	pthread_mutex_t lock;
-	char id[SESSION_ID_MAX * 4 + 1], marker[112];
-	struct entry *commands; /* the newest first */
-	int64_t count, used_ms;
-	char *cwd, *snapshot;
-	struct timespec created, used;
-	bool closed;
-};
-
-static void entry_free(struct entry *entry)
-{
-	command_abandon(entry->command);
-	command_unref(entry->command);
-	free(entry->text);
-	free(entry);
-}
-
-static void session_ref(void *arg)
-{
-	struct session *session = arg;
-	atomic_fetch_add(&session->refs, 1);
-}
-
-static void session_unref(void *arg)
-{
-	struct session *session = arg;
-	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
-		return;
-	for (struct entry *entry = session->commands, *older; entry; entry = older) {
-		older = entry->older;
-		entry_free(entry);
-	}
-	pthread_mutex_destroy(&session->lock);
-	free(session->cwd);
-	free(session->snapshot);
-	free(session);
-}
-
-static void session_release(struct session **session)
-{
-	session_unref(*session);
-}
-#define auto_session __attribute__((cleanup(session_release)))
-
-static bool is_running(struct entry *entry)
-{
-	bool running = command_lock(entry->command)->state == COMMAND_RUNNING;
-	command_unlock(entry->command);
-	return running;
-}
-
-/* The newest command that runs, else the newest. With the session's lock. */
-static struct entry *current(struct session *session)
-{
-	for (struct entry *entry = session->commands; entry; entry = entry->older)
-		if (is_running(entry))
-			return entry;
-	return session->commands;
-}
-
-static bool session_busy(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	struct entry *entry = current(session);
-	bool busy = entry && is_running(entry);
-	pthread_mutex_unlock(&session->lock);
-	return busy;
-}
-
-static void touch(struct session *session)
-{
-	session->used_ms = clock_ms();
-	clock_gettime(CLOCK_REALTIME, &session->used);
-}
-
-static int64_t session_used_ms(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	int64_t used = session->used_ms;
-	pthread_mutex_unlock(&session->lock);
-	return used;
-}
-
-static void session_end(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	bool used = session->count > 0;
-	session->closed = true;
-	for (struct entry *entry = session->commands; entry; entry = entry->older)
-		command_condemn(entry->command);
-	pthread_mutex_unlock(&session->lock);
-	if (used)
-		tree_end(session->marker);
-}
-
-static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
-						 session_used_ms, session_end };
-struct sessions bash_sessions = SESSIONS("bash", &session_ops);
-
-static void *session_make(const char *id, void *cwd, struct err *err)
-{
-	(void)err;
-	struct session *session = xcalloc(1, sizeof *session);
-	session->refs = 1;
-	pthread_mutex_init(&session->lock, NULL);
-	snprintf(session->id, sizeof session->id, "%s", id);
-	tree_marker(session->marker, sizeof session->marker, id);
-	session->cwd = xstrdup(cwd);
-	touch(session);
-	session->created = session->used;
-	return session;
-}
-
-static struct session *session_open(const struct config *config, const char *id, const char *cwd,
-				    struct err *err)
-{
-	const char *dir = cwd && *cwd ? cwd : config->workspace;
-	return sessions_open(&bash_sessions, config, id, session_make, (void *)dir, err);
-}
-
-static int check_directory(const char *path, struct err *err)
-{
-	struct stat st;
-	if (*path != '/')
-		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path",
-			       path);
-	if (stat(path, &st) < 0)
-		return err_set(err, errno, "exec_dir '%.200s'", path);
-	return S_ISDIR(st.st_mode) ? 0 : err_set(err, ENOTDIR, "exec_dir '%.200s'", path);
-}
-
-/* ---- what is said of a session ---- */
-
-static const char *const session_states[] = { "ready", "closed", NULL };
-
-struct session_info {
-	const char *session_id, *status, *working_dir, *created_at, *last_used_at, *current_command;
-	int64_t command_count;
-};
-static const struct field session_info_fields[] = {
-	STR(session_info, session_id, 0, "Session identifier."),
-	ENUM(session_info, status, 0, "`ready`, or `closed`: cannot be used any more.",
-	     .choices = session_states),
-	STR(session_info, working_dir, 0, "Where its next command runs."),
-	STR(session_info, created_at, 0, "When it was made."),
-	STR(session_info, last_used_at, 0, "When it was last used."),
-	STR(session_info, current_command, NULLABLE, "The command that is running."),
-	INT(session_info, command_count, 0, "How many commands it has run."),
-};
-static const struct schema session_info_schema =
-	SCHEMA(session_info, "BashSessionInfo", session_info_fields);
-static const struct field session_info_data = { .type = T_OBJ, .of = &session_info_schema };
-static const struct field session_list_data = { .type = T_LIST,
-						.item = T_OBJ,
-						.of = &session_info_schema };
-
-static struct session_info describe(struct session *session, struct arena *arena)
-{
-	pthread_mutex_lock(&session->lock);
-	struct entry *entry = current(session);
-	struct session_info info = {
-		.session_id = arena_strdup(arena, session->id),
-		.status = session_states[session->closed],
-		.working_dir = arena_strdup(arena, session->cwd),
-		.created_at = moment_text(arena, &session->created),
-		.last_used_at = moment_text(arena, &session->used),
-		.current_command = entry && is_running(entry) ? arena_strdup(arena, entry->text)
-							      : NULL,
-		.command_count = session->count,
-	};
-	pthread_mutex_unlock(&session->lock);
-	return info;
-}
 
 /* ---- exec ---- */
 
@@ -293,23 +99,23 @@ static const struct schema exec_result_schema =
 static const struct field exec_result_data = { .type = T_OBJ, .of = &exec_result_schema };
 
 /* bash reads the command from its arguments; a snapshot is sourced before. */
-static struct command *start(struct call *call, struct session *session, const struct exec *exec,
-			     struct err *err)
+static struct command *start(struct call *call, struct bash_session *session,
+			     const struct exec *exec, const char *dir, struct err *err)
 {
-	const char *text = exec->command;
-	pthread_mutex_lock(&session->lock);
-	const char *cwd = arena_strdup(call->arena, session->cwd);
-	if (session->snapshot)
-		text = arena_printf(call->arena, ". '%s'\n%s", session->snapshot, text);
-	pthread_mutex_unlock(&session->lock);
+	const char *text = exec->command, *cwd, *snapshot;
+	if (bash_session_place(session, dir, call->arena, &cwd, &snapshot, err) < 0)
+		return NULL;
+	if (snapshot)
+		text = arena_printf(call->arena, ". '%s'\n%s", snapshot, text);
 	const struct user *user = user_sandbox(call->server->config->user, err);
 	if (!user)
 		return NULL;
-	const struct pair marker = { TREE_MARKER, session->marker + sizeof TREE_MARKER };
+	const char *marker = bash_session_marker(session);
+	const struct pair mark = { TREE_MARKER, marker + sizeof TREE_MARKER };
 	struct pair *extra = arena_alloc(call->arena, (exec->env.count + 1) * sizeof *extra);
 	if (exec->env.count)
 		memcpy(extra, exec->env.items, exec->env.count * sizeof *extra);
-	extra[exec->env.count] = marker;
+	extra[exec->env.count] = mark;
 	/* Its $0 and messages say "bash"; it need not look for itself along PATH. */
 	char *argv[] = { (char *)"/bin/bash", (char *)"-c", (char *)text, (char *)"bash", NULL };
 	struct spawn spawn = {
@@ -319,49 +125,12 @@ static struct command *start(struct call *call, struct session *session, const s
 					&(struct list){ exec->env.count + 1, extra }),
 		.cwd = cwd,
 		.as = user,
-		.tag = tree_tag(session->marker),
+		.tag = tree_tag(marker),
 	};
 	int64_t hard = isnan(exec->hard_timeout)
 			       ? INT64_MAX
 			       : clock_ms() + (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);
 	return command_start(&spawn, hard, err);
-}
-
-/* Forgets the oldest ended commands of a session that has too many. With its lock. */
-static void trim(struct session *session, int64_t most)
-{
-	int64_t seen = 0;
-	for (struct entry **at = &session->commands; *at;) {
-		struct entry *entry = *at;
-		if (++seen > most && !is_running(entry)) {
-			*at = entry->older;
-			entry_free(entry);
-		} else {
-			at = &entry->older;
-		}
-	}
-}
-
-static const char *remember(struct call *call, struct session *session, const char *text,
-			    struct command *command)
-{
-	struct entry *entry = xcalloc(1, sizeof *entry);
-	entry->text = xstrdup(text);
-	entry->command = command_ref(command);
-	pthread_mutex_lock(&session->lock);
-	snprintf(entry->id, sizeof entry->id, "cmd-%lld", (long long)++session->count);
-	entry->older = session->commands;
-	session->commands = entry;
-	touch(session);
-	trim(session, call->server->config->max_history);
-	const char *id = arena_strdup(call->arena, entry->id);
-	bool closed = session->closed;
-	pthread_mutex_unlock(&session->lock);
-	if (closed) { /* while it started: whoever closed the session has not seen it */
-		command_condemn(command);
-		tree_end(session->marker);
-	}
-	return id;
 }
 
 static size_t read_stdout(void *arg, int64_t at, char *to, size_t room)
@@ -451,65 +220,66 @@ static int check_environment(const struct list *env, struct err *err)
 static int stream_events(struct call *call, struct command *command, struct exec_result *result,
 			 int64_t until_ms, struct err *err);
 
+/* Says how it went, and that something was lost. */
+static void tell(struct call *call, const struct exec *exec, struct command *command,
+		 const struct exec_result *r)
+{
+	call->message = exec->async_mode ? "Command started" : command_messages[r->state];
+	if (!exec->async_mode && r->state == COMMAND_RUNNING)
+		call->hint = "Read on with /v1/bash/output; /v1/bash/kill ends it.";
+	if (r->truncated)
+		call->hint =
+			"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";
+	if (command_lock(command)->starved) {
+		call->message = "Out of memory: a process was killed at the sandbox's limit";
+		call->hint = "Use less memory, or a sandbox with a higher limits.memory.";
+	}
+	command_unlock(command);
+}
+
+static int answer_exec(struct call *call, const struct exec *exec, struct command *command,
+		       const char *session_id, const char *id, struct err *err)
+{
+	int64_t until = isnan(exec->timeout)
+				? INT64_MAX
+				: clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);
+	if (call->wants_events) {
+		struct exec_result r = { .session_id = session_id,
+					 .command_id = id,
+					 .command = exec->command };
+		return stream_events(call, command, &r, until, err);
+	}
+	if (!exec->async_mode && wait_end(call, command, until, err) < 0)
+		return -1;
+	struct exec_result r = result_of(command, session_id, id, exec->command);
+	if (!exec->async_mode) {
+		excerpt_shorten(&r.stdout_text, exec->max_output_length);
+		excerpt_shorten(&r.stderr_text, exec->max_output_length);
+	}
+	tell(call, exec, command, &r);
+	return call_reply(call, &r, err);
+}
+
 static int exec_command(struct call *call, const void *in, struct err *err)
 {
 	const struct exec *exec = in;
 	const char *dir = exec->exec_dir && *exec->exec_dir ? exec->exec_dir : NULL;
-	if ((dir && check_directory(dir, err) < 0) || check_environment(&exec->env, err) < 0)
+	if ((dir && bash_session_check_dir(dir, err) < 0) || check_environment(&exec->env, err) < 0)
 		return -1;
-	auto_session struct session *session =
-		session_open(call->server->config, exec->session_id, dir, err);
+	auto_bash_session struct bash_session *session =
+		bash_session_open(call->server->config, exec->session_id, dir, err);
 	if (!session)
 		return -1;
-	pthread_mutex_lock(&session->lock);
-	bool closed = session->closed;
-	if (dir) {
-		free(session->cwd);
-		session->cwd = xstrdup(dir);
-	}
-	pthread_mutex_unlock(&session->lock);
-	if (closed)
-		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", session->id);
-	struct command *command = start(call, session, exec, err);
+	const char *session_id = bash_session_id(session);
+	struct command *command = start(call, session, exec, dir, err);
 	if (!command) {
-		if (!exec->session_id ||
-		    !*exec->session_id) /* made for this, and nobody knows its name */
-			(void)sessions_close(&bash_sessions, session->id, NULL);
+		if (!exec->session_id || !*exec->session_id) /* nobody knows its name */
+			(void)sessions_close(&bash_sessions, session_id, NULL);
 		return -1;
 	}
-	const char *id = remember(call, session, exec->command, command);
-	int64_t until = isnan(exec->timeout)
-				? INT64_MAX
-				: clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);
-	int result = 0;
-	if (call->wants_events) {
-		struct exec_result r = { .session_id = session->id,
-					 .command_id = id,
-					 .command = exec->command };
-		result = stream_events(call, command, &r, until, err);
-	} else {
-		if (!exec->async_mode)
-			result = wait_end(call, command, until, err);
-		struct exec_result r = result_of(command, session->id, id, exec->command);
-		if (!exec->async_mode) {
-			excerpt_shorten(&r.stdout_text, exec->max_output_length);
-			excerpt_shorten(&r.stderr_text, exec->max_output_length);
-		}
-		call->message = exec->async_mode ? "Command started" : command_messages[r.state];
-		if (!exec->async_mode && r.state == COMMAND_RUNNING)
-			call->hint = "Read on with /v1/bash/output; /v1/bash/kill ends it.";
-		if (r.truncated)
-			call->hint =
-				"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";
-		if (command_lock(command)->starved) {
-			call->message =
-				"Out of memory: a process was killed at the sandbox's limit";
-			call->hint = "Use less memory, or a sandbox with a higher limits.memory.";
-		}
-		command_unlock(command);
-		if (result == 0)
-			result = call_reply(call, &r, err);
-	}
+	const char *id = bash_session_remember(session, exec->command, command,
+					       call->server->config->max_history, call->arena);
+	int result = answer_exec(call, exec, command, session_id, id, err);
 	command_unref(command);
 	return result;
 }
@@ -667,30 +437,6 @@ static const struct schema output_result_schema =
 	SCHEMA(output_result, "BashOutputResult", output_result_fields);
 static const struct field output_result_data = { .type = T_OBJ, .of = &output_result_schema };
 
-/* A command of a session: with a reference, and its id and text in the arena. */
-static struct command *pick(struct session *session, const char *id, struct arena *arena,
-			    struct command_info *ret, struct err *err)
-{
-	struct command *command = NULL;
-	pthread_mutex_lock(&session->lock);
-	struct entry *entry = id && *id ? session->commands : current(session);
-	while (id && *id && entry && strcmp(entry->id, id) != 0)
-		entry = entry->older;
-	if (entry) {
-		command = command_ref(entry->command);
-		ret->command_id = arena_strdup(arena, entry->id);
-		ret->command = arena_strdup(arena, entry->text);
-	}
-	touch(session);
-	pthread_mutex_unlock(&session->lock);
-	if (!command)
-		err_set(err, ERR_NOT_FOUND,
-			id && *id ? "there is no command '%.40s' in session '%s'"
-				  : "%.0sno command was run in session '%s'",
-			id ? id : "", session->id);
-	return command;
-}
-
 static int wait_news(struct call *call, struct command *command,
 		     const struct output_request *request, struct err *err)
 {
@@ -715,19 +461,21 @@ static int wait_news(struct call *call, struct command *command,
 static int read_output(struct call *call, const void *in, struct err *err)
 {
 	const struct output_request *request = in;
-	auto_session struct session *session =
-		sessions_find(&bash_sessions, request->session_id, err);
+	auto_bash_session struct bash_session *session =
+		bash_session_find(request->session_id, err);
 	struct command_info info;
 	if (!session)
 		return -1;
-	struct command *command = pick(session, request->command_id, call->arena, &info, err);
+	struct command *command = bash_session_pick(session, request->command_id, call->arena,
+						    &info.command_id, &info.command, err);
 	if (!command)
 		return -1;
 	int result = request->wait ? wait_news(call, command, request, err) : 0;
-	struct exec_result all = result_of(command, session->id, info.command_id, info.command);
+	struct exec_result all =
+		result_of(command, bash_session_id(session), info.command_id, info.command);
 	info.status = all.status;
 	info.exit_code = all.exit_code;
-	struct output_result r = { .session_id = session->id,
+	struct output_result r = { .session_id = all.session_id,
 				   .stdout_text = all.stdout_text,
 				   .stderr_text = all.stderr_text,
 				   .command = &info,
@@ -790,11 +538,12 @@ static int give_input(struct call *call, struct command *command, const struct t
 static int write_input(struct call *call, const void *in, struct err *err)
 {
 	const struct write_request *request = in;
-	auto_session struct session *session =
-		sessions_find(&bash_sessions, request->session_id, err);
-	struct command_info info;
-	struct command *command =
-		session ? pick(session, request->command_id, call->arena, &info, err) : NULL;
+	auto_bash_session struct bash_session *session =
+		bash_session_find(request->session_id, err);
+	const char *id, *text;
+	struct command *command = session ? bash_session_pick(session, request->command_id,
+							      call->arena, &id, &text, err)
+					  : NULL;
 	if (!command)
 		return -1;
 	int result = give_input(call, command, &request->input, err);
@@ -820,20 +569,14 @@ static const struct schema kill_schema = SCHEMA(kill_request, "BashKillRequest",
 static int kill_command(struct call *call, const void *in, struct err *err)
 {
 	const struct kill_request *request = in;
-	int number = signal_number(request->signal), sent = 0;
+	int number = signal_number(request->signal);
 	if (number <= 0)
 		return err_set(err, ERR_BAD_REQUEST, "'%.20s' is not a signal", request->signal);
-	auto_session struct session *session =
-		sessions_find(&bash_sessions, request->session_id, err);
+	auto_bash_session struct bash_session *session =
+		bash_session_find(request->session_id, err);
 	if (!session)
 		return -1;
-	pthread_mutex_lock(&session->lock);
-	for (struct entry *entry = session->commands; entry; entry = entry->older)
-		if (!request->command_id || !*request->command_id ||
-		    !strcmp(entry->id, request->command_id))
-			sent += command_signal(entry->command, number, NULL) == 0;
-	touch(session);
-	pthread_mutex_unlock(&session->lock);
+	int sent = bash_session_signal(session, request->command_id, number);
 	if (!sent) {
 		call->failed = true;
 		call->message = "No command is running";
@@ -841,83 +584,6 @@ static int kill_command(struct call *call, const void *in, struct err *err)
 		call->message = arena_printf(call->arena, "Sent %s to %d command%s",
 					     request->signal, sent, sent == 1 ? "" : "s");
 	}
-	return call_reply(call, NULL, err);
-}
-
-/* ---- sessions ---- */
-
-struct create_request {
-	const char *session_id, *exec_dir, *snapshot_path;
-};
-static const struct field create_fields[] = {
-	STR(create_request, session_id, OPTIONAL, "Its identifier; a new one when absent or empty.",
-	    .max_len = 64, .alias = "id"),
-	STR(create_request, exec_dir, OPTIONAL, "Where its commands run, an absolute path."),
-	STR(create_request, snapshot_path, OPTIONAL, "A script that each command sources first."),
-};
-static const struct schema create_schema =
-	SCHEMA(create_request, "BashSessionCreateRequest", create_fields);
-
-static int create_session(struct call *call, const void *in, struct err *err)
-{
-	const struct create_request *request = in;
-	const char *snapshot = request->snapshot_path;
-	if (request->exec_dir && *request->exec_dir && check_directory(request->exec_dir, err) < 0)
-		return -1;
-	if (snapshot && *snapshot && (access(snapshot, R_OK) < 0 || strchr(snapshot, '\'')))
-		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read",
-			       snapshot);
-	auto_session struct session *session =
-		session_open(call->server->config, request->session_id, request->exec_dir, err);
-	if (!session)
-		return -1;
-	if (snapshot && *snapshot) {
-		pthread_mutex_lock(&session->lock);
-		free(session->snapshot);
-		session->snapshot = xstrdup(snapshot);
-		pthread_mutex_unlock(&session->lock);
-	}
-	struct session_info info = describe(session, call->arena);
-	return call_reply(call, &info, err);
-}
-
-struct listing {
-	struct arena *arena;
-	struct session_info *infos;
-	size_t count, room;
-};
-
-static void list_one(void *session, void *arg)
-{
-	struct listing *listing = arg;
-	if (listing->count < listing->room)
-		listing->infos[listing->count++] = describe(session, listing->arena);
-}
-
-static int list_sessions(struct call *call, const void *in, struct err *err)
-{
-	(void)in;
-	sessions_expire(&bash_sessions, call->server->config);
-	struct listing listing = { call->arena, NULL, 0, sessions_count(&bash_sessions) };
-	listing.infos = arena_alloc(call->arena, listing.room * sizeof *listing.infos);
-	sessions_each(&bash_sessions, list_one, &listing);
-	return call_reply(call, &(struct list){ listing.count, listing.infos }, err);
-}
-
-struct close_request {
-	const char *session_id;
-};
-static const struct field close_fields[] = {
-	STR(close_request, session_id, PATH | REQUIRED, "Session."),
-};
-static const struct schema close_schema = SCHEMA(close_request, "BashClose", close_fields);
-
-static int close_session(struct call *call, const void *in, struct err *err)
-{
-	const struct close_request *request = in;
-	if (sessions_close(&bash_sessions, request->session_id, err) < 0)
-		return -1;
-	call->message = "Session closed";
 	return call_reply(call, NULL, err);
 }
 
@@ -939,11 +605,12 @@ static const struct route routes[] = {
 	  "Write to a command's stdin" },
 	{ "POST", "/v1/bash/kill", kill_command, &kill_schema, &nothing,
 	  "Send a signal to a command's process group" },
-	{ "GET", "/v1/bash/sessions", list_sessions, NULL, &session_list_data, "List sessions" },
-	{ "POST", "/v1/bash/sessions/create", create_session, &create_schema, &session_info_data,
-	  "Create a session", "An existing id gives that session." },
-	{ "POST", "/v1/bash/sessions/{session_id}/close", close_session, &close_schema, &nothing,
-	  "Close a session", "All its processes are ended." },
+	{ "GET", "/v1/bash/sessions", bash_session_list, NULL, &bash_session_list_data,
+	  "List sessions" },
+	{ "POST", "/v1/bash/sessions/create", bash_session_create, &bash_session_create_schema,
+	  &bash_session_data, "Create a session", "An existing id gives that session." },
+	{ "POST", "/v1/bash/sessions/{session_id}/close", bash_session_close,
+	  &bash_session_close_schema, &nothing, "Close a session", "All its processes are ended." },
 };
 const struct route_group bash_group = { "bash", "Commands on pipes, stdout and stderr apart.",
 					routes, COUNT(routes) };
