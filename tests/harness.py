@@ -4,6 +4,7 @@ AIO and FIXTURE name the programs; without them build/asan/ is taken, else build
 """
 
 import functools
+import json
 import os
 import re
 import signal
@@ -87,8 +88,6 @@ class Answer:
         return values[0] if values else None
 
     def json(self):
-        import json
-
         return json.loads(self.body)
 
     def __repr__(self):
@@ -213,6 +212,42 @@ def request(target="/health", method="GET", headers=(), body=b"", version="1.1",
 
 def chunked(*pieces, end=b"0\r\n\r\n"):
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + end
+
+
+class Events:
+    """An answer as a stream of events, to a POST with a body or a GET without one."""
+
+    def __init__(self, server, target, headers=None, **body):
+        self.peer, self.data = server.connect(timeout=30), b""
+        head = {"Accept": "text/event-stream", **({"Content-Type": "application/json"} if body else {}), **(headers or {})}
+        self.peer.send(request(target, "POST" if body else "GET", head, json.dumps(body).encode() if body else b""))
+        self.head = self.peer.head()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.peer.sock.close()
+
+    def next(self):
+        """The next one: its name, its id if it has one, and its data; None at the end."""
+        while b"\n\n" not in self.data:
+            piece = self.peer.chunk()
+            if not piece:
+                return None
+            self.data += piece
+        event, self.data = self.data.split(b"\n\n", 1)
+        lines = event.decode().split("\n")
+        if lines[0].startswith(":"):
+            return self.next()
+        fields = dict(line.split(": ", 1) for line in lines)
+        assert len(fields) == len(lines) and {"event", "data"} <= set(fields) <= {"event", "data", "id"}, lines
+        ids = (fields["id"],) if "id" in fields else ()
+        return fields["event"], *ids, json.loads(fields["data"])
+
+    def __iter__(self):
+        while event := self.next():
+            yield event
 
 
 # --- a server ----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Looking at processes, and at commands as they run: for the tests of bash, shell and terminal."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import SETTLE_SECONDS, children_of, eventually, request
+from harness import SETTLE_SECONDS, children_of, eventually
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root")
 
@@ -49,42 +48,6 @@ def together(count, fn):
     """fn(i) for all i at once."""
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(fn, range(count)))
-
-
-class Events:
-    """An answer as a stream of events."""
-
-    def __init__(self, server, target, **body):
-        self.peer = server.connect(timeout=30)
-        head = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        self.peer.send(request(target, "POST", head, json.dumps(body).encode()))
-        self.head = self.peer.head()
-        self.data = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.peer.sock.close()
-
-    def next(self):
-        """The next one: its name and data; None at the end."""
-        while b"\n\n" not in self.data:
-            piece = self.peer.chunk()
-            if not piece:
-                return None
-            self.data += piece
-        event, self.data = self.data.split(b"\n\n", 1)
-        lines = event.decode().split("\n")
-        if lines[0].startswith(":"):
-            return self.next()
-        fields = [line.split(": ", 1) for line in lines]
-        assert [name for name, _ in fields] == ["event", "data"], lines
-        return fields[0][1], json.loads(fields[1][1])
-
-    def __iter__(self):
-        while event := self.next():
-            yield event
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from harness import LEAN, ROOT, clean_environment, eventually, program, request
-from processes import DAEMONS, ROOT_ONLY, Events, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
+from harness import LEAN, ROOT, Events, clean_environment, eventually, program, request
+from processes import DAEMONS, ROOT_ONLY, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
 
 MIB = 1 << 20
 EURO = "\u20ac"  # three bytes in UTF-8

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from harness import LEAN, request
+from harness import LEAN, Events, request
 from kernels import close_all, ready, sessions, warm
-from processes import Events, gone, text_of, together
+from processes import gone, text_of, together
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from harness import LEAN
+from harness import LEAN, Events
 from kernels import close_all, execute, ready, sessions, warm
-from processes import Events, gone, together
+from processes import gone, together
 
 URL = "/api/v1/contexts"
 

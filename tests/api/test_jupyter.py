@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import LEAN, ROOT, eventually, request
+from harness import LEAN, ROOT, Events, eventually, request
 from kernels import close_all, error, execute, kill, package, pid_of, ready, refused, sessions, text, value, warm
-from processes import Events, alive, gone, together
+from processes import alive, gone, together
 
 EURO = "\u20ac"
 PYTHON = ROOT / ".venv/bin/python"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import ROOT, eventually
+from harness import ROOT, Events, eventually
 from kernels import (close_all, error, execute, fork_server, kill, package, pid_of, ready, refused, sessions, spares, text,
                      value, warm)
-from processes import ROOT_ONLY, Events, alive, below, gone, tester, together  # noqa: F401
+from processes import ROOT_ONLY, alive, below, gone, tester, together  # noqa: F401
 
 PYTHON = ROOT / ".venv/bin/python"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harness import LEAN, eventually, request
-from processes import ROOT_ONLY, Events, alive, below, gone, tester, text_of, together  # noqa: F401
+from harness import LEAN, Events, eventually, request
+from processes import ROOT_ONLY, alive, below, gone, tester, text_of, together  # noqa: F401
 
 MIB = 1 << 20
 SLOW = 60  # seconds that nothing here takes, on the slowest machine

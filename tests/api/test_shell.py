@@ -16,8 +16,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from harness import LEAN, ROOT, SETTLE_SECONDS, eventually, program, request
-from processes import DAEMONS, ROOT_ONLY, Events, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
+from harness import LEAN, ROOT, SETTLE_SECONDS, Events, eventually, program, request
+from processes import DAEMONS, ROOT_ONLY, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
 
 SHELL_FOLDER = re.compile(r"/tmp/aio-\w+/shell-\w+")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import LEAN, eventually, request
+from harness import LEAN, Events, eventually, request
 from processes import ROOT_ONLY, tester  # noqa: F401
 
 WATCH = "/v1/file/watch"
@@ -388,34 +388,13 @@ def test_poller_that_leaves(server, tree):
 # --- the stream --------------------------------------------------------------------------------
 
 
-class Stream:
-    def __init__(self, server, watcher, **headers):
-        self.peer = server.connect(timeout=30)
-        self.peer.send(request(f"{WATCH}/{watcher.id}/events", "GET", {"Accept": "text/event-stream", **headers}))
-        self.head, self.data = self.peer.head(), b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.peer.sock.close()
-
-    def next(self):
-        while b"\n\n" not in self.data:
-            piece = self.peer.chunk()
-            if not piece:
-                return None
-            self.data += piece
-        event, self.data = self.data.split(b"\n\n", 1)
-        fields = dict(line.split(": ", 1) for line in event.decode().split("\n") if not line.startswith(":"))
-        if not fields:
-            return self.next()
-        return fields["event"], fields["id"], json.loads(fields["data"])
+def stream_of(server, watcher, **headers):
+    return Events(server, f"{WATCH}/{watcher.id}/events", headers)
 
 
 def test_stream(server, tree):
     watcher = Watcher(server, tree)
-    with Stream(server, watcher) as stream:
+    with stream_of(server, watcher) as stream:
         assert stream.head["content-type"].startswith("text/event-stream")
         name, ident, data = stream.next()
         assert (name, ident) == ("watch_started", f"{watcher.id}:0") and data["path"] == str(tree)
@@ -424,10 +403,10 @@ def test_stream(server, tree):
             name, ident, data = stream.next()
             assert (name, ident) == ("file_change", f"{watcher.id}:{i}")
             assert (data["seq"], data["type"], data["relative_path"], data["is_dir"]) == (i, "create", str(i), True)
-    with Stream(server, watcher, **{"Last-Event-ID": f"{watcher.id}:2"}) as stream:
+    with stream_of(server, watcher, **{"Last-Event-ID": f"{watcher.id}:2"}) as stream:
         assert stream.next()[:2] == ("watch_started", f"{watcher.id}:2")
         assert stream.next()[1] == f"{watcher.id}:3"
-    with Stream(server, watcher) as stream:
+    with stream_of(server, watcher) as stream:
         assert [stream.next()[1] for _ in range(4)] == [f"{watcher.id}:{i}" for i in range(4)]
         watcher.stop()
         name, _, data = stream.next()
@@ -438,7 +417,7 @@ def test_stream_notices_that_the_client_left(server, tree):
     watcher = Watcher(server, tree)
     eventfds = lambda: sum("eventfd" in link for link in server._links())  # noqa: E731
     before = eventfds()
-    with Stream(server, watcher) as stream:
+    with stream_of(server, watcher) as stream:
         stream.next()
         assert eventually(lambda: eventfds() > before), "it does not wait"
         stream.peer.reset()
@@ -453,7 +432,7 @@ def test_stream_notices_that_the_client_left(server, tree):
 def test_root_goes(server, tree, end, reason):
     (tree / "a").mkdir()
     watcher = Watcher(server, tree)
-    with Stream(server, watcher) as stream:
+    with stream_of(server, watcher) as stream:
         stream.next()
         end(tree)
         watcher.until_told(("remove", "."))
@@ -514,7 +493,7 @@ def test_too_many_directories(start_server, tree):
 def test_too_many_watchers(start_server, tree):
     server = start_server(["--max-sessions", 3])
     watchers = [Watcher(server, tree) for _ in range(3)]
-    streams = [Stream(server, watcher) for watcher in watchers]
+    streams = [stream_of(server, watcher) for watcher in watchers]
     for stream in streams:
         stream.next()
     answer = server.post(WATCH, {"path": str(tree)})
@@ -814,7 +793,7 @@ def test_watchers_come_and_go(server, tree):
         for _ in range(5):
             watcher = Watcher(server, tree)
             watcher.poll(timeout=1)
-            with Stream(server, watcher) as stream:
+            with stream_of(server, watcher) as stream:
                 stream.next()
                 stream.next()
                 watcher.stop()
@@ -839,7 +818,7 @@ def test_server_stops_while_all_wait(start_server, tree):
     with ThreadPoolExecutor(2) as pool:
         polled = pool.submit(server.post, f"{WATCH}/{watcher.id}/poll", {"timeout": 60})
         waited = pool.submit(server.post, f"{WATCH}/wait", {"path": str(tree / "x"), "timeout": 60})
-        with Stream(server, watcher) as stream:
+        with stream_of(server, watcher) as stream:
             stream.next()
             assert eventually(lambda: waiting(server) == 2)
             server.signal()
