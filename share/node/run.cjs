@@ -46,11 +46,11 @@ function isModule(code) {
 	return !wrong || MODULE.test(wrong.message);
 }
 
-// A program that is one expression shows its value, as `node -p` does; but what it has started (a
-// timer, a server, a promise) is no value.
+// A program that is one expression shows its value, as `node -p` does, unless it has printed something
+// itself; but what it has started or listens to (a timer, a server, a promise, a stream) is no value.
 function print(value) {
-	const going = value && (typeof value.then === 'function' || typeof value.unref === 'function');
-	if (value !== undefined && !going) console.log(value);
+	const going = value && ['then', 'unref', 'on'].some((name) => typeof value[name] === 'function');
+	if (value !== undefined && !going && !process.stdout.bytesWritten) console.log(value);
 }
 
 // What every script has, where nothing else gives it that.

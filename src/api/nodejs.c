@@ -297,6 +297,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 		.write = call->wants_events ? send_output : NULL,
 		.arg = call,
 	};
+	static const char *const messages[] = { "Code executed", "Code failed", "Code timed out" };
 	struct node_result result = { 0 };
 	const char *session;
 	if (nodejs_execute(call, &job, &result, &session, err) < 0)
@@ -312,7 +313,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 		.exit_code = result.exit_code,
 		.outputs = convert(call, &result.outputs),
 	};
-	call->message = "Code executed";
+	call->message = messages[result.status];
 	call->hint = result.notice;
 	return call->wants_events ? send_event(call, "end", &executed_schema, &executed, err)
 				  : call_reply(call, &executed, err);
@@ -322,12 +323,13 @@ static const struct route routes[] = {
 	{ "POST", "/v1/nodejs/execute", execute, &execute_schema, &executed_data,
 	  "Run JavaScript or TypeScript",
 	  "In a process and a directory of its own, both gone when it ends; or with `stateful` or a "
-	  "`session_id` in a session: variables, functions and imports stay, `const` and `class` can be declared again, "
-	  "`await` stands at the top level, and the value of the last expression is an "
+	  "`session_id` in a session: variables, functions and imports stay, `const` and `class` can be "
+	  "declared again, `await` stands at the top level, and the value of the last expression is an "
 	  "`execute_result`. Past `timeout` a program is ended with all it has started; in a session "
 	  "only the code is interrupted, and `hint` says whether the state could be kept. A program "
-	  "that is one expression prints its value. With `Accept: text/event-stream` the events `stdout` and "
-	  "`stderr` come as they happen, then `end` with the whole answer.",
+	  "that is one expression, and prints nothing itself, prints its value. With `Accept: "
+	  "text/event-stream` the events `stdout` and `stderr` come as they happen, then `end` with the "
+	  "whole answer.",
 	  .flags = EVENTS },
 	{ "GET", "/v1/nodejs/info", nodejs_programs_info, NULL, &nodejs_programs_data,
 	  "Node.js and its packages" },

@@ -147,11 +147,17 @@ def test_exit_code_is_exact(server, code, status, exit_code):
     ("1 + 1", "2\n"), ("'text'", "text\n"), ("[1, 2].map(x => x * 2)", "[ 2, 4 ]\n"), ("{a: 1}", "{ a: 1 }\n"),
     ("undefined", ""), ("void 0", ""), ("console.log(1)", "1\n"), ("null", "null\n"), ("let a = 1; a", ""),
     ("function f() {}", ""), ("class A {}", ""), ("setTimeout(() => {}, 1)", ""), ("Promise.resolve(1)", ""),
-    ("require('path').sep", "/\n"), ("typeof module + typeof exports + typeof __filename", "objectobjectstring\n"),
+    ("process.stdout.write('exact')", "exact"), ("process.on('exit', () => {})", ""),
+    ("process.stdin.on('data', () => {})", ""), ("require('path').sep", "/\n"), ("typeof module + typeof exports + typeof __filename", "objectobjectstring\n"),
 ])
 def test_an_expression_prints_its_value(server, code, printed):
     data = js(server, code)
     assert (data["stdout"], data["stderr"], data["exit_code"]) == (printed, "", 0)
+
+
+def test_the_message_says_how_it_went(server):
+    said = [answer(server, code, timeout=1)["message"] for code in ("1", "throw 1", "setInterval(() => {}, 100)")]
+    assert said == ["Code executed", "Code failed", "Code timed out"]
 
 
 def test_an_error_shows_the_lines_of_the_code(server):
