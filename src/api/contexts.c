@@ -390,8 +390,11 @@ static int execute(struct call *call, const void *in, struct err *err)
 	jw_num(jw, (double)(clock_us() - begin) / 1e6);
 	jw_key(jw, "results");
 	outputs_write_results(done.outputs, jw);
-	bool late = !strcmp(done.status, "timeout") && !done.notice;
-	jw_key_str(jw, "message", late ? "The code timed out" : done.notice);
+	const char *message = done.notice;
+	if (!strcmp(done.status, "timeout"))
+		message = arena_printf(call->arena, "The code timed out%s%s", message ? ": " : "",
+				       message ? message : "");
+	jw_key_str(jw, "message", message);
 	jw_close(jw, '}');
 	return call_reply_end(call, err);
 }

@@ -112,6 +112,8 @@ def test_other_languages(server, tmp_path, name, language, first, then, problem)
     assert [out["data"]["text/plain"] for out in got["results"]] == ([] if language == "bash" else ["2"])
     got = run(server, made, then)
     assert got["success"] is False and got["output"]["stdout"] == "1\n" and problem in got["output"]["stderr"]
+    got = run(server, made, "sleep 100" if language == "bash" else "while (true) {}", timeout=0.3)
+    assert got["success"] is False and got["message"].startswith("The code timed out")
     with Events(server, f"{URL}/{made['context_id']}/execute", code=first) as events:
         assert events.next() == ("start", {"language": language, "session_id": made["context_id"]})
         assert [name for name, _ in events if name != "result"] == ["stdout", "end"]
