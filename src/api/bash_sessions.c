@@ -86,12 +86,13 @@ static struct entry *current(struct bash_session *session)
 	return session->commands;
 }
 
+/* A command runs in it, or somebody has it beside the table, who may be about to start one. */
 static bool session_busy(void *arg)
 {
 	struct bash_session *session = arg;
 	pthread_mutex_lock(&session->lock);
 	struct entry *entry = current(session);
-	bool busy = entry && is_running(entry);
+	bool busy = atomic_load(&session->refs) > 1 || (entry && is_running(entry));
 	pthread_mutex_unlock(&session->lock);
 	return busy;
 }

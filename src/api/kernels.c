@@ -81,13 +81,11 @@ static void touch(struct session *session)
 	clock_gettime(CLOCK_REALTIME, &session->used);
 }
 
+/* Somebody has it beside the table: who runs code in it, or is about to. */
 static bool session_busy(void *arg)
 {
 	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	bool busy = session->busy;
-	pthread_mutex_unlock(&session->lock);
-	return busy;
+	return atomic_load(&session->refs) > 1;
 }
 
 static int64_t session_used_ms(void *arg)

@@ -57,13 +57,11 @@ static void session_unref(void *arg)
 	free(session);
 }
 
+/* Somebody has it beside the table: who runs code in it, or is about to. */
 static bool session_busy(void *arg)
 {
 	struct nodejs_session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	bool busy = session->busy;
-	pthread_mutex_unlock(&session->lock);
-	return busy;
+	return atomic_load(&session->refs) > 1;
 }
 
 /* Moved back for one that may be idle for a shorter time than others, so that it expires then. */

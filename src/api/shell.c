@@ -25,6 +25,7 @@ enum {
 	KILL_MS = 5000,
 	INPUT_MS = 10000,
 	PING_MS = 15000,
+	TRIES = 8, /* to get a session that nobody takes away */
 	PIECE = 32768,
 };
 
@@ -309,12 +310,8 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	return call_reply(call, &result, err);
 }
 
-static int exec_command(struct call *call, const void *in, struct err *err)
+static int exec_in(struct call *call, const struct exec *exec, const char *dir, struct err *err)
 {
-	const struct exec *exec = in;
-	const char *dir;
-	if (shells_check_dir(exec->exec_dir, exec->strict == YES, &dir, err) < 0)
-		return -1;
 	auto_shell struct shell *shell =
 		shells_open(call->server, exec->id, NULL, exec->preserve_symlinks, 0, err);
 	if (!shell)
@@ -329,6 +326,21 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 		return -1;
 	int result = answer_exec(call, exec, shell, command, err);
 	release(shell, command);
+	return result;
+}
+
+static int exec_command(struct call *call, const void *in, struct err *err)
+{
+	const struct exec *exec = in;
+	bool unnamed = !exec->id || !*exec->id;
+	const char *dir;
+	if (shells_check_dir(exec->exec_dir, exec->strict == YES, &dir, err) < 0)
+		return -1;
+	int result = exec_in(call, exec, dir, err);
+	/* With all sessions in use a new one, idle until its command runs, may have made room for
+	 * somebody else's: then it is closed, and nothing has run. */
+	for (int i = 0; i < TRIES && result < 0 && unnamed && err->code == ERR_CONFLICT; i++)
+		result = exec_in(call, exec, dir, err);
 	return result;
 }
 

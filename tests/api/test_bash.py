@@ -1012,6 +1012,15 @@ def test_idle_sessions_make_room_for_many_at_once(start):
         close(server, session["session_id"])
 
 
+@pytest.mark.concurrency
+def test_a_session_is_not_taken_from_one_who_has_just_got_it(start):
+    server = start(["--max-sessions", "4"])
+    codes = together(8, lambda i: [server.post("/v1/bash/exec", {"command": "true"}, timeout=60).status_code for _ in range(5)])
+    assert {200} <= {code for some in codes for code in some} <= {200, 429}
+    for session in server.get("/v1/bash/sessions").json()["data"]:
+        close(server, session["session_id"])
+
+
 def test_idle_session_expires_with_all_it_left(start):
     server = start(["--session-timeout", "2"])
     idle = run(server, "sleep 1000 >/dev/null 2>&1 & echo $!")

@@ -1050,6 +1050,14 @@ def test_number_of_sessions_has_a_cap(start):
     server.request("DELETE", "/v1/shell/sessions")
 
 
+@pytest.mark.concurrency
+def test_a_session_is_not_taken_from_one_who_has_just_got_it(start):
+    server = start(["--max-sessions", "4"])
+    codes = together(8, lambda i: [server.post("/v1/shell/exec", {"command": "true"}, timeout=60).status_code for _ in range(2)])
+    assert {200} <= {code for some in codes for code in some} <= {200, 429}
+    server.request("DELETE", "/v1/shell/sessions")
+
+
 def test_idle_session_expires_with_all_it_left(start):
     server = start(["--session-timeout", "2"])
     pid = run(server, "sleep 1000 & echo $!")["output"].split()[-1]
