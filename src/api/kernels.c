@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/events.h"
+#include "api/room.h"
 #include "api/sessions.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -350,11 +351,10 @@ static struct kernel *take_kernel(const struct pool_config *config, const struct
 {
 	struct kernel *kernel;
 	int64_t killed = limits_killed();
-	while (!limits_fit(KERNEL_TASKS) && sessions_evict(&kernels_sessions))
-		;
+	room_make(KERNEL_TASKS);
 	while (!(kernel = pool_take(config, spec, place, wait, err)) &&
 	       (err->code == EAGAIN || err->code == ENOMEM || err->code == ERR_LIMIT) &&
-	       sessions_evict(&kernels_sessions))
+	       room_evict())
 		;
 	if (!kernel && (err->code == EAGAIN || err->code == ENOMEM)) {
 		log_debug("no kernel: %s", err->msg);

@@ -110,7 +110,8 @@ int nodejs_manage_create(struct call *call, const void *in, struct err *err)
 	const struct nodejs_session_wish wish = { .id = request->session_id,
 						  .cwd = cwd,
 						  .program = where.program,
-						  .idle_ms = request->max_idle_time * 1000 };
+						  .idle_ms = request->max_idle_time * 1000,
+						  .wanted = true };
 	auto_nodejs_session struct nodejs_session *session =
 		nodejs_session_open(call->server->config, &wish, &made, err);
 	if (!session)

@@ -1,5 +1,6 @@
 #include "api/nodejs_sessions.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/room.h"
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/arena.h"
@@ -17,8 +19,11 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "net/server.h"
+#include "proc/limits.h"
 #include "proc/node_files.h"
 #include "proc/waiter.h"
+
+enum { NODE_TASKS = 12 }; /* processes and threads that one has, about */
 
 /* ---- sessions ---- */
 
@@ -30,6 +35,7 @@ struct nodejs_session {
 	const struct config *config;
 	struct waiter *waiters; /* for their turn */
 	bool busy, closed;
+	bool named; /* somebody chose its id, came back to it, or asked for a session as such */
 	struct node *node; /* NULL before the first use, and once its process has ended */
 	bool moved;        /* cwd is not where the process is */
 	bool lost;         /* its process has ended, and with it the state */
@@ -76,6 +82,15 @@ static int64_t session_used_ms(void *arg)
 	return used;
 }
 
+static bool session_unnamed(void *arg)
+{
+	struct nodejs_session *session = arg;
+	pthread_mutex_lock(&session->lock);
+	bool named = session->named;
+	pthread_mutex_unlock(&session->lock);
+	return !named;
+}
+
 static void session_end(void *arg)
 {
 	struct nodejs_session *session = arg;
@@ -89,8 +104,8 @@ static void session_end(void *arg)
 	node_unref(node);
 }
 
-static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
-						 session_used_ms, session_end };
+static const struct sessions_ops session_ops = { session_ref,     session_unref, session_busy,
+						 session_used_ms, session_end,   session_unnamed };
 struct sessions nodejs_sessions = SESSIONS("nodejs", &session_ops);
 
 static double now_ms(void)
@@ -145,6 +160,11 @@ struct nodejs_session *nodejs_session_open(const struct config *config,
 	struct nodejs_session *session =
 		sessions_open(&nodejs_sessions, config, wish->id, session_make, &recipe, err);
 	*ret_made = recipe.made;
+	if (session && (wish->wanted || (wish->id && *wish->id))) {
+		pthread_mutex_lock(&session->lock);
+		session->named = true;
+		pthread_mutex_unlock(&session->lock);
+	}
 	return session;
 }
 
@@ -208,6 +228,8 @@ int nodejs_session_take(struct nodejs_session *session,
 void nodejs_session_give_back(struct nodejs_session *session)
 {
 	pthread_mutex_lock(&session->lock);
+	if (!session->named && session->node && node_alive(session->node))
+		node_set_expendable(session->node, true);
 	session->busy = false;
 	touch(session);
 	waiter_wake(session->waiters);
@@ -218,11 +240,19 @@ void nodejs_session_give_back(struct nodejs_session *session)
 static struct node *session_node(struct nodejs_session *session, const struct node_where *where,
 				 struct err *err)
 {
-	if (session->node && node_alive(session->node))
+	struct node *node;
+	if (session->node && node_alive(session->node)) {
+		node_set_expendable(session->node, false);
 		return session->node;
-	struct node *node = node_open(where, session->id, session->cwd, err);
-	if (!node)
+	}
+	room_make(NODE_TASKS);
+	if (limits_exceed(NODE_TASKS)) { /* it would hang, for want of threads */
+		limits_refuse(EAGAIN, "Node.js cannot be started", err);
 		return NULL;
+	}
+	while (!(node = node_open(where, session->id, session->cwd, err)))
+		if (err->code != ERR_LIMIT || !room_evict())
+			return NULL;
 	pthread_mutex_lock(&session->lock);
 	struct node *old = session->node;
 	session->lost = session->lost || old;

@@ -21,6 +21,7 @@ struct nodejs_session_wish {
 	int64_t idle_ms;
 	const char *context;  /* the name of a context; NULL: it is none */
 	const char *language; /* of a context */
+	bool wanted; /* as such, and not only for what is run in it: it is kept as if it had a name */
 };
 
 /* Finds or makes one, with a reference: nodejs_session_unref(). */

@@ -30,11 +30,20 @@ int64_t limits_killed(void)
 	return at ? strtoll(at + sizeof word - 1, NULL, 10) : 0;
 }
 
-bool limits_fit(int64_t tasks)
+static int64_t tasks_now(void)
 {
 	char text[32];
-	return !all.pids || strtoll(read_all(all.pids_fd, text, sizeof text), NULL, 10) + tasks <=
-				    all.pids - all.pids / 4;
+	return strtoll(read_all(all.pids_fd, text, sizeof text), NULL, 10);
+}
+
+bool limits_fit(int64_t tasks)
+{
+	return !all.pids || tasks_now() + tasks <= all.pids - all.pids / 4;
+}
+
+bool limits_exceed(int64_t tasks)
+{
+	return all.pids && tasks_now() + tasks > all.pids;
 }
 
 int limits_refuse(int code, const char *what, struct err *err)

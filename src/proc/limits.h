@@ -19,6 +19,9 @@ int64_t limits_killed(void);
 /* Whether so many more processes and threads leave a quarter of what there may be to others. */
 bool limits_fit(int64_t tasks);
 
+/* Whether there cannot be so many more at all. */
+bool limits_exceed(int64_t tasks);
+
 /* Says that something cannot be started (-1, ERR_LIMIT), which limit was met, and what to do. code:
  * EAGAIN for processes and threads, ENOMEM for memory. */
 int limits_refuse(int code, const char *what, struct err *err);

@@ -241,6 +241,11 @@ static bool has_ended(struct node *node, int *ret_code)
 	return ended;
 }
 
+void node_set_expendable(struct node *node, bool expendable)
+{
+	spawn_rate(command_pid(node->command), expendable ? WORTH_NOTHING : WORTH_COMMAND);
+}
+
 bool node_alive(struct node *node)
 {
 	siginfo_t end = { 0 };

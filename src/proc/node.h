@@ -89,6 +89,9 @@ void node_unref(struct node *node); /* NULL is fine; ends nothing */
 
 bool node_alive(struct node *node);
 
+/* Whether it, which is alive, is the first to end where the memory of a box runs out. */
+void node_set_expendable(struct node *node, bool expendable);
+
 /* Runs code in it; one at a time: the caller sees to that. When this ends the process, by the code's
  * own doing or because it could not be interrupted, ret->notice says so. */
 int node_execute(struct node *node, const struct node_request *request,

@@ -68,12 +68,17 @@ def start_coder(start_box, monkeypatch):
     return start
 
 
-def test_kernels_that_nobody_named_leave_processes_to_others(start_coder):
+def test_sessions_that_nobody_named_leave_processes_to_others(start_coder):
     box, execute = start_coder(pids=64)
     assert [execute().status_code for _ in range(7)] == [200] * 7
+    script = {"code": "6 * 7", "stateful": True}
+    answers = [box.client.post("/v1/nodejs/execute", json=script).json() for _ in range(6)]
+    assert [answer["message"] for answer in answers] == ["Code executed"] * 6, answers
     assert box.out("seq 3 | cat | cat | cat | tail -n 1") == "3\n"  # a quarter is left to commands
     named = [execute(session_id=f"n{i}") for i in range(8)]
     assert named[0].status_code == 200 and named[-1].status_code == 429
+    refused = box.client.post("/v1/nodejs/execute", json=script)
+    assert refused.status_code == 429 and "64 processes and threads" in refused.text, refused.text
     message = named[-1].json()["message"]
     assert "the sandbox's limit of 64 processes and threads" in message and "limits.pids" in message
     assert box.client.request("DELETE", "/v1/jupyter/sessions").status_code == 200
