@@ -145,6 +145,16 @@ static void begin_relay(struct link *link, const struct http_head *head)
 		end_flush(&link->box);
 }
 
+/* What does the same when it is done twice. */
+static bool is_repeatable(const struct http_head *head)
+{
+	static const char *const methods[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE" };
+	bool found = false;
+	for (size_t i = 0; i < COUNT(methods); i++)
+		found |= !strcmp(head->method, methods[i]);
+	return found && !head->upgrade;
+}
+
 static bool begin_request(struct link *link)
 {
 	struct loop *loop = link->loop;
@@ -154,6 +164,7 @@ static bool begin_request(struct link *link)
 	link->http10 = head->minor == 0;
 	link->head_only = !strcmp(head->method, "HEAD");
 	link->upgrade = head->upgrade && head->length == 0 && head->minor > 0;
+	link->repeatable = is_repeatable(head);
 	int result = front_decide(link, &err);
 	if (result < 0)
 		return refuse_request(link, head, &err);
@@ -179,6 +190,7 @@ static bool fill(struct link *link, struct end *end)
 	}
 	if (n <= 0) {
 		end->eof = true;
+		end->reset = n < 0 && errno == ECONNRESET;
 		return true;
 	}
 	end->readable = n == HEAD_READ;
@@ -323,11 +335,14 @@ static bool begin_answer(struct link *link)
 	return true;
 }
 
-/* The stream had been used before, and the box's server had just closed it: it never saw the
- * request. */
+/* The stream had been used before, and the box's server closed it without a word. Whether it had read
+ * the request is known only if not: a Unix stream that is closed with bytes unread is reset. */
 static bool ask_again(struct link *link)
 {
-	if (!link->head_size || end_held(&link->box))
+	bool unread = link->box.reset || link->box.broken;
+	if (!link->head_size || end_held(&link->box) || link->interim)
+		return false;
+	if (!link->repeatable && !unread)
 		return false;
 	link->head_size = 0;
 	front_done(link);

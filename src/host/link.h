@@ -43,7 +43,7 @@ struct link {
 
 	/* The request. */
 	size_t head_size; /* of its head, while that is still held: it can be sent again */
-	bool keep_alive, http10, head_only, upgrade;
+	bool keep_alive, http10, head_only, upgrade, repeatable;
 	bool plain, trusted; /* see head_response */
 	bool answered, tunnel;
 	bool fresh;   /* its stream is not one that was used before */

@@ -20,6 +20,7 @@ struct end {
 	uint32_t watched, wanted; /* events: what epoll looks for, what we need */
 	bool readable;            /* there may be input */
 	bool eof, broken;         /* it sends no more; it takes no more */
+	bool reset;               /* it has ended without reading all that it was sent */
 	bool corked; /* what waits to be written is a head whose body is at hand: they go together */
 	struct buf in, out;
 	size_t looked; /* how much of the input was parsed in vain */

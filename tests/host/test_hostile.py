@@ -404,3 +404,60 @@ def test_without_the_kernels_help_a_box_keeps_only_itself_waiting(start_host):
     host.client = httpx.Client(base_url=host.url, timeout=30, trust_env=False)
     assert eventually(lambda: polls() == before, 20), (before, polls())
     assert box.run("echo again") == "again\n"
+
+
+# --- a stream that ends between two requests ---------------------------------------------------
+
+def twice(second):
+    """A server whose streams answer one request and then do `second`; /again is answered at once."""
+
+    def serve(fake, conn):
+        if "/again" in fake.read_head(conn):
+            conn.sendall(answer(b"again"))
+            conn.recv(1)
+            return
+        conn.sendall(answer(b"first"))
+        second(fake, conn)
+        conn.close()
+
+    return serve
+
+
+def reads(fake, conn):
+    fake.read_head(conn)
+
+
+def reads_nothing(fake, conn):
+    conn.recv(1, socket.MSG_PEEK)
+
+
+def says_a_little(fake, conn):
+    fake.read_head(conn)
+    conn.sendall(b"HTTP/1.1 102 Processing\r\n\r\n")
+
+
+@pytest.mark.parametrize("method, second, status, times", [
+    ("POST", reads, 502, 1), ("PATCH", reads, 502, 1), ("POST", reads_nothing, 200, 1), ("PATCH", reads_nothing, 200, 1),
+    ("GET", reads, 200, 2), ("PUT", reads, 200, 2), ("DELETE", reads, 200, 2), ("GET", reads_nothing, 200, 1),
+    ("GET", says_a_little, 502, 1),
+])
+def test_what_may_have_been_done_is_not_asked_again(host, box, method, second, status, times):
+    """The box's server closes a stream just as the next request comes: it is sent again if that can do
+    no harm, or if the server cannot have had the whole of it."""
+    with FakeServer(box, twice(second)) as fake, host.connect() as peer:
+        assert peer.ask(to(box)).body == b"first"
+        peer.send(to(box, "/again", method))
+        got = peer.answer()
+        while got.status == 102:
+            got = peer.answer()
+        assert got.status == status and (status == 502 or got.body == b"again")
+        assert sum(f"{method} /again" in head for head in fake.heads) == times
+
+
+def test_an_upgrade_is_not_asked_for_again(host, box):
+    with FakeServer(box, twice(reads)) as fake, host.connect() as peer:
+        assert peer.ask(to(box)).body == b"first"
+        headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+                   "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        assert peer.ask(to(box, "/again", headers=headers)).status == 502
+        assert sum("/again" in head for head in fake.heads) == 1
