@@ -18,7 +18,7 @@
 #include "base/own.h"
 #include "host/link.h"
 
-enum { BATCH = 128, ACCEPTS = 32, SWEEP_MS = 500 };
+enum { BATCH = 128, ACCEPTS = 32, SWEEP_MS = 500, ACCEPT_PAUSE_MS = 100, TELL_MS = 10000 };
 
 /* The longest wait that is spent looking instead of sleeping, and the first step towards it; who yields
  * for longer than the last has let another run. */
@@ -34,6 +34,7 @@ struct gateway {
 	_Atomic size_t connections;
 	_Atomic bool stopping;
 	_Atomic int64_t stop_by_ms;
+	_Atomic int64_t told_ms; /* when it was last told that there is no descriptor */
 	int look_max_us; /* 0 where there is one core: looking would keep others from answering */
 };
 
@@ -58,6 +59,29 @@ static void turn_away(int fd)
 	close(fd);
 }
 
+static int listen_again(struct loop *loop)
+{
+	struct epoll_event event = { EPOLLIN | EPOLLEXCLUSIVE, .data.u64 = IS_LISTENER };
+	loop->accept_ms = 0;
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->config->listen_fd, &event);
+}
+
+/* A connection that there is no descriptor for stays in the backlog, and would wake the loop for ever:
+ * it is not looked for until something may have been closed. */
+static void pause_accepting(struct loop *loop, int code)
+{
+	struct gateway *gateway = loop->gateway;
+	if (code != EMFILE && code != ENFILE && code != ENOBUFS && code != ENOMEM)
+		return;
+	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, loop->config->listen_fd, NULL);
+	loop->accept_ms = loop->now_ms + ACCEPT_PAUSE_MS;
+	int64_t told = gateway->told_ms;
+	if ((!told || loop->now_ms - told >= TELL_MS) &&
+	    atomic_compare_exchange_strong(&gateway->told_ms, &told, loop->now_ms))
+		log_error("cannot accept: %s (%zu connections are open; see 'ulimit -n')",
+			  strerror(code), (size_t)gateway->connections);
+}
+
 static void accept_some(struct loop *loop)
 {
 	struct gateway *gateway = loop->gateway;
@@ -67,8 +91,10 @@ static void accept_some(struct loop *loop)
 		char peer[INET6_ADDRSTRLEN];
 		int fd = accept4(loop->config->listen_fd, (struct sockaddr *)&address, &len,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0)
+		if (fd < 0) {
+			pause_accepting(loop, errno);
 			return;
+		}
 		if (gateway->connections >= (size_t)loop->config->max_connections) {
 			turn_away(fd);
 			continue;
@@ -159,6 +185,19 @@ static int next_events(struct loop *loop, struct epoll_event *events, int timeou
 	return n;
 }
 
+/* How long the loop may sleep. */
+static int patience(const struct loop *loop, int64_t sweep_ms)
+{
+	int64_t until = loop->links ? sweep_ms : INT64_MAX;
+	if (loop->accept_ms && loop->accept_ms < until)
+		until = loop->accept_ms;
+	if (loop->stopping)
+		return 20;
+	if (until == INT64_MAX)
+		return -1;
+	return until > loop->now_ms ? (int)(until - loop->now_ms) : 0;
+}
+
 static void *run(void *arg)
 {
 	struct loop *loop = arg;
@@ -166,12 +205,10 @@ static void *run(void *arg)
 	int64_t sweep_ms = clock_ms() + SWEEP_MS;
 	loop->now_ms = clock_ms();
 	while (!may_end(loop)) {
-		int64_t left = sweep_ms - loop->now_ms;
-		int n = next_events(loop, events,
-				    loop->stopping ? 20
-				    : loop->links  ? (int)(left > 0 ? left : 0)
-						   : -1);
+		int n = next_events(loop, events, patience(loop, sweep_ms));
 		loop->now_ms = clock_ms();
+		if (loop->accept_ms && loop->now_ms >= loop->accept_ms && !loop->stopping)
+			(void)listen_again(loop);
 		if (n > 0)
 			take_events(loop, events, n);
 		if (loop->now_ms >= sweep_ms) {
@@ -195,10 +232,8 @@ static int loop_start(struct gateway *gateway, struct loop *loop, struct err *er
 	loop->limits = (struct http_limits){ .head = gateway->config.max_head };
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct epoll_event listener = { EPOLLIN | EPOLLEXCLUSIVE, .data.u64 = IS_LISTENER };
 	struct epoll_event wake = { EPOLLIN, .data.u64 = IS_WAKE };
-	if (loop->epoll_fd < 0 || loop->wake_fd < 0 ||
-	    epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, gateway->config.listen_fd, &listener) < 0 ||
+	if (loop->epoll_fd < 0 || loop->wake_fd < 0 || listen_again(loop) < 0 ||
 	    epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wake) < 0)
 		return err_set(err, errno, "epoll");
 	int code = pthread_create(&loop->thread, NULL, run, loop);

@@ -18,8 +18,9 @@ struct loop {
 	size_t count;
 	bool stopping;
 	int64_t now_ms;
-	int look_us;      /* how long the next event is looked for before the loop sleeps */
-	struct http http; /* for one head at a time */
+	int64_t accept_ms; /* when new connections are looked for again; 0: they are */
+	int look_us;       /* how long the next event is looked for before the loop sleeps */
+	struct http http;  /* for one head at a time */
 	struct http_limits limits;
 	char piece[FLOW_PIECE];
 };

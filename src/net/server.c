@@ -181,12 +181,15 @@ static void accept_one(struct server *server)
 	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			log_error("cannot accept: %s", strerror(errno));
+			if (!server->starved)
+				log_error("cannot accept: %s", strerror(errno));
+			server->starved = true;
 			poll(NULL, 0,
 			     ACCEPT_PAUSE_MS); /* the backlog holds them until something closes */
 		}
 		return;
 	}
+	server->starved = false;
 	server->accepted++;
 	if (server_conn_count(server) >= (size_t)server->config->max_connections) {
 		refuse(server, fd, "--max-connections is reached");

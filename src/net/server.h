@@ -28,6 +28,7 @@ struct server {
 	_Atomic bool stopping;
 	int signal; /* which one ended server_run() */
 	_Atomic uint64_t accepted, refused;
+	bool starved; /* the last accept() found no descriptor, which was told */
 	int64_t started_ms;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t empty;

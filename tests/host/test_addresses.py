@@ -1,7 +1,11 @@
 """How a box is reached: by host name, header, path, or by nothing; and who may."""
 
 import base64
+import contextlib
+import itertools
 import json
+import os
+import resource
 import time
 
 import httpx
@@ -428,3 +432,37 @@ def test_configured_credentials_of_the_default_box(start_host):
     assert status(jwt(aud=box.id), box.id) == 200 and status(jwt(aud=box.id), "default") == 401
     assert status(jwt(aud="default"), "default") == 200
     assert host.client.get("/v1/sandboxes", headers={"Authorization": f"Bearer {jwt()}"}).status_code == 401
+
+
+# --- when there are no more descriptors ----------------------------------------------------------
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_host_without_descriptors_waits_for_some(host):
+    """It serves those it has, rests meanwhile, and takes the others when some are free."""
+    pid, default = host.proc.pid, host.default()
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(host.connect()) for _ in range(8)]
+        for peer in peers:
+            assert peer.ask(to(default, "/health")).body == b"OK"
+        used = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+        stack.callback(resource.prlimit, pid, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(n for n in itertools.count() if n not in used), hard))
+        waiting = [stack.enter_context(host.connect()) for _ in range(20)]
+        for peer in waiting:
+            peer.send(to(default, "/health"))
+        assert eventually(lambda: "cannot accept: Too many open files" in host.log, 20)
+        before = cpu_seconds(pid)
+        time.sleep(1)
+        assert cpu_seconds(pid) - before < 0.5
+        for peer in peers:
+            assert peer.ask(to(default, "/health")).body == b"OK"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        answers = [peer.answer().status for peer in waiting]
+        assert answers.count(200) >= 15 and set(answers) <= {200, 503}  # one may have come in without a way on
+    assert host.log.count("cannot accept") < 10
