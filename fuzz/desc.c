@@ -16,7 +16,7 @@ struct inner {
 };
 static const struct field inner_fields[] = {
 	STR(inner, name, REQUIRED, NULL, .max_len = 10),
-	INT(inner, size, MIN | MAX, NULL, .def = "7", .min = 1, .max = 100),
+	INT(inner, size, MIN | MAX | SIZED, NULL, .def = "7", .min = 1, .max = 100),
 };
 static const struct schema inner_schema = SCHEMA(inner, "Inner", inner_fields);
 

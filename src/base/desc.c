@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/json.h"
+#include "base/size.h"
 #include "base/utf8.h"
 
 /* Whatever is wrong, a problem fits its size, and all of them fit theirs. */
@@ -88,8 +89,11 @@ __attribute__((format(printf, 4, 5))) static void refuse(const struct take *take
 	char message[512];
 	va_list args;
 	va_start(args, format);
-	vsnprintf(message, sizeof message, format, args);
+	int len = vsnprintf(message, sizeof message, format, args);
 	va_end(args);
+	if (take->field->example && len >= 0 && len < (int)sizeof message)
+		snprintf(message + len, sizeof message - (size_t)len, ", such as %s",
+			 take->field->example);
 	desc_problem(take->problems, type, take->loc, message, input);
 }
 
@@ -230,6 +234,23 @@ static bool is_whole(const json_t *value)
 	double number = json_number_value(value);
 	return json_is_integer(value) ||
 	       (json_is_real(value) && number == floor(number) && fabs(number) < 0x1p63);
+}
+
+static void take_size(const struct take *take, const json_t *value, int64_t *to)
+{
+	const char *text = json_string_value(value);
+	int64_t size = 0;
+	bool good = json_is_number(value) && is_whole(value);
+	if (good)
+		size = (int64_t)json_number_value(value);
+	if (json_is_integer(value))
+		size = json_integer_value(value);
+	else if (text && strlen(text) == json_string_length(value))
+		good = size_parse(text, &size) == 0;
+	if (!good || size == INT_ABSENT)
+		refuse(take, "size_parsing", value, "Input should be a size: " SIZE_SYNTAX);
+	else if (in_range(take, value, (double)size))
+		*to = size;
 }
 
 static void take_int(const struct take *take, const json_t *value, int64_t *to)
@@ -473,7 +494,7 @@ static void take_value(const struct take *take, const json_t *value, void *to)
 		take_text(take, value, to);
 		break;
 	case T_INT:
-		take_int(take, value, to);
+		(take->field->flags & SIZED ? take_size : take_int)(take, value, to);
 		break;
 	case T_NUM:
 		take_num(take, value, to);

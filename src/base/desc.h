@@ -58,6 +58,7 @@ enum desc_flag {
 	NULLABLE = 1 << 8, /* in an answer: may be null */
 	BASE64 = 1 << 9,   /* in an answer: bytes, sent as base64 */
 	HIDDEN = 1 << 10,  /* understood, not documented */
+	SIZED = 1 << 11,   /* an INT that may also be sent as size.h has it: "256M" */
 };
 
 #define INT_ABSENT INT64_MIN
@@ -112,6 +113,8 @@ struct field {
 	const struct schema *other; /* of an OBJ in an answer: what may stand there instead */
 	enum desc_type item;        /* of a LIST */
 	const char *alias;          /* other spellings accepted, separated by commas */
+	const char *example;        /* of a value, as JSON: for who sent another */
+	const char *flag;           /* its name on the command line, where that is not its own */
 };
 
 struct variant {

@@ -43,6 +43,22 @@ static void put_limits(const struct field *f, struct jw *jw)
 		jw_key_str(jw, "pattern", "^(/|$)");
 }
 
+/* A number of bytes, or a size as people write it. */
+static void put_size(const struct field *f, struct jw *jw)
+{
+	jw_key(jw, "anyOf");
+	jw_open(jw, '[');
+	jw_open(jw, '{');
+	jw_key_str(jw, "type", "integer");
+	put_limits(f, jw);
+	jw_close(jw, '}');
+	jw_open(jw, '{');
+	jw_key_str(jw, "type", "string");
+	jw_key_str(jw, "pattern", "^[0-9]*\\.?[0-9]+ ?([KMGTkmgt][Ii]?)?[Bb]?$");
+	jw_close(jw, '}');
+	jw_close(jw, ']');
+}
+
 /* The members of the schema of a value, without the object around them. */
 static void put_type(const struct field *f, struct jw *jw)
 {
@@ -60,6 +76,10 @@ static void put_type(const struct field *f, struct jw *jw)
 	}
 	if (f->type == T_JSON)
 		return;
+	if (f->flags & SIZED) {
+		put_size(f, jw);
+		return;
+	}
 	jw_key_str(jw, "type", names[f->type]);
 	if (f->type == T_ENUM)
 		put_choices(f->choices, jw);
@@ -118,6 +138,12 @@ void desc_field_schema(const struct field *f, bool answer, struct jw *jw)
 	}
 	if (!answer)
 		put_default(f, jw);
+	if (f->example && !answer) {
+		jw_key(jw, "examples");
+		jw_open(jw, '[');
+		jw_raw(jw, f->example, strlen(f->example));
+		jw_close(jw, ']');
+	}
 	if (f->help)
 		jw_key_str(jw, "description", f->help);
 	jw_close(jw, '}');

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/size.h"
 
 static int parse_bool(const char *text, bool *ret)
 {
@@ -42,21 +43,29 @@ static int parse_number(const struct opt *opt, const char *text, int64_t *ret)
 {
 	char *end;
 	errno = 0;
-	double value = strtod(text, &end);
-	double unit = 1;
-	if (opt->type == OPT_SIZE && *end && strchr("KMGkmg", *end)) {
-		unit = *end == 'K' || *end == 'k'   ? 0x1p10
-		       : *end == 'M' || *end == 'm' ? 0x1p20
-						    : 0x1p30;
-		end++;
-	}
-	if (opt->type == OPT_SECONDS)
-		unit = 1000;
-	value *= unit;
+	double value = strtod(text, &end) * (opt->type == OPT_SECONDS ? 1000 : 1);
 	if (end == text || *end || errno || strpbrk(text, "xXnN") || fabs(value) > 0x1p53 ||
 	    (value != floor(value) && opt->type != OPT_SECONDS))
 		return -1;
 	*ret = llround(value);
+	return 0;
+}
+
+static int parse_fraction(const struct opt *opt, const char *text, double *ret)
+{
+	char *end;
+	double value = strtod(text, &end);
+	if (end == text || *end || strpbrk(text, "xXnN") || value < (double)opt->min ||
+	    value > (double)opt->max)
+		return -1;
+	*ret = value;
+	return 0;
+}
+
+static int parse_whole(const struct opt *opt, const char *text, int64_t *ret)
+{
+	if ((opt->type == OPT_SIZE ? size_parse(text, ret) : parse_number(opt, text, ret)) < 0)
+		return -1;
 	if ((opt->min || opt->max) && (*ret < opt->min || (opt->max && *ret > opt->max)))
 		return -1;
 	return 0;
@@ -73,8 +82,10 @@ static int set(const struct opt *opt, const char *text, void *to)
 		return parse_bool(text, at);
 	case OPT_ENUM:
 		return parse_enum(opt->arg, text, at);
+	case OPT_NUM:
+		return parse_fraction(opt, text, at);
 	default:
-		return parse_number(opt, text, at);
+		return parse_whole(opt, text, at);
 	}
 }
 

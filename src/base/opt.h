@@ -5,14 +5,14 @@
 
 struct err;
 
-enum opt_type { OPT_STR, OPT_INT, OPT_SIZE, OPT_SECONDS, OPT_BOOL, OPT_ENUM };
+enum opt_type { OPT_STR, OPT_INT, OPT_NUM, OPT_SIZE, OPT_SECONDS, OPT_BOOL, OPT_ENUM };
 
-/* A size may end with K, M or G. Seconds may have a fraction and are kept in milliseconds. */
+/* A size is as size.h has it. Seconds may have a fraction and are kept in milliseconds. */
 struct opt {
 	const char *flag; /* without "--"; NULL: environment only */
 	const char *env;  /* NULL: flag only */
 	enum opt_type type;
-	size_t at;       /* const char *, int64_t (OPT_INT, SIZE, SECONDS), bool; ENUM: int64_t */
+	size_t at; /* const char *, int64_t (OPT_INT, SIZE, SECONDS), double (NUM), bool; ENUM: int64_t */
 	const char *def; /* as text; NULL: none */
 	const char *arg; /* what the value is, in the help; an enum's choices: "text|json" */
 	const char *help;

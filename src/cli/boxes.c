@@ -249,7 +249,7 @@ struct logs_flags {
 static const struct field logs_fields[] = {
 	BOOL(logs_flags, follow, OPTIONAL,
 	     "Go on with what it writes next, until Ctrl+C. Also -f."),
-	INT(logs_flags, bytes, OPTIONAL, "How much of its end.", .def = "1M"),
+	INT(logs_flags, bytes, SIZED, "How much of its end.", .def = "1M"),
 };
 static const struct schema logs_schema = SCHEMA(logs_flags, "LogsFlags", logs_fields);
 

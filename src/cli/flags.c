@@ -1,6 +1,7 @@
 #include "cli/flags.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,13 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/size.h"
 
 enum { NOT_BODY = QUERY | PATH | HEADER };
 
 static bool is_flag(const char *arg, size_t len, const char *name)
 {
-	if (strlen(name) != len)
+	if (!name || strlen(name) != len)
 		return false;
 	for (size_t i = 0; i < len; i++)
 		if (arg[i] != name[i] && !(arg[i] == '-' && name[i] == '_'))
@@ -36,7 +38,7 @@ static const struct field *find(const struct schema *schema, const char *arg, si
 				*ret_owner = f;
 				return inner;
 			}
-		} else if (is_flag(arg, len, f->name)) {
+		} else if (is_flag(arg, len, f->flag) || is_flag(arg, len, f->name)) {
 			*ret_owner = NULL;
 			return f;
 		}
@@ -44,15 +46,16 @@ static const struct field *find(const struct schema *schema, const char *arg, si
 	return NULL;
 }
 
-static json_t *number(const char *text)
+static json_t *number(const char *text, bool is_size)
 {
 	char *end;
+	int64_t size;
+	if (is_size)
+		return size_parse(text, &size) < 0 ? NULL : json_integer(size);
 	errno = 0;
 	double value = strtod(text, &end);
-	double unit = *end == 'K' ? 0x1p10 : *end == 'M' ? 0x1p20 : *end == 'G' ? 0x1p30 : 1;
-	if (end == text || errno || (unit > 1 ? end[1] : *end))
+	if (end == text || errno || *end || fabs(value) > 0x1p53)
 		return NULL;
-	value *= unit;
 	return value == (double)(json_int_t)value ? json_integer((json_int_t)value)
 						  : json_real(value);
 }
@@ -68,6 +71,14 @@ static json_t *mount(const char *text)
 			 more && !strcmp(more, ":rw"));
 }
 
+static bool is_choice(const struct field *f, const char *text)
+{
+	size_t i = 0;
+	while (f->choices[i] && strcmp(f->choices[i], text) != 0)
+		i++;
+	return f->choices[i];
+}
+
 static int set(const struct field *f, const char *text, json_t *to)
 {
 	json_t *value = NULL, *old = json_object_get(to, f->name);
@@ -75,7 +86,7 @@ static int set(const struct field *f, const char *text, json_t *to)
 	switch (f->type) {
 	case T_INT:
 	case T_NUM:
-		value = number(text);
+		value = number(text, f->flags & SIZED);
 		break;
 	case T_BOOL:
 	case T_TRI:
@@ -90,6 +101,8 @@ static int set(const struct field *f, const char *text, json_t *to)
 		json_object_setn_new(value, text, (size_t)(equals - text), json_string(equals + 1));
 		break;
 	case T_LIST:
+		if (f->choices && !is_choice(f, text))
+			return -1;
 		value = old ? json_incref(old) : json_array();
 		if (json_array_append_new(value,
 					  f->item == T_OBJ ? mount(text) : json_string(text)) < 0) {
@@ -98,9 +111,7 @@ static int set(const struct field *f, const char *text, json_t *to)
 		}
 		break;
 	case T_ENUM:
-		for (size_t i = 0; f->choices[i]; i++)
-			if (!strcmp(f->choices[i], text))
-				value = json_string(text);
+		value = is_choice(f, text) ? json_string(text) : NULL;
 		break;
 	default:
 		value = json_string(text);
@@ -110,7 +121,8 @@ static int set(const struct field *f, const char *text, json_t *to)
 
 static const char *argument(const struct field *f)
 {
-	return f->type == T_INT || f->type == T_NUM    ? " N"
+	return f->flags & SIZED                        ? " SIZE"
+	       : f->type == T_INT || f->type == T_NUM  ? " N"
 	       : f->type == T_BOOL || f->type == T_TRI ? ""
 	       : f->type == T_MAP                      ? " NAME=VALUE"
 	       : f->type == T_LIST && f->item == T_OBJ ? " SOURCE:TARGET[:rw]"
@@ -122,14 +134,19 @@ static int refuse(const struct field *f, const char *flag, int len, const char *
 		  struct err *err)
 {
 	auto_buf struct buf choices = BUF(256);
+	bool quoted = f->example && *f->example == '"';
 	if (!value)
 		return err_set(err, ERR_INVALID, "--%.*s needs a value:%s (see --help)", len, flag,
 			       argument(f));
-	for (size_t i = 0; f->type == T_ENUM && f->choices[i]; i++)
+	for (size_t i = 0; f->choices && f->choices[i]; i++)
 		buf_printf(&choices, "%s%s", i ? ", " : "", f->choices[i]);
+	if (f->example)
+		buf_printf(&choices, ", such as %.*s", (int)strcspn(f->example + quoted, "\""),
+			   f->example + quoted);
 	return err_set(err, ERR_INVALID, "--%.*s: '%s' is not %s%s", len, flag, value,
-		       f->type == T_ENUM                      ? "one of "
-		       : f->type == T_INT || f->type == T_NUM ? "a number (as 512, 1.5, 200M or 2G)"
+		       f->choices                              ? "one of "
+		       : f->flags & SIZED                      ? "a size: " SIZE_SYNTAX
+		       : f->type == T_INT || f->type == T_NUM  ? "a number"
 		       : f->type == T_BOOL || f->type == T_TRI ? "true or false"
 		       : f->type == T_MAP                      ? "NAME=VALUE"
 					  : "SOURCE:TARGET or SOURCE:TARGET:rw",
@@ -173,13 +190,13 @@ void flags_help(const struct schema *schema)
 		}
 		char flag[64];
 		size_t n = 0;
-		for (const char *c = f->name; *c && n + 1 < sizeof flag; c++)
+		for (const char *c = f->flag ? f->flag : f->name; *c && n + 1 < sizeof flag; c++)
 			flag[n++] = *c == '_' ? '-' : *c;
 		flag[n] = 0;
 		printf("  --%s%s\n      %s", flag, argument(f), f->help);
-		for (size_t c = 0; f->type == T_ENUM && f->choices[c]; c++)
+		for (size_t c = 0; f->choices && f->choices[c]; c++)
 			printf("%s%s", c ? ", " : " One of ", f->choices[c]);
-		printf("%s", f->type == T_ENUM ? "." : "");
+		printf("%s", f->choices ? "." : "");
 		printf("%s%s%s\n", f->def ? " Default " : "", f->def ? f->def : "",
 		       f->def ? "." : "");
 	}

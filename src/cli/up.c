@@ -21,9 +21,13 @@ enum { DOWN_MS = 60000 };
 
 static void say_ready(const struct host *host)
 {
+	double cpus = host->config->cpus;
 	if (*host->means.text)
-		fprintf(stderr, "%s%-12s %s\n\n", host->means.text, "full network",
+		fprintf(stderr, "%s%-12s %s\n", host->means.text, "full network",
 			host->full ? host->full : "none: a box with it is refused");
+	if (cpus > 0) /* it was percent once */
+		fprintf(stderr, "%-12s %g core%s\n", "default box", cpus, cpus > 1 ? "s" : "");
+	fputc('\n', stderr);
 	printf("aio %s is ready: %s  (%sAPI explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
 	       AIO_VERSION, host->listener.url, host->first ? "box 'default'; " : "",
 	       host->listener.url, host->listener.url);

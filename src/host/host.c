@@ -30,6 +30,7 @@
 #include "box/group.h"
 #include "host/apparmor.h"
 #include "host/gateway.h"
+#include "host/limits.h"
 #include "host/network.h"
 #include "host/store.h"
 #include "net/auth.h"
@@ -367,12 +368,13 @@ static int open_front(struct host *host, struct err *err)
 static json_t *default_spec(const struct host_config *config)
 {
 	static const char *const modes[] = { "none", "allow", "full" };
-	json_t *spec = json_pack("{sss{sIsfsIsIsI}s{ss}}", "name", "default", "limits", "memory",
-				 (json_int_t)config->memory, "cpus",
-				 (double)config->cpu_percent / 100, "pids",
-				 (json_int_t)config->pids, "disk", (json_int_t)config->disk,
-				 "io_weight", (json_int_t)config->io_weight, "network", "mode",
-				 modes[config->network]);
+	json_t *spec =
+		json_pack("{sss{sIsfsIsIsI}s{ss}}", "name", "default", "limits", "memory",
+			  (json_int_t)config->memory, "cpus",
+			  config->cpus > 0 ? config->cpus : (double)config->cpu_percent / 100,
+			  "pids", (json_int_t)config->pids, "disk", (json_int_t)config->disk,
+			  "io_weight", (json_int_t)config->io_weight, "network", "mode",
+			  modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
 	json_t *allow = json_array();
@@ -401,6 +403,15 @@ int host_ensure_default(struct host *host, struct err *err)
 	return box ? 0 : -1;
 }
 
+/* Also where the box is there already: who gives them means them. */
+static int check_limits(const struct host *host, struct err *err)
+{
+	json_t *spec = default_spec(host->config);
+	int result = limits_check(host, json_object_get(spec, "limits"), "--", err);
+	json_decref(spec);
+	return result;
+}
+
 /* Where the boxes' groups are: for rootless_enter(). */
 static int note_group(const struct host *host, struct err *err)
 {
@@ -422,6 +433,8 @@ static int start(struct host *host, struct err *err)
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
+	if (check_limits(host, err) < 0)
+		return -1;
 	host->full = network_full();
 	apparmor_prepare(host->means.text, sizeof host->means.text);
 	if (note_group(host, err) < 0 ||

@@ -20,6 +20,7 @@ struct host_config {
 	const char *api_key, *auth_token, *jwt_public_key;
 	bool insecure;
 	int64_t memory, disk, pids, cpu_percent, io_weight; /* of the default box; 0: none */
+	double cpus;
 	int64_t network; /* of the default box: enum box_network */
 	int64_t max_boxes, max_connections, max_streams, loops;
 	int64_t max_head, idle_ms, head_ms, body_ms, send_ms, ticket_ttl_ms;
@@ -100,6 +101,9 @@ struct box *life_fork(struct host *host, const char *id, json_t *spec, struct er
 
 /* Takes back what the store knows, and removes what it does not. */
 int life_recover(struct host *host, struct err *err);
+
+extern const char
+	*const life_services[]; /* that a box can be asked to have ready; ends with NULL */
 
 /* The name of a box's cgroup. */
 void life_cgroup(const struct host *host, const char *id, char *to, size_t room);

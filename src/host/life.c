@@ -138,6 +138,10 @@ static void add_pair(json_t *list, const char *name, const char *value)
 	json_array_append_new(list, json_string(pair));
 }
 
+/* What can be ready before it is asked for, and the option of a box's server that says so. */
+const char *const life_services[] = { "jupyter", NULL };
+static const char *const service_options[] = { "AIO_KERNEL_READY" };
+
 static json_t *environment_of(const struct host *host, const struct box *box)
 {
 	json_t *list = json_array();
@@ -155,12 +159,11 @@ static json_t *environment_of(const struct host *host, const struct box *box)
 	if (host->config->cors_origins)
 		add_pair(list, "AIO_CORS_ORIGINS", host->config->cors_origins);
 	json_t *services = json_object_get(box->spec, "services");
-	auto_buf struct buf names = BUF(4096);
 	for (size_t i = 0; i < json_array_size(services); i++)
-		buf_printf(&names, "%s%s", i ? "," : "",
-			   json_string_value(json_array_get(services, i)));
-	if (names.len)
-		add_pair(list, "AIO_SERVICES", names.data);
+		for (size_t n = 0; life_services[n]; n++)
+			if (!strcmp(json_string_value(json_array_get(services, i)),
+				    life_services[n]))
+				add_pair(list, service_options[n], "true");
 	return list;
 }
 

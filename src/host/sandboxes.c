@@ -10,36 +10,13 @@
 #include "base/own.h"
 #include "egress/rules.h"
 #include "host/host.h"
+#include "host/limits.h"
 #include "host/mounts.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
 
-enum { MEMORY_MIN = 16 << 20 };
-static const double CPUS_MIN = 0.01; /* the kernel takes no less */
-
 /* ---- what is asked for: a mistyped limit would be a weaker box, so nothing unknown is taken ---- */
-
-struct limits {
-	int64_t memory, pids, disk, io_weight;
-	double cpus;
-};
-static const struct field limits_fields[] = {
-	INT(limits, memory, MIN | MAX, "Bytes of memory; 0 for no limit.", .def = "0", .min = 0,
-	    .max = 0x1p50),
-	NUM(limits, cpus, MIN | MAX, "CPU cores; 0 for no limit.", .def = "0", .min = 0,
-	    .max = 10000),
-	INT(limits, pids, MIN | MAX,
-	    "Processes and threads; 0: a quarter of what the machine can have.", .def = "0",
-	    .min = 0, .max = 4194304),
-	INT(limits, disk, MIN | MAX, "Bytes on disk; 0 for no limit.", .def = "0", .min = 0,
-	    .max = 0x1p50),
-	INT(limits, io_weight, MIN | MAX,
-	    "Share of the disk's time when others want it too, 1 to 10000, where all that have none have 100; 0 for none.",
-	    .def = "0", .min = 0, .max = 10000),
-};
-static const struct schema limits_schema =
-	SCHEMA(limits, "SandboxLimits", limits_fields, .strict = true);
 
 struct network {
 	const char *mode;
@@ -49,7 +26,7 @@ static const char *const network_modes[] = { "none", "allow", "full", NULL };
 static const struct field network_fields[] = {
 	ENUM(network, mode, OPTIONAL,
 	     "none, allow (only the domains listed) or full. When absent: allow where domains are listed, else none.",
-	     .choices = network_modes),
+	     .choices = network_modes, .flag = "network"),
 	LIST(network, allow, OPTIONAL, "Domains that may be reached, of mode 'allow'.",
 	     .item = T_STR, .max_len = 1000),
 };
@@ -99,8 +76,8 @@ static const struct field create_fields[] = {
 	LIST(create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ,
 	     .of = &mount_schema, .max_len = 16),
 	LIST(create, services, OPTIONAL,
-	     "Services that its server is to start at once, not on first use (AIO_SERVICES).",
-	     .item = T_STR, .max_len = 16),
+	     "What its server is to have ready at once, not on first use. jupyter: a Python kernel.",
+	     .item = T_STR, .max_len = 16, .choices = life_services),
 	ENUM(create, auth, OPTIONAL,
 	     "token: callers send the box's token; none: whoever reaches the host may call it.",
 	     .choices = auth_modes, .def = "token"),
@@ -291,28 +268,8 @@ static int check_env(const json_t *env, struct err *err)
 
 static int check_means(const struct host *host, const json_t *spec, struct err *err)
 {
-	const struct {
-		const char *limit;
-		bool can;
-	} rows[] = { { "memory", host->means.can_limit_memory },
-		     { "cpus", host->means.can_limit_cpu },
-		     { "pids", host->means.can_limit_pids },
-		     { "disk", host->means.can_limit_disk },
-		     { "io_weight", host->means.can_weigh_io } };
-	const json_t *limits = json_object_get(spec, "limits");
-	double memory = json_number_value(json_object_get(limits, "memory"));
-	double cpus = json_number_value(json_object_get(limits, "cpus"));
-	if (memory > 0 && memory < MEMORY_MIN)
-		return err_set(err, ERR_INVALID,
-			       "limits.memory: no command starts in less than 16 MiB");
-	if (cpus > 0 && cpus < CPUS_MIN)
-		return err_set(err, ERR_INVALID, "limits.cpus: the least is %g", CPUS_MIN);
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (json_number_value(json_object_get(limits, rows[i].limit)) > 0 && !rows[i].can)
-			return err_set(err, ERR_INVALID,
-				       "limits.%s: this machine has no means to hold it, or none "
-				       "for the user that the host runs as (see docs/host.md)",
-				       rows[i].limit);
+	if (limits_check(host, json_object_get(spec, "limits"), "limits.", err) < 0)
+		return -1;
 	const char *mode =
 		json_string_value(json_object_get(json_object_get(spec, "network"), "mode"));
 	if (mode && !strcmp(mode, "full") && !host->full)
@@ -409,6 +366,8 @@ static int get(struct call *call, const void *in, struct err *err)
 	return reply_with(call, request->id, err);
 }
 
+static const char *const state_names[] = { "creating", "running", "paused", "stopped", NULL };
+
 struct filter {
 	struct list metadata, state;
 	int64_t limit, offset;
@@ -416,8 +375,8 @@ struct filter {
 static const struct field filter_fields[] = {
 	LIST(filter, metadata, QUERY, "Only those with this label, as key=value; may be repeated.",
 	     .item = T_STR, .max_len = 16),
-	LIST(filter, state, QUERY, "Only those in one of these states.", .item = T_STR,
-	     .max_len = 8),
+	LIST(filter, state, QUERY, "Only those in one of these states; may be repeated.",
+	     .item = T_STR, .max_len = 8, .choices = state_names),
 	INT(filter, limit, QUERY | MIN | MAX, "How many at most.", .def = "100", .min = 1,
 	    .max = 1000),
 	INT(filter, offset, QUERY | MIN, "How many to leave out.", .def = "0", .min = 0),

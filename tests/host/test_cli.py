@@ -23,8 +23,8 @@ from hosts import folder
 
 
 def test_tables_and_json(host):
-    said = host.cli("create", "--name", "cli-box", "--metadata", "a=b", "--metadata=c=d", "--memory", "256M",
-                    "--timeout", "600", "--env", "X=1").stdout
+    said = host.cli("create", "--name", "cli-box", "--metadata", "a=b", "--metadata=c=d", "--memory", "256MiB",
+                    "--timeout", "600", "--env", "X=1", "--network", "none").stdout
     token = host.api("GET", "/v1/sandboxes/cli-box")["token"]
     url = f"http://cli-box.localhost:{host.port}"
     assert said.split() == ["cli-box", "running", url, "token", token, "open", f"{url}/terminal?api_key={token}"]
@@ -267,6 +267,10 @@ def test_mistakes(host):
         (["rm"], 2, "usage"), (["rm", "nobody"], 1, "no sandbox 'nobody'"), (["create", "--nonsense", "1"], 2, "unknown option"),
         (["create", "--timeout", "soon"], 2, "--timeout: 'soon' is not a number"),
         (["create", "--memory"], 2, "--memory needs a value"), (["create", "--mode", "x"], 2, "one of none, allow, full"),
+        (["create", "--network", "x"], 2, "--network: 'x' is not one of none, allow, full"), (["create", "--services", "x"], 2, "one of jupyter"),
+        (["create", "--memory", "lots"], 2, "--memory: 'lots' is not a size: bytes, or a number with K, M, G or T, such as 512M"),
+        (["create", "--pids", "1K"], 2, "--pids: '1K' is not a number, such as 200"), (["create", "--disk", "10"], 1, "the least is 16M"),
+        (["create", "--cpus", "150"], 1, "counts cores, not percent"), (["create", "--pids", "1"], 1, "the least is 8"),
         (["create", "--env", "x"], 2, "NAME=VALUE"), (["ls", "--state"], 2, "--state needs a value"),
         (["down", "--bogus"], 2, "'--bogus'"), (["down", "now"], 2, "'now'"), (["ls", "-x"], 2, "'-x'"),
         (["logs", "default", "-f", "--json"], 1, "--follow"), (["template", "nonsense"], 2, "nonsense"), (["create", "--name", "Bad"], 1, "a name is"),
@@ -287,7 +291,8 @@ def test_every_command_has_help(host):
             assert "Usage" in done.stdout, name
             if name not in ("mcp", "openapi", "egress", "serve"):
                 assert host.cli(name, "-h").stdout == done.stdout, name
-    assert "--idle-timeout N" in host.cli("create", "--help").stdout
+    text = host.cli("create", "--help").stdout
+    assert "--idle-timeout N" in text and "--network TEXT" in text and "--mode" not in text and "--memory SIZE" in text
 
 
 def test_no_host(tmp_path):
@@ -314,7 +319,10 @@ def test_down_ends_nothing_but_a_host(tmp_path):
 
 def test_up_refuses_what_is_unsafe():
     place = folder()
-    for args, text in [(["--listen", "0.0.0.0:0"], "refusing to listen"), (["--nonsense"], "unknown option")]:
+    for args, text in [(["--listen", "0.0.0.0:0"], "refusing to listen"), (["--nonsense"], "unknown option"),
+                       (["--cpus", "150"], "--cpus: 150 is more than this machine's"), (["--cpus", "50%"], "'50%' is not CORES"),
+                       (["--memory", "10"], "--memory: 10 is too little: the least is 16M"), (["--disk", "10"], "--disk: 10"),
+                       (["--io-weight", "20000"], "--io-weight"), (["--pids", "1"], "--pids: 1 is too little: the least is 8")]:
         done = subprocess.run([program("aio"), "up", "--state", str(place / "s"), *args], capture_output=True,
                               text=True, timeout=60)
         assert done.returncode == 2 and text in done.stderr, done

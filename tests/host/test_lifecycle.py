@@ -53,6 +53,38 @@ def test_what_cannot_be_is_refused(host, spec, field):
         assert field in json.dumps(got.json()["detail"])
 
 
+def test_sizes_as_people_write_them(host):
+    for memory, bytes in [("256M", 256 << 20), ("1.5G", 3 << 29), ("2GiB", 2 << 30), ("300 mb", 300 << 20)]:
+        box = host.create(limits={"memory": memory, "cpus": "0.5"})
+        assert box.data["limits"]["memory"] == bytes and box.data["limits"]["cpus"] == 0.5
+        box.delete()
+
+
+def test_the_least_that_is_allowed_works(host):
+    """A shell, and beside it a pipeline and a file."""
+    limits = {"memory": "16M", "pids": 8, "disk": "16M"}
+    if host.client.post("/v1/sandboxes", headers=host.auth, json={"limits": {"disk": "16M"}}).status_code != 200:
+        del limits["disk"]
+    box = host.create(limits=limits)
+    shell = box.request("POST", "/v1/shell/exec", json={"command": "echo shell"}).json()
+    assert shell["data"]["exit_code"] == 0, shell
+    assert box.run("seq 5 | sort -r | head -1; head -c 1000000 /dev/zero >~/file; stat -c %s ~/file") == "5\n1000000\n"
+
+
+@pytest.mark.parametrize("query, word", [
+    ("state=bogus", "'creating', 'running', 'paused' or 'stopped'"), ("state=running&state=", "'creating'"),
+])
+def test_a_state_that_there_is_not_is_refused(host, query, word):
+    answer = host.client.get(f"/v1/sandboxes?{query}", headers=host.auth)
+    assert answer.status_code == 422 and word in answer.text
+    assert "default" in [box["id"] for box in host.api("GET", "/v1/sandboxes?state=running&state=paused")["sandboxes"]]
+
+
+def test_a_service_is_ready_before_it_is_asked_for(host):
+    box = host.create(services=["jupyter"])
+    assert eventually(lambda: box.run("pgrep -fc '[f]orkserver' || true") != "0\n", 30)
+
+
 def test_no_such_template(host):
     got = host.client.post("/v1/sandboxes", headers=host.auth, json={"template": "nothing"})
     assert got.status_code == 404 and "nothing" in got.json()["message"]
@@ -284,8 +316,17 @@ def test_memory_is_limited_and_the_host_says_so(host):
 @pytest.mark.parametrize("field, value, word", [
     ("network", {"mode": "none", "allow": ["example.org"]}, "not for 'none'"),
     ("network", {"mode": "full", "allow": ["example.org"]}, "not for 'full'"),
-    ("limits", {"cpus": 0.001}, "the least is 0.01"),
-    ("limits", {"memory": 1000}, "less than 16 MiB"),
+    ("limits", {"cpus": 0.001}, "limits.cpus: 0.001 is too little: the least is 0.01"),
+    ("limits", {"cpus": "5000"}, "counts cores, not percent"),
+    ("limits", {"memory": 1000}, "limits.memory: 1000 is too little: the least is 16M"),
+    ("limits", {"memory": "15.5M"}, "the least is 16M"),
+    ("limits", {"disk": 10}, "limits.disk: 10 is too little: the least is 16M"),
+    ("limits", {"pids": 1}, "limits.pids: 1 is too little: the least is 8"),
+    ("limits", {"memory": "lots"}, 'a size: bytes, or a number with K, M, G or T, such as \\"512M\\"'),
+    ("limits", {"memory": True}, "a size"), ("limits", {"memory": 1.5}, "a size"), ("limits", {"disk": "1Q"}, 'such as \\"2G\\"'),
+    ("limits", {"disk": "-1M"}, "a size"), ("limits", {"disk": "5000000G"}, "less than or equal"),
+    ("limits", {"cpus": "many"}, "such as 1.5"), ("limits", {"pids": "few"}, "such as 200"),
+    ("services", ["bogus"], "'jupyter'"),
 ])
 def test_a_wish_that_contradicts_itself_is_refused(host, field, value, word):
     got = host.client.post("/v1/sandboxes", headers=host.auth, json={field: value})

@@ -12,6 +12,7 @@
 struct values {
 	const char *name, *quiet;
 	int64_t count, free, size, wait, level;
+	double cores;
 	bool on, off;
 };
 #define AT(member) offsetof(struct values, member)
@@ -22,6 +23,7 @@ static const struct opt options[] = {
 	{ "free", NULL, OPT_INT, AT(free), NULL, "N", "Any number." },
 	{ "size", "T_SIZE", OPT_SIZE, AT(size), "64K", "SIZE", "A size.", 1, 1ll << 40 },
 	{ "wait", "T_WAIT", OPT_SECONDS, AT(wait), "0.5", "SECONDS", "A time.", 100, 86400000 },
+	{ "cores", "T_CORES", OPT_NUM, AT(cores), "0", "CORES", "Cores.", 0, 64 },
 	{ "level", "T_LEVEL", OPT_ENUM, AT(level), "warn", "error|warn|info", "A level." },
 	{ "on", "T_ON", OPT_BOOL, AT(on), "false", NULL, "A switch." },
 	{ "off", "T_OFF", OPT_BOOL, AT(off), "true", NULL, "Another | one." },
@@ -99,6 +101,9 @@ static void numbers(void)
 	check_value("--size=0.5M", 0, 524288, 500);
 	check_value("--size=3G", 0, 3ll << 30, 500);
 	check_value("--size=1024G", 0, 1ll << 40, 500);
+	check_value("--size=1.5MiB", 0, 3ll << 19, 500);
+	struct values v;
+	CHECK(parse("--cores=1.5", &v, NULL) == 2 && v.cores == 1.5);
 	check_value("--wait=0.1", 0, 65536, 100);
 	check_value("--wait=86400", 0, 65536, 86400000);
 	check_value("--wait=.5", 0, 65536, 500);
@@ -128,8 +133,13 @@ static void refused(void)
 		{ "--free=nan", "--free: 'nan' is not N" },
 		{ "--free=inf", "--free: 'inf' is not N" },
 		{ "--free=9007199254740994", "--free: '9007199254740994' is not N" },
-		{ "--size=1T", "--size: '1T' is not SIZE from 1 to 1099511627776" },
-		{ "--size=1KB", "--size: '1KB' is not SIZE from 1 to 1099511627776" },
+		{ "--size=2T", "--size: '2T' is not SIZE from 1 to 1099511627776" },
+		{ "--size=1KX", "--size: '1KX' is not SIZE from 1 to 1099511627776" },
+		{ "--cores=150%", "--cores: '150%' is not CORES from 0 to 64" },
+		{ "--cores=65", "--cores: '65' is not CORES from 0 to 64" },
+		{ "--cores=-1", "--cores: '-1' is not CORES from 0 to 64" },
+		{ "--cores=nan", "--cores: 'nan' is not CORES from 0 to 64" },
+		{ "--cores=", "--cores: '' is not CORES from 0 to 64" },
 		{ "--size=K", "--size: 'K' is not SIZE from 1 to 1099511627776" },
 		{ "--size=0.3", "--size: '0.3' is not SIZE from 1 to 1099511627776" },
 		{ "--size=1e30G", "--size: '1e30G' is not SIZE from 1 to 1099511627776" },
