@@ -20,6 +20,7 @@ static const struct command {
 	{ "rm", "delete boxes", cmd_box },
 	{ "exec", "run a command in a box", cmd_box },
 	{ "logs", "print what a box's server wrote", cmd_box },
+	{ "events", "print what happened to boxes", cmd_box },
 	{ "top", "show what each box uses", cmd_box },
 	{ "pause", "pause boxes", cmd_box },
 	{ "resume", "resume boxes", cmd_box },

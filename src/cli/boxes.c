@@ -1,5 +1,4 @@
 /* The commands that speak to the host: a table of them, a function each. */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +10,14 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/remote.h"
 #include "cli/table.h"
+#include "cli/watch.h"
 #include "host/address.h"
 #include "host/host.h"
-
-struct ask {
-	struct remote remote;
-	const char *verb;
-	int argc; /* what is left of the arguments, names first */
-	char **argv;
-	json_t *fields;
-	struct err err;
-};
 
 static const char *text(const json_t *object, const char *key)
 {
@@ -37,32 +29,7 @@ static json_int_t whole(const json_t *object, const char *key)
 	return (json_int_t)json_number_value(json_object_get(object, key));
 }
 
-static void print_json(const json_t *value)
-{
-	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
-	putchar('\n');
-}
-
-static json_t *call_box(struct ask *ask, const char *method, const char *what, json_t *body)
-{
-	auto_buf struct buf path = BUF(512);
-	buf_str(&path, "/v1/sandboxes/");
-	url_encode(&path, ask->argv[0]);
-	buf_str(&path, what);
-	return remote_call(&ask->remote, method, path.data, body, &ask->err);
-}
-
 /* ---- for people ---- */
-
-static const char *size_text(double bytes, char *to, size_t room)
-{
-	static const char units[] = "BKMGTP";
-	int unit = 0;
-	for (; bytes >= 1024 && units[unit + 1]; unit++)
-		bytes /= 1024;
-	snprintf(to, room, unit && bytes < 10 ? "%.1f%c" : "%.0f%c", bytes, units[unit]);
-	return to;
-}
 
 static const char *ago(const char *when, char *to, size_t room)
 {
@@ -86,15 +53,6 @@ static const char *ago(const char *when, char *to, size_t room)
 
 /* ---- the commands ---- */
 
-static json_t *list_boxes(struct ask *ask)
-{
-	json_t *page =
-		remote_call(&ask->remote, "GET", "/v1/sandboxes?limit=1000", NULL, &ask->err);
-	json_t *list = json_incref(json_object_get(page, "sandboxes"));
-	json_decref(page);
-	return list;
-}
-
 enum { CELL = 32, CELLS = 8 };
 
 /* A list as it is, or a table with a row for each of its items. The list is given up. */
@@ -106,7 +64,7 @@ static int show_list(const struct ask *ask, json_t *list, const char *const *tit
 	if (!list)
 		return -1;
 	if (ask->remote.json) {
-		print_json(list);
+		ask_print(list);
 		json_decref(list);
 		return 0;
 	}
@@ -139,13 +97,13 @@ static int ls(struct ask *ask)
 	static const char *const titles[] = {
 		"ID", "STATE", "TEMPLATE", "AGE", "EXPIRES IN", "URL"
 	};
-	return show_list(ask, list_boxes(ask), titles, COUNT(titles), ls_row);
+	return show_list(ask, ask_boxes(ask), titles, COUNT(titles), ls_row);
 }
 
 static void show_box(const struct ask *ask, const json_t *box)
 {
 	if (ask->remote.json) {
-		print_json(box);
+		ask_print(box);
 		return;
 	}
 	const char *token = text(box, "token");
@@ -189,7 +147,7 @@ static int each_at(struct ask *ask, const char *method, const char *place, const
 		} else if (ask->remote.json) {
 			if (json_is_null(done)) /* there is no more to say */
 				done = json_pack("{ss}", "deleted", ask->argv[0]);
-			print_json(done);
+			ask_print(done);
 		} else {
 			puts(ask->argv[0]);
 		}
@@ -203,9 +161,35 @@ static int each(struct ask *ask, const char *method, const char *what)
 	return each_at(ask, method, "/v1/sandboxes/", what);
 }
 
+/* When the box 'default' was made; NULL: there is none. free() it. */
+static char *default_made(const struct ask *ask)
+{
+	struct err ignored;
+	json_t *box = remote_call(&ask->remote, "GET", "/v1/sandboxes/default", NULL, &ignored);
+	const char *made = text(box, "created_at");
+	char *copy = made ? xstrdup(made) : NULL;
+	json_decref(box);
+	return copy;
+}
+
+/* Requests that name no box go to 'default': whoever deletes it should know what they meet now. */
 static int rm(struct ask *ask)
 {
-	return each(ask, "DELETE", "");
+	bool named = false;
+	for (int i = 0; i < ask->argc; i++)
+		named |= !strcmp(ask->argv[i], "default");
+	auto_free char *before = named ? default_made(ask) : NULL;
+	int result = each(ask, "DELETE", "");
+	auto_free char *after = before ? default_made(ask) : NULL;
+	if (after && strcmp(before, after) != 0)
+		fprintf(stderr,
+			"aio rm: 'default' is gone with its files; requests that name no box go to a "
+			"new, empty one, which the host has made as 'aio up' was told\n");
+	else if (before && !after)
+		fprintf(stderr,
+			"aio rm: 'default' is gone; requests that name no box are answered 404 until "
+			"'aio create --name default'\n");
+	return result;
 }
 
 static int pause_boxes(struct ask *ask)
@@ -221,11 +205,11 @@ static int resume(struct ask *ask)
 static int snapshot(struct ask *ask)
 {
 	json_t *body = json_pack("{ss}", "name", ask->argv[1]);
-	json_t *done = call_box(ask, "POST", "/snapshot", body);
+	json_t *done = ask_box(ask, "POST", "/snapshot", body);
 	if (!done)
 		return -1;
 	if (ask->remote.json)
-		print_json(done);
+		ask_print(done);
 	else
 		puts(text(done, "template"));
 	json_decref(done);
@@ -234,145 +218,12 @@ static int snapshot(struct ask *ask)
 
 static int fork_box(struct ask *ask)
 {
-	json_t *done = call_box(ask, "POST", "/fork", json_incref(ask->fields));
+	json_t *done = ask_box(ask, "POST", "/fork", json_incref(ask->fields));
 	if (!done)
 		return -1;
 	show_box(ask, done);
 	json_decref(done);
 	return 0;
-}
-
-struct logs_flags {
-	int64_t bytes;
-	bool follow;
-};
-static const struct field logs_fields[] = {
-	BOOL(logs_flags, follow, OPTIONAL,
-	     "Go on with what it writes next, until Ctrl+C. Also -f."),
-	INT(logs_flags, bytes, SIZED, "How much of its end.", .def = "1M"),
-};
-static const struct schema logs_schema = SCHEMA(logs_flags, "LogsFlags", logs_fields);
-
-static int logs(struct ask *ask)
-{
-	bool follow = json_is_true(json_object_get(ask->fields, "follow"));
-	json_int_t bytes = whole(ask->fields, "bytes");
-	auto_buf struct buf path = BUF(512);
-	buf_str(&path, "/v1/sandboxes/");
-	url_encode(&path, ask->argv[0]);
-	buf_printf(&path, "/logs?bytes=%lld&follow=%s", bytes ? (long long)bytes : 1 << 20,
-		   follow ? "true" : "false");
-	if (!ask->remote.json)
-		return remote_stream(&ask->remote, path.data, &ask->err);
-	if (follow)
-		return err_set(&ask->err, ERR_INVALID, "--json cannot go on with --follow");
-	json_t *log = remote_call(&ask->remote, "GET", path.data, NULL, &ask->err);
-	if (!log)
-		return -1;
-	json_t *answer = json_pack("{ssso}", "id", ask->argv[0], "log",
-				   json_is_string(log) ? json_incref(log) : json_string(""));
-	print_json(answer);
-	json_decref(answer);
-	json_decref(log);
-	return 0;
-}
-
-/* ---- top ---- */
-
-struct top_flags {
-	bool once;
-};
-static const struct field top_fields[] = {
-	BOOL(top_flags, once, OPTIONAL,
-	     "Print it once; on a terminal it is renewed every two seconds, until Ctrl+C."),
-};
-static const struct schema top_schema = SCHEMA(top_flags, "TopFlags", top_fields);
-
-/* The metrics of every box, each with its id. */
-static json_t *measure(struct ask *ask)
-{
-	json_t *list = list_boxes(ask), *box, *all = list ? json_array() : NULL;
-	size_t i;
-	json_array_foreach(list, i, box) {
-		char *argv[] = { (char *)text(box, "id") };
-		struct ask one = *ask;
-		one.argv = argv;
-		json_t *m = call_box(&one, "GET", "/metrics", NULL);
-		if (!m)
-			continue; /* deleted meanwhile */
-		json_object_set(m, "id", json_object_get(box, "id"));
-		json_array_append_new(all, m);
-	}
-	json_decref(list);
-	return all;
-}
-
-static double now_s(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* `before` has the seconds of CPU time of each box, `passed` seconds ago; it gets those of now. */
-static void show_top(const json_t *all, json_t *before, double passed)
-{
-	static const char *const titles[] = { "ID",       "STATE", "CPU",     "TIME",
-					      "MEMORY",   "PEAK",  "PIDS",    "DISK",
-					      "RECEIVED", "SENT",  "REQUESTS" };
-	static const char *const keys[] = { "memory", "memory_peak", "disk", "network_received",
-					    "network_sent" };
-	struct table *table = table_new(titles, COUNT(titles));
-	json_t *m;
-	size_t i;
-	json_array_foreach(all, i, m) {
-		char cpu[32], share[32] = "-", pids[32], requests[32], sizes[COUNT(keys)][16];
-		for (size_t n = 0; n < COUNT(keys); n++)
-			size_text((double)whole(m, keys[n]), sizes[n], sizeof sizes[n]);
-		double used = json_number_value(json_object_get(m, "cpu_seconds"));
-		json_t *earlier = json_object_get(before, text(m, "id"));
-		if (earlier && passed > 0)
-			snprintf(share, sizeof share, "%.0f%%",
-				 100 * (used - json_real_value(earlier)) / passed);
-		json_object_set_new(before, text(m, "id"), json_real(used));
-		snprintf(cpu, sizeof cpu, "%.2fs", used);
-		snprintf(pids, sizeof pids, "%lld", (long long)whole(m, "pids"));
-		snprintf(requests, sizeof requests, "%lld", (long long)whole(m, "requests"));
-		const char *cells[] = { text(m, "id"), text(m, "state"), share,   cpu,
-					sizes[0],      sizes[1],         pids,    sizes[2],
-					sizes[3],      sizes[4],         requests };
-		table_row(table, cells);
-	}
-	table_print(table);
-	table_free(table);
-	fflush(stdout);
-}
-
-static int top(struct ask *ask)
-{
-	enum { RENEW_MS = 2000 };
-	bool live = isatty(STDOUT_FILENO) && !ask->remote.json &&
-		    !json_is_true(json_object_get(ask->fields, "once"));
-	json_t *before = json_object(), *all;
-	double at = 0;
-	while ((all = measure(ask))) {
-		double now = now_s();
-		if (ask->remote.json) {
-			print_json(all);
-		} else {
-			fputs(live ? "\033[H\033[2J" : "", stdout);
-			show_top(all, before, at > 0 ? now - at : 0);
-		}
-		at = now;
-		json_decref(all);
-		if (!live) {
-			json_decref(before);
-			return 0;
-		}
-		(void)poll(NULL, 0, RENEW_MS);
-	}
-	json_decref(before);
-	return -1;
 }
 
 static int exec(struct ask *ask)
@@ -412,7 +263,7 @@ static int template_import_from(struct ask *ask, const char *name, const char *s
 	if (!done)
 		return -1;
 	if (ask->remote.json)
-		print_json(done);
+		ask_print(done);
 	else
 		puts(name);
 	json_decref(done);
@@ -476,14 +327,22 @@ static const struct verb {
 	{ "ls", "", "Lists the boxes of this machine's host.", ls, 0, 0, NULL },
 	{ "create", "[flags]", "Makes a box and prints its id, address and token.", create, 0, 0,
 	  &sandboxes_create_schema },
-	{ "rm", "BOX…", "Deletes boxes, and all that is in them.", rm, 1, 1000, NULL },
+	{ "rm", "BOX…",
+	  "Deletes boxes, and all that is in them. In the place of 'default', which requests that name no box "
+	  "go to, the host makes a new, empty one.",
+	  rm, 1, 1000, NULL },
 	{ "exec", "BOX [COMMAND…]",
 	  "Runs a command in a box, or a shell where none is given. One word is a line of shell, several are "
 	  "a program and its arguments. On a terminal it is interactive; else standard input, output and error "
 	  "are passed on as they are. The exit status is the command's.",
 	  exec, 1, 1000, NULL },
-	{ "logs", "BOX [flags]", "Prints what a box's server wrote.", logs, 1, 1, &logs_schema },
-	{ "top", "[flags]", "Shows what each box uses.", top, 0, 0, &top_schema },
+	{ "logs", "BOX [flags]", "Prints what a box's server wrote.", watch_logs, 1, 1,
+	  &watch_logs_schema },
+	{ "events", "[BOX] [flags]",
+	  "Prints what happened to a box, or to all of them: created, started, exec, denied, oom, paused, "
+	  "resumed, exited, deleted … With --json and --follow it is one object a line.",
+	  watch_events, 0, 1, &watch_events_schema },
+	{ "top", "[flags]", "Shows what each box uses.", watch_top, 0, 0, &watch_top_schema },
 	{ "pause", "BOX…", "Pauses boxes: their processes stand still.", pause_boxes, 1, 1000,
 	  NULL },
 	{ "resume", "BOX…", "Resumes boxes; stopped ones start again on their files.", resume, 1,
@@ -547,7 +406,8 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 			ask->argv[ask->argc++] = argv[at++];
 			continue;
 		}
-		if (verb->run == logs && !strcmp(argv[at], "-f"))
+		if ((verb->run == watch_logs || verb->run == watch_events) &&
+		    !strcmp(argv[at], "-f"))
 			argv[at] = (char *)"--follow";
 		int before = at;
 		if (verb->fields &&

@@ -74,7 +74,8 @@ static int open_host(const struct remote *remote, struct client *client, struct 
 		       remote->state, remote->url);
 }
 
-int remote_stream(const struct remote *remote, const char *path, struct err *err)
+int remote_stream(const struct remote *remote, const char *path, remote_sink *sink, void *arg,
+		  struct err *err)
 {
 	struct client client;
 	char piece[16384];
@@ -85,10 +86,8 @@ int remote_stream(const struct remote *remote, const char *path, struct err *err
 	if (open_host(remote, &client, err) < 0)
 		return -1;
 	int status = client_ask(&client, &request, err);
-	while (status == 200 && (n = client_read(&client, piece, sizeof piece, err)) > 0) {
-		fwrite(piece, 1, (size_t)n, stdout);
-		fflush(stdout);
-	}
+	while (status == 200 && (n = client_read(&client, piece, sizeof piece, err)) > 0)
+		sink(arg, piece, (size_t)n);
 	size_t len;
 	auto_free char *answer = status > 200 ? client_body(&client, ANSWER_MAX, &len, err) : NULL;
 	if (answer) {

@@ -19,8 +19,10 @@ int remote_find(struct remote *remote, struct err *err);
 json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
 		    struct err *err);
 
-/* Prints the answer of a GET as it comes, until it ends. */
-int remote_stream(const struct remote *remote, const char *path, struct err *err);
+/* Gives the answer of a GET to `sink` as it comes, until it ends. */
+typedef void remote_sink(void *arg, const char *data, size_t len);
+int remote_stream(const struct remote *remote, const char *path, remote_sink *sink, void *arg,
+		  struct err *err);
 
 /* "Authorization: Bearer …" and "x-aio-sandbox: ID" for a box that can be spoken to;
  * free() all three of ret. */

@@ -14,7 +14,8 @@ const char *const box_state_names[] = {
 
 void boxes_init(struct boxes *boxes)
 {
-	*boxes = (struct boxes){ 0 };
+	*boxes = (struct boxes){ .next_seq = 1 };
+	boxes->events = xcalloc(BOXES_EVENTS_MAX, sizeof *boxes->events);
 	pthread_mutex_init(&boxes->lock, NULL);
 	pthread_cond_init(&boxes->turn, NULL);
 }
@@ -38,6 +39,9 @@ void boxes_done(struct boxes *boxes)
 		boxes->first = box->next;
 		boxes_free(box);
 	}
+	for (size_t i = 0; i < BOXES_EVENTS_MAX; i++)
+		free(boxes->events[i].event.data);
+	free(boxes->events);
 	pthread_cond_destroy(&boxes->turn);
 	pthread_mutex_destroy(&boxes->lock);
 }
@@ -186,16 +190,25 @@ struct box **boxes_list(struct boxes *boxes, size_t *ret_count)
 	return list;
 }
 
+/* data is taken over. */
+static void note(struct box_event *event, int64_t seq, int64_t at_ms, const char *type, char *data)
+{
+	free(event->data);
+	*event = (struct box_event){ .seq = seq, .at_ms = at_ms, .data = data };
+	strncpy(event->type, type, sizeof event->type - 1);
+}
+
 int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
 		    char *data)
 {
 	pthread_mutex_lock(&boxes->lock);
 	int64_t seq = box->next_seq++;
-	struct box_event *event = &box->events[seq % BOX_EVENTS_MAX];
-	free(event->data);
-	*event = (struct box_event){ .seq = seq, .at_ms = at_ms, .data = data };
-	strncpy(event->type, type, sizeof event->type - 1);
+	struct boxes_event *of_all = &boxes->events[boxes->next_seq % BOXES_EVENTS_MAX];
+	note(&box->events[seq % BOX_EVENTS_MAX], seq, at_ms, type, data);
+	note(&of_all->event, boxes->next_seq++, at_ms, type, data ? xstrdup(data) : NULL);
+	memcpy(of_all->id, box->id, sizeof of_all->id);
 	waiter_wake(box->watchers);
+	waiter_wake(boxes->watchers);
 	pthread_mutex_unlock(&boxes->lock);
 	return seq;
 }

@@ -23,7 +23,7 @@ struct box_event {
 	char type[16];
 	char *data; /* a JSON object */
 };
-enum { BOX_EVENTS_MAX = 500 };
+enum { BOX_EVENTS_MAX = 500, BOXES_EVENTS_MAX = 1000 };
 
 struct box {
 	char id[BOX_ID_MAX + 1];
@@ -58,6 +58,13 @@ struct box {
 
 struct boxes {
 	pthread_mutex_t lock;
+	/* What happened to all of them, also to those that are gone: a ring by its own numbers. */
+	struct boxes_event {
+		char id[BOX_ID_MAX + 1];
+		struct box_event event;
+	} * events;
+	int64_t next_seq;
+	struct waiter *watchers; /* of these */
 	pthread_cond_t turn;
 	struct box *first;
 	size_t count;
@@ -93,7 +100,7 @@ void boxes_set_state(struct boxes *boxes, struct box *box, enum box_state state)
 /* All boxes, each with a reference, in the order of their creation; free() the array. */
 struct box **boxes_list(struct boxes *boxes, size_t *ret_count);
 
-/* Adds to the history of a box and wakes who watches; data (may be NULL) is taken over. Returns its
+/* Adds to the history of a box and to that of all, and wakes who watches; data (may be NULL) is taken over. Returns its
  * number. */
 int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
 		    char *data);

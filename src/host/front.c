@@ -34,13 +34,13 @@ static const struct {
 	bool plain_only; /* only where nothing names a box */
 	bool opened;     /* by people */
 } places[] = {
-	{ "/v1/sandboxes", TO_HOST, true, true },     { "/v1/templates", TO_HOST, true, true },
-	{ "/", TO_PAGE, false, true, true },          { "/index.html", TO_PAGE, false, true, true },
-	{ "/v1/docs", TO_PAGE, false, true, true },   { "/openapi.json", TO_PAGE, false, true },
-	{ "/v1/openapi.json", TO_PAGE, false, true }, { "/llms.txt", TO_PAGE, false, true },
-	{ "/terminal", TO_PAGE, false, true, true },  { "/favicon.ico", TO_PAGE, false, true },
-	{ "/static/", TO_PAGE, true, true },          { "/tickets", TO_TICKETS, false, false },
-	{ "/auth", TO_TICKETS, false, false },
+	{ "/v1/sandboxes", TO_HOST, true, true },      { "/v1/templates", TO_HOST, true, true },
+	{ "/v1/events", TO_HOST, false, true },        { "/", TO_PAGE, false, true, true },
+	{ "/index.html", TO_PAGE, false, true, true }, { "/v1/docs", TO_PAGE, false, true, true },
+	{ "/openapi.json", TO_PAGE, false, true },     { "/v1/openapi.json", TO_PAGE, false, true },
+	{ "/llms.txt", TO_PAGE, false, true },         { "/terminal", TO_PAGE, false, true, true },
+	{ "/favicon.ico", TO_PAGE, false, true },      { "/static/", TO_PAGE, true, true },
+	{ "/tickets", TO_TICKETS, false, false },      { "/auth", TO_TICKETS, false, false },
 };
 
 /* What runs something, for the history of a box. */

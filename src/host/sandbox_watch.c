@@ -81,63 +81,84 @@ struct events {
 	int64_t after;
 	bool follow;
 };
+/* clang-format off */
+#define EVENTS_FIELDS                                                                               \
+	INT(events, after, QUERY | MIN | MAX, "Only those with a higher number.", .def = "0",       \
+	    .min = 0, .max = 0x1p53),                                                               \
+	BOOL(events, follow, QUERY,                                                                 \
+	     "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.", \
+	     .def = "false")
+/* clang-format on */
 static const struct field events_fields[] = {
 	STR(events, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
-	INT(events, after, QUERY | MIN | MAX, "Only those with a higher number.", .def = "0",
-	    .min = 0, .max = 0x1p53),
-	BOOL(events, follow, QUERY,
-	     "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.",
-	     .def = "false"),
+	EVENTS_FIELDS,
 };
+static const struct field host_events_fields[] = { EVENTS_FIELDS };
+static const struct schema host_events_schema =
+	SCHEMA(events, "HostEventsRequest", host_events_fields);
 static const struct schema events_schema = SCHEMA(events, "SandboxEventsRequest", events_fields);
 
 struct event {
 	int64_t seq;
-	const char *at, *type;
+	const char *sandbox, *at, *type;
 	json_t *data;
 };
-static const struct field event_fields[] = {
-	INT(event, seq, REQUIRED, "Its number, rising."),
-	STR(event, at, REQUIRED, "When, ISO 8601."),
-	STR(event, type, REQUIRED,
-	    "created, started, exec, denied, oom, paused, resumed, stopped, exited, deleted …"),
-	JSON(event, data, NULLABLE, "More about it."),
+/* clang-format off */
+#define EVENT_FIELDS                                                                          \
+	INT(event, seq, REQUIRED, "Its number, rising."),                                     \
+	STR(event, at, REQUIRED, "When, ISO 8601."),                                          \
+	STR(event, type, REQUIRED,                                                            \
+	    "created, started, exec, denied, oom, paused, resumed, stopped, exited, deleted …"), \
+	JSON(event, data, NULLABLE, "More about it.")
+/* clang-format on */
+static const struct field event_fields[] = { EVENT_FIELDS };
+static const struct field host_event_fields[] = {
+	EVENT_FIELDS,
+	STR(event, sandbox, REQUIRED, "Id of the sandbox."),
 };
 static const struct schema event_schema = SCHEMA(event, "SandboxEvent", event_fields);
+static const struct schema host_event_schema = SCHEMA(event, "HostEvent", host_event_fields);
 static const struct field events_data = { .type = T_LIST, .item = T_OBJ, .of = &event_schema };
+static const struct field host_events_data = { .type = T_LIST,
+					       .item = T_OBJ,
+					       .of = &host_event_schema };
 
 static void decref(void *value)
 {
 	json_decref(value);
 }
 
-/* Those after a number, oldest first. */
-static size_t events_since(struct call *call, struct arena *arena, struct box *box, int64_t after,
-			   struct event **ret)
+/* Those after a number, oldest first: of a box, or (NULL) of all. */
+static size_t events_since(struct call *call, struct arena *arena, const struct box *box,
+			   int64_t after, struct event **ret)
 {
-	struct host *host = host_of(call->server);
+	struct boxes *boxes = &host_of(call->server)->boxes;
 	size_t count = 0;
-	pthread_mutex_lock(&host->boxes.lock);
-	int64_t first = box->next_seq - BOX_EVENTS_MAX;
+	pthread_mutex_lock(&boxes->lock);
+	int64_t next = box ? box->next_seq : boxes->next_seq;
+	int64_t first = next - (box ? BOX_EVENTS_MAX : BOXES_EVENTS_MAX);
 	if (first <= after)
 		first = after + 1;
-	int64_t room = box->next_seq > first ? box->next_seq - first : 0;
+	int64_t room = next > first ? next - first : 0;
 	struct event *events = arena_alloc(arena, (size_t)(room + 1) * sizeof *events);
-	for (int64_t seq = first; seq < box->next_seq; seq++) {
-		const struct box_event *event = &box->events[seq % BOX_EVENTS_MAX];
+	for (int64_t seq = first; seq < next; seq++) {
+		const struct boxes_event *of_all = &boxes->events[seq % BOXES_EVENTS_MAX];
+		const struct box_event *event = box ? &box->events[seq % BOX_EVENTS_MAX]
+						    : &of_all->event;
 		if (event->seq != seq)
 			continue;
 		json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
 		arena_defer(arena, decref, data);
-		events[count++] = (struct event){ seq, sandbox_when(arena, event->at_ms),
+		events[count++] = (struct event){ seq, box ? NULL : arena_strdup(arena, of_all->id),
+						  sandbox_when(arena, event->at_ms),
 						  arena_strdup(arena, event->type), data };
 	}
-	pthread_mutex_unlock(&host->boxes.lock);
+	pthread_mutex_unlock(&boxes->lock);
 	*ret = events;
 	return count;
 }
 
-static int send_events(struct call *call, struct box *box, int64_t *after, struct err *err)
+static int send_events(struct call *call, const struct box *box, int64_t *after, struct err *err)
 {
 	struct event *events;
 	struct arena arena = { 0 }; /* not the call's: it may go on for days */
@@ -147,7 +168,7 @@ static int send_events(struct call *call, struct box *box, int64_t *after, struc
 		struct jw jw;
 		char id[24];
 		jw_init(&jw, 65536);
-		desc_encode(&event_schema, &events[i], &jw);
+		desc_encode(box ? &event_schema : &host_event_schema, &events[i], &jw);
 		snprintf(id, sizeof id, "%lld", (long long)events[i].seq);
 		result = call_event(call, events[i].type, id, jw.out.data, jw.out.len, err);
 		jw_done(&jw);
@@ -159,18 +180,19 @@ static int send_events(struct call *call, struct box *box, int64_t *after, struc
 
 static int follow(struct call *call, struct box *box, int64_t after, struct err *err)
 {
-	struct host *host = host_of(call->server);
+	struct boxes *boxes = &host_of(call->server)->boxes;
+	struct waiter **watchers = box ? &box->watchers : &boxes->watchers;
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "no descriptor to wait with");
 	struct waiter waiter = { fd, NULL };
-	pthread_mutex_lock(&host->boxes.lock);
-	waiter_join(&box->watchers, &waiter);
-	pthread_mutex_unlock(&host->boxes.lock);
+	pthread_mutex_lock(&boxes->lock);
+	waiter_join(watchers, &waiter);
+	pthread_mutex_unlock(&boxes->lock);
 	int result = call_event_ping(call, err);
 	while (result == 0) {
 		result = send_events(call, box, &after, err);
-		if (result < 0 || boxes_state(&host->boxes, box) == BOX_DELETED)
+		if (result < 0 || (box && boxes_state(boxes, box) == BOX_DELETED))
 			break;
 		enum call_wake wake = call_wait(call, fd, clock_ms() + PING_MS);
 		if (wake == CALL_LEFT || wake == CALL_STOPPING)
@@ -178,23 +200,32 @@ static int follow(struct call *call, struct box *box, int64_t after, struct err 
 		if (wake == CALL_TIMEOUT)
 			result = call_event_ping(call, err);
 	}
-	pthread_mutex_lock(&host->boxes.lock);
-	waiter_leave(&box->watchers, &waiter);
-	pthread_mutex_unlock(&host->boxes.lock);
+	pthread_mutex_lock(&boxes->lock);
+	waiter_leave(watchers, &waiter);
+	pthread_mutex_unlock(&boxes->lock);
 	return result;
+}
+
+static int reply_events(struct call *call, struct box *box, const struct events *request,
+			struct err *err)
+{
+	if (request->follow || call->wants_events)
+		return follow(call, box, request->after, err);
+	struct event *events;
+	size_t count = events_since(call, call->arena, box, request->after, &events);
+	return call_reply(call, &(struct list){ count, events }, err);
 }
 
 static int show_events(struct call *call, const void *in, struct err *err)
 {
 	const struct events *request = in;
 	struct box *box = sandbox_find(call, request->id, err);
-	if (!box)
-		return -1;
-	if (request->follow || call->wants_events)
-		return follow(call, box, request->after, err);
-	struct event *events;
-	size_t count = events_since(call, call->arena, box, request->after, &events);
-	return call_reply(call, &(struct list){ count, events }, err);
+	return box ? reply_events(call, box, request, err) : -1;
+}
+
+static int show_all_events(struct call *call, const void *in, struct err *err)
+{
+	return reply_events(call, NULL, in, err);
 }
 
 /* ---- logs ---- */
@@ -285,6 +316,8 @@ static const struct route routes[] = {
 	  "What it uses" },
 	{ "GET", "/v1/sandboxes/{id}/events", show_events, &events_schema, &events_data,
 	  "What happened to it", .flags = EVENTS },
+	{ "GET", "/v1/events", show_all_events, &host_events_schema, &host_events_data,
+	  "What happened to all sandboxes, to those that are gone too", .flags = EVENTS },
 	{ "GET", "/v1/sandboxes/{id}/logs", logs, &logs_schema, NULL, "What its server wrote",
 	  .flags = BARE, .type = "text/plain" },
 };

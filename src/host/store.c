@@ -262,8 +262,9 @@ int store_load(struct store *store, const struct store_reader *reader, struct er
 	while (lite.step(s) == SQLITE_ROW)
 		reader->box(reader->arg, text_of(s, 0), text_of(s, 1));
 	lite.finalize(s);
-	if (lite.prepare_v2(store->db, "SELECT id, seq, at, type, data FROM event ORDER BY id, seq",
-			    -1, &s, NULL) != SQLITE_OK)
+	if (lite.prepare_v2(store->db,
+			    "SELECT id, seq, at, type, data FROM event ORDER BY at, id, seq", -1,
+			    &s, NULL) != SQLITE_OK)
 		return database_error(store, err);
 	while (lite.step(s) == SQLITE_ROW)
 		reader->event(reader->arg, text_of(s, 0), lite.column_int64(s, 1),

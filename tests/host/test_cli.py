@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import http.server
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ import signal
 import struct
 import subprocess
 import termios
+import threading
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -225,6 +227,101 @@ def test_top_renews_itself_on_a_terminal(host):
     terminal.type(b"\x03")
     assert terminal.end()[1] == -signal.SIGINT
     assert Terminal(host, "top", "--once").end()[1] == 0
+
+
+def test_top_once_knows_what_is_used(host):
+    """A share of the time, measured: of a box that is busy, and of one that is not."""
+    box = host.create()
+    box.request("POST", "/v1/bash/exec", json={"command": "while :; do :; done", "async_mode": True})
+    rows = {row.split()[0]: row.split() for row in host.cli("top", "--once").stdout.splitlines()}
+    assert rows["ID"][2] == "CPU" and re.fullmatch(r"\d+%", rows["default"][2])
+    busy = {one["id"]: one for one in json.loads(host.cli("top", "--json").stdout)}
+    assert busy[box.id]["cpu_percent"] > 5 and busy[box.id]["cpu_percent"] > busy["default"]["cpu_percent"] >= 0
+    assert int(rows[box.id][2][:-1]) > 5
+    box.delete()
+
+
+class FakeHost(http.server.BaseHTTPRequestHandler):
+    """Lists 2,500 boxes; the first is deleted while the first list is read."""
+    pages = []
+
+    def do_GET(self):
+        query = dict(pair.split("=") for pair in self.path.partition("?")[2].split("&"))
+        limit, offset = int(query["limit"]), int(query["offset"])
+        gone = 1 if self.pages else 0
+        self.pages.append(offset)
+        ids = [f"b{i}" for i in range(gone, 2500)]
+        boxes = [{"id": one, "state": "running", "urls": {"api": "x"}} for one in ids[offset:offset + min(limit, 1000)]]
+        body = json.dumps({"data": {"sandboxes": boxes, "total": len(ids), "offset": offset}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+def test_ls_lists_more_than_a_page(tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeHost)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    env = clean_environment(tmp_path, {"AIO_URL": f"http://127.0.0.1:{server.server_port}", "AIO_HOST_TOKEN": "t"})
+    done = subprocess.run([program("aio"), "ls", "--json"], capture_output=True, text=True, env=env, timeout=60)
+    server.shutdown()
+    server.server_close()
+    assert [box["id"] for box in json.loads(done.stdout)] == [f"b{i}" for i in range(1, 2500)], done.stderr
+
+
+def test_rm_of_the_default_box_says_what_it_means(host):
+    host.default().run("echo mine >~/mine")
+    other = host.create()
+    done = host.cli("rm", "default", other.id)
+    assert done.stdout == f"default\n{other.id}\n" and "a new, empty one" in done.stderr
+    assert host.default().run("ls ~; hostname") == "default\n"
+    assert host.cli("rm", host.create().id).stderr == ""
+
+
+def test_events_of_a_box_and_of_all(host):
+    box = host.create(name="eventful")
+    box.run("true")
+    table = [line.split() for line in host.cli("events", box.id).stdout.splitlines()]
+    assert table[0] == ["TIME", "BOX", "EVENT", "DETAILS"]
+    assert [row[2:5] for row in table[1:]] == [["eventful", "created", "template=machine"], ["eventful", "started"],
+                                               ["eventful", "exec", "path=/v1/bash/exec"]]
+    assert [event["type"] for event in json.loads(host.cli("events", box.id, "--json").stdout)] == ["created", "started", "exec"]
+    box.delete()
+    listed = json.loads(host.cli("events", "--json").stdout)
+    assert [event["type"] for event in listed if event["sandbox"] == box.id] == ["created", "started", "exec", "deleted"]
+    assert [event["seq"] for event in listed] == sorted(event["seq"] for event in listed)
+    done = host.cli("events", box.id, check=False)
+    assert done.returncode == 1 and "no sandbox 'eventful'" in done.stderr
+    assert host.client.get("/v1/events").status_code == 401
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_events_go_on(host, all_of_them):
+    box = host.create()
+    proc = subprocess.Popen([program("aio"), "events", *([] if all_of_them else [box.id]), "-f", "--json"], text=True,
+                            stdout=subprocess.PIPE, env=clean_environment(host.home, {"AIO_STATE": str(host.state)}))
+
+    def until(box_id, wanted):
+        while True:
+            event = json.loads(proc.stdout.readline())
+            if event.get("sandbox", box.id) == box_id and event["type"] == wanted:
+                return event
+
+    until(box.id, "started")
+    host.cli("pause", box.id)
+    assert until(box.id, "paused")["data"] == {"why": "asked"}
+    if all_of_them:
+        other = host.create()
+        until(other.id, "created")
+    box.delete()
+    until(box.id, "deleted")
+    if all_of_them:
+        proc.terminate()
+    assert proc.wait(20) == (-signal.SIGTERM if all_of_them else 0)
+    proc.stdout.close()
 
 
 def test_logs_go_on(host):

@@ -32,6 +32,9 @@ def test_boxes_outlive_the_host(start_host):
     assert default.run("cat ~/file") == "kept\n"
     assert box.call("GET")["metadata"] == {"a": "b"} and box.events()[:len(events)] == events
     assert box.call("GET")["token"] == box.token
+    told = host.api("GET", "/v1/events")  # of all of them, by time
+    assert [one["at"] for one in told] == sorted(one["at"] for one in told) and told[0]["sandbox"] == "default"
+    assert [one["type"] for one in told if one["sandbox"] == box.id][:len(events)] == events
     other.request("GET", "/said-to-the-next")  # and its log, with what nobody had read yet
     logged = lambda: host.client.get(f"/v1/sandboxes/{other.id}/logs", headers=host.auth).text
     assert eventually(lambda: all(f"/said-to-the-{who}" in logged() for who in ("first", "next")))

@@ -1,0 +1,61 @@
+#include "cli/ask.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "base/url.h"
+
+enum { PAGE = 1000, TRIES = 5 };
+
+void ask_print(const json_t *value)
+{
+	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+	putchar('\n');
+}
+
+json_t *ask_box(struct ask *ask, const char *method, const char *what, json_t *body)
+{
+	auto_buf struct buf path = BUF(512);
+	buf_str(&path, "/v1/sandboxes/");
+	url_encode(&path, ask->argv[0]);
+	buf_str(&path, what);
+	return remote_call(&ask->remote, method, path.data, body, &ask->err);
+}
+
+/* Adds a page to the list: how many there are in all, or -1. */
+static json_int_t add_page(struct ask *ask, json_t *list)
+{
+	auto_free char *path =
+		xasprintf("/v1/sandboxes?limit=%d&offset=%zu", PAGE, json_array_size(list));
+	json_t *page = remote_call(&ask->remote, "GET", path, NULL, &ask->err);
+	json_t *more = json_object_get(page, "sandboxes");
+	json_int_t total = page ? json_integer_value(json_object_get(page, "total")) : -1;
+	json_array_extend(list, more);
+	if (page && !json_array_size(more) && total > (json_int_t)json_array_size(list))
+		total = (json_int_t)json_array_size(list); /* no more is told */
+	json_decref(page);
+	return total;
+}
+
+/* A box that goes while pages are read moves those behind it up by one, past the next page. */
+json_t *ask_boxes(struct ask *ask)
+{
+	json_t *list = json_array();
+	json_int_t first = -1, total = 0;
+	for (int tries = 0;;) {
+		total = add_page(ask, list);
+		if (total >= 0 && total < first && ++tries < TRIES) {
+			json_array_clear(list);
+			first = -1;
+			continue;
+		}
+		first = total;
+		if (total <= (json_int_t)json_array_size(list))
+			break;
+	}
+	if (total >= 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}

@@ -1,0 +1,24 @@
+/* ask.h - one command that speaks to the host: what it was given, and the calls that many make. */
+#pragma once
+#include <jansson.h>
+
+#include "base/err.h"
+#include "cli/remote.h"
+
+struct ask {
+	struct remote remote;
+	const char *verb;
+	int argc; /* what is left of the arguments, names first */
+	char **argv;
+	json_t *fields;
+	struct err err;
+};
+
+/* Calls the host about the box that argv[0] names; body may be NULL (given up). As remote_call(). */
+json_t *ask_box(struct ask *ask, const char *method, const char *what, json_t *body);
+
+/* All boxes, however many, in the order of their creation: a new array, or NULL. */
+json_t *ask_boxes(struct ask *ask);
+
+/* For programs: on stdout. */
+void ask_print(const json_t *value);
