@@ -353,7 +353,7 @@ static const struct verb {
 	{ "template ls", "", "Lists the templates.", template_ls, 0, 0, NULL },
 	{ "template import", "NAME PATH",
 	  "Makes a template of an OCI or Docker image (an archive or a directory) or of an archive of a root "
-	  "file system.",
+	  "file system. It must have /bin/bash.",
 	  template_import, 2, 2, NULL },
 	{ "template build", "NAME DIR [flags]",
 	  "Makes a template from the Dockerfile in a directory, with buildah, podman or docker, whose "

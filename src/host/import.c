@@ -22,6 +22,7 @@
 #include "base/own.h"
 #include "box/files.h"
 #include "box/ids.h"
+#include "host/fit.h"
 #include "host/gem.h"
 #include "host/image.h"
 
@@ -231,7 +232,7 @@ static int work_here(int fd, int root, bool layer, struct err *err)
 	if (drop_privileges(err) < 0)
 		return -1;
 	if (fd < 0)
-		return gem_add(err);
+		return fit_check(err) < 0 ? -1 : gem_add(err);
 	if (layer && unpack(fd, true, true, err) < 0)
 		return -1;
 	return unpack(fd, layer, false, err);

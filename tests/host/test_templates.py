@@ -11,6 +11,11 @@ import pytest
 from archives import add, archive, programs
 
 
+def bash(tar):
+    """What every template has, where nobody runs it."""
+    add(tar, "bin/bash", b"#!/bin/sh\n")
+
+
 @pytest.fixture
 def importer(host, tmp_path):
     names = set()
@@ -35,7 +40,7 @@ def importer(host, tmp_path):
 
 def test_a_root_file_system(host, importer):
     def fill(tar):
-        add(tar, "bin", type=tarfile.DIRTYPE)
+        bash(tar)
         add(tar, "bin/tool", b"#!/bin/sh\n", mode=0o4755)
         add(tar, "home/gem/f", b"x", uid=1000, mode=0o640)
         add(tar, "bin/hard", type=tarfile.LNKTYPE, linkname="bin/tool")
@@ -80,7 +85,7 @@ def test_a_root_file_system_of_others_has_gem(host, importer, users):
 
 def test_a_gem_that_is_there_stays(host, importer):
     def fill(tar):
-        add(tar, "bin/sh", b"")
+        bash(tar)
         add(tar, "etc/passwd", b"root:x:0:0::/root:/bin/sh\ngem:x:1234:1234::/home/gem:/bin/sh\n")
 
     assert (importer(archive(fill), "own") / "etc/passwd").read_bytes().startswith(b"root:")
@@ -93,7 +98,7 @@ def test_adding_gem_writes_nowhere_else(host, importer, tmp_path):
     (outside / "passwd").write_text("untouched")
 
     def fill(tar):
-        add(tar, "bin/sh", b"")
+        bash(tar)
         add(tar, "etc", type=tarfile.SYMTYPE, linkname=str(outside))
         add(tar, str(outside)[1:] + "/group", b"root:x:0:\n")
 
@@ -108,7 +113,7 @@ def test_a_hostile_archive_stays_inside(host, importer, tmp_path):
     (victim / "file").write_text("safe")
 
     def fill(tar):
-        add(tar, "bin", type=tarfile.DIRTYPE)
+        bash(tar)
         add(tar, "/absolute", b"x")
         add(tar, "link", type=tarfile.SYMTYPE, linkname=str(victim))
         add(tar, "link/planted", b"x")
@@ -156,6 +161,33 @@ def test_what_is_no_root_file_system(importer, data):
     importer(data, "nothing", status=422)
 
 
+def elf(machine):
+    with open("/bin/bash", "rb") as file:
+        data = bytearray(file.read())
+    data[18:20] = machine.to_bytes(2, "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name, entry, word", [
+    ("busybox", ("bin/busybox", {"data": b"#!x"}), "has no /bin/bash"),
+    ("no-file", ("bin/bash", {"type": tarfile.DIRTYPE}), "has no /bin/bash"),
+    ("no-program", ("bin/bash", {"data": b"#!/bin/sh", "mode": 0o644}), "has no /bin/bash"),
+    ("leads-nowhere", ("bin/bash", {"type": tarfile.SYMTYPE, "linkname": "/usr/bin/nothing"}), "has no /bin/bash"),
+    ("no-loader", ("bin/bash", {"data": elf(62 if os.uname().machine == "x86_64" else 183)}), "which the image lacks"),
+    ("another-processor", ("bin/bash", {"data": elf(22)}), "for another processor"),
+])
+def test_an_image_that_no_box_can_run_is_refused(host, importer, tmp_path, name, entry, word):
+    """And nothing of it stays."""
+    def fill(tar):
+        add(tar, "bin/sh", b"#!/bin/busybox\n")
+        add(tar, entry[0], **entry[1])
+
+    assert word in importer(archive(fill), name, status=422)["message"]
+    (tmp_path / "x.tar").write_bytes(archive(fill))
+    done = host.cli("template", "import", name, tmp_path / "x.tar", check=False)
+    assert done.returncode == 1 and word in done.stderr
+
+
 def blob(folder, data):
     digest = hashlib.sha256(data).hexdigest()
     (folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
@@ -178,7 +210,7 @@ def image(folder, *layers, config=None):
 
 
 def first(tar):
-    add(tar, "bin", type=tarfile.DIRTYPE)
+    bash(tar)
     add(tar, "bin/sh", b"one")
     add(tar, "etc/gone", b"x")
     add(tar, "etc/kept", b"x")
@@ -218,7 +250,7 @@ def test_an_image_names_nothing_outside_itself(host, importer, tmp_path):
 def test_a_layer_replaces_what_is_below(host, importer, tmp_path):
     """Files, links and directories in each other's place, hard links, and what whiteouts leave alone."""
     def below(tar):
-        add(tar, "bin/sh")
+        bash(tar)
         add(tar, "a/dir/deep/file", b"x")
         add(tar, "a/file", b"x")
         add(tar, "real/inside", b"x")
