@@ -403,9 +403,14 @@ int host_ensure_default(struct host *host, struct err *err)
 	return box ? 0 : -1;
 }
 
-/* Also where the box is there already: who gives them means them. */
-static int check_limits(const struct host *host, struct err *err)
+/* What was asked for the default box; also where it is there already: who gives it means it. */
+static int check_wishes(const struct host *host, struct err *err)
 {
+	const char *allow = host->config->allow;
+	if (allow && *allow && host->config->network != BOX_NETWORK_ALLOW)
+		return err_set(
+			err, ERR_INVALID,
+			"--allow: names are listed for '--network allow', which was not given");
 	json_t *spec = default_spec(host->config);
 	int result = limits_check(host, json_object_get(spec, "limits"), "--", err);
 	json_decref(spec);
@@ -433,7 +438,7 @@ static int start(struct host *host, struct err *err)
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
-	if (check_limits(host, err) < 0)
+	if (check_wishes(host, err) < 0)
 		return -1;
 	host->full = network_full();
 	apparmor_prepare(host->means.text, sizeof host->means.text);

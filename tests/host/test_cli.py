@@ -417,6 +417,7 @@ def test_down_ends_nothing_but_a_host(tmp_path):
 def test_up_refuses_what_is_unsafe():
     place = folder()
     for args, text in [(["--listen", "0.0.0.0:0"], "refusing to listen"), (["--nonsense"], "unknown option"),
+                       (["--allow", "example.org"], "for '--network allow'"), (["--network", "some"], "none|allow|full"),
                        (["--cpus", "150"], "--cpus: 150 is more than this machine's"), (["--cpus", "50%"], "'50%' is not CORES"),
                        (["--memory", "10"], "--memory: 10 is too little: the least is 16M"), (["--disk", "10"], "--disk: 10"),
                        (["--io-weight", "20000"], "--io-weight"), (["--pids", "1"], "--pids: 1 is too little: the least is 8")]:
