@@ -424,6 +424,10 @@ def test_up_refuses_what_is_unsafe():
         done = subprocess.run([program("aio"), "up", "--state", str(place / "s"), *args], capture_output=True,
                               text=True, timeout=60)
         assert done.returncode == 2 and text in done.stderr, done
+    # What was percent stays percent.
+    done = subprocess.run([program("aio"), "up", "--state", str(place / "s")], capture_output=True, text=True,
+                          timeout=60, env={**os.environ, "AIO_CPU_PERCENT": "999900"})
+    assert done.returncode == 2 and "--cpus: 9999 is more than this machine's" in done.stderr, done
     shutil.rmtree(place)
 
 
