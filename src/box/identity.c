@@ -50,13 +50,18 @@ static void read_boot_id(void)
 	boot_id[n == 36 ? 36 : 0] = 0;
 }
 
-int identity_read(pid_t pid, struct box_proc *ret, struct err *err)
+const char *identity_boot(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct box_proc proc = { .pid = pid };
 	pthread_once(&once, read_boot_id);
-	memcpy(proc.boot_id, boot_id, sizeof proc.boot_id);
-	if (!*boot_id || read_start_time(pid, &proc.start_time) < 0 ||
+	return boot_id;
+}
+
+int identity_read(pid_t pid, struct box_proc *ret, struct err *err)
+{
+	struct box_proc proc = { .pid = pid };
+	snprintf(proc.boot_id, sizeof proc.boot_id, "%s", identity_boot());
+	if (!*proc.boot_id || read_start_time(pid, &proc.start_time) < 0 ||
 	    read_ns(pid, "pid", &proc.pid_ns) < 0 || read_ns(pid, "net", &proc.net_ns) < 0)
 		return err_set(err, errno, "the box's first process");
 	*ret = proc;

@@ -5,4 +5,7 @@
 struct box_proc;
 struct err;
 
+/* Of this start of the machine; "": unknown. */
+const char *identity_boot(void);
+
 int identity_read(pid_t pid, struct box_proc *ret, struct err *err);

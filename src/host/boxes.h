@@ -46,7 +46,7 @@ struct box {
 	enum box_state state;
 	json_t *spec; /* what was asked for, never changed in place */
 	struct box_proc proc;
-	int64_t expires_ms, idle_ms; /* wall clock, 0: never; milliseconds, 0: never */
+	int64_t deadline, idle_ms; /* see deadline.h; milliseconds, 0: never */
 	bool auto_resume;
 	int pidfd, log_fd; /* of a running box; -1 */
 	int64_t oom_kills; /* reported so far */

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "host/deadline.h"
 #include "host/host.h"
 #include "host/network.h"
 
@@ -179,13 +180,13 @@ static void check_network(struct host *host, struct box *box)
 static void check_box(struct host *host, struct box *box, bool memory)
 {
 	pthread_mutex_lock(&host->boxes.lock);
-	int64_t expires = box->expires_ms, idle = box->idle_ms;
+	int64_t deadline = box->deadline, idle = box->idle_ms;
 	enum box_state state = box->state;
 	bool busy = box->busy;
 	pthread_mutex_unlock(&host->boxes.lock);
 	if (busy)
 		return;
-	if (expires && host_now_ms() >= expires)
+	if (deadline && deadline_now().boot_ms >= deadline)
 		act(host, box, delete_expired);
 	else if (state == BOX_RUNNING && idle && !box->active && clock_ms() - box->used_ms >= idle)
 		act(host, box, pause_idle);
@@ -209,7 +210,7 @@ static void wait_tick(struct host *host, struct box **list, size_t count)
 		struct box *box = list[i];
 		pfds[i + 1] =
 			(struct pollfd){ box->acting || box->busy ? -1 : box->pidfd, POLLIN, 0 };
-		lively |= box->active || box->idle_ms || box->expires_ms ||
+		lively |= box->active || box->idle_ms || box->deadline ||
 			  clock_ms() - box->used_ms < 2000;
 	}
 	pthread_mutex_unlock(&host->boxes.lock);

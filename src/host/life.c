@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "egress/veth.h"
+#include "host/deadline.h"
 #include "host/host.h"
 #include "host/image.h"
 #include "host/mounts.h"
@@ -64,13 +65,14 @@ static void proc_read(const json_t *from, struct box_proc *to)
  * about to have. */
 static int save(struct host *host, const struct box *box, enum box_state state, struct err *err)
 {
-	json_t *doc = json_pack("{sssssssIsIsIsIsbsOso}", "state", box_state_names[state], "token",
+	const struct deadline_now now = deadline_now();
+	json_t *doc = json_pack("{sssssssIsIsosIsbsOso}", "state", box_state_names[state], "token",
 				box->token, "secret", box->secret, "uid_base",
 				(json_int_t)box->uid_base, "created_ms",
-				(json_int_t)box->created_ms, "expires_ms",
-				(json_int_t)box->expires_ms, "idle_ms", (json_int_t)box->idle_ms,
-				"auto_resume", box->auto_resume, "spec", box->spec, "proc",
-				proc_json(&box->proc));
+				(json_int_t)box->created_ms, "deadline",
+				deadline_note(box->deadline, &now), "idle_ms",
+				(json_int_t)box->idle_ms, "auto_resume", box->auto_resume, "spec",
+				box->spec, "proc", proc_json(&box->proc));
 	auto_free char *dump = json_dumps(doc, JSON_COMPACT);
 	json_decref(doc);
 	return store_put(host->store, box->id, dump, err);
@@ -366,7 +368,7 @@ static int add_box(struct host *host, struct box *box, struct err *err)
 static void set_timers(struct box *box)
 {
 	double timeout = number(box->spec, "timeout"), idle = number(box->spec, "idle_timeout");
-	box->expires_ms = timeout > 0 ? box->created_ms + llround(timeout * 1000) : 0;
+	box->deadline = deadline_after((int64_t)ceil(timeout * 1000));
 	box->idle_ms = idle > 0 ? llround(idle * 1000) : 0;
 	const json_t *comes_back = json_object_get(box->spec, "auto_resume");
 	box->auto_resume = json_is_boolean(comes_back) ? json_is_true(comes_back)
@@ -606,7 +608,7 @@ int life_timeout(struct host *host, const char *id, double seconds, double idle,
 		return -1;
 	pthread_mutex_lock(&host->boxes.lock);
 	if (!isnan(seconds))
-		box->expires_ms = seconds > 0 ? host_now_ms() + llround(seconds * 1000) : 0;
+		box->deadline = deadline_after((int64_t)ceil(seconds * 1000));
 	if (!isnan(idle)) {
 		box->idle_ms = llround(idle * 1000);
 		if (!json_is_boolean(json_object_get(box->spec, "auto_resume")))
@@ -666,7 +668,8 @@ static void load_box(void *arg, const char *id, const char *doc)
 		snprintf(box->secret, sizeof box->secret, "%s", text(d, "secret"));
 		box->uid_base = (uint32_t)number(d, "uid_base");
 		box->created_ms = (int64_t)number(d, "created_ms");
-		box->expires_ms = (int64_t)number(d, "expires_ms");
+		const struct deadline_now now = deadline_now();
+		box->deadline = deadline_read(json_object_get(d, "deadline"), &now);
 		box->idle_ms = (int64_t)number(d, "idle_ms");
 		box->auto_resume = json_is_true(json_object_get(d, "auto_resume"));
 		proc_read(json_object_get(d, "proc"), &box->proc);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/rules.h"
+#include "host/deadline.h"
 #include "host/host.h"
 #include "host/limits.h"
 #include "host/mounts.h"
@@ -182,7 +183,7 @@ static void describe(struct call *call, struct box *box, bool with_token, struct
 	struct host *host = host_of(call->server);
 	pthread_mutex_lock(&host->boxes.lock);
 	enum box_state state = box->state;
-	int64_t expires = box->expires_ms, idle = box->idle_ms;
+	int64_t deadline = box->deadline, idle = box->idle_ms;
 	pthread_mutex_unlock(&host->boxes.lock);
 	const char *template = json_string_value(json_object_get(box->spec, "template"));
 	const char *auth = json_string_value(json_object_get(box->spec, "auth"));
@@ -200,7 +201,7 @@ static void describe(struct call *call, struct box *box, bool with_token, struct
 			: auth ? auth
 			       : "token",
 		.created_at = sandbox_when(call->arena, box->created_ms),
-		.expires_at = expires ? sandbox_when(call->arena, expires) : NULL,
+		.expires_at = deadline ? sandbox_when(call->arena, deadline_wall(deadline)) : NULL,
 		.idle_timeout = idle ? (double)idle / 1000 : (double)NAN,
 		.auto_resume = box->auto_resume,
 		.metadata = pairs_of(json_object_get(box->spec, "metadata"), call->arena),

@@ -1,6 +1,7 @@
 """The host dies; its boxes do not. The next one takes them back and leaves nothing of what was half made."""
 
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -11,13 +12,24 @@ import httpx
 from harness import clean_environment, eventually, program
 
 
+def step_wall_clock(host, seconds):
+    """What a step of the clock looks like to the next host: the moments of the wall clock in its store are wrong."""
+    with contextlib.closing(sqlite3.connect(host.state / "store.db")) as store:
+        for name, doc in store.execute("SELECT id, doc FROM box").fetchall():
+            doc = json.loads(doc)
+            if doc["deadline"]:
+                doc["deadline"]["wall_ms"] -= seconds * 1000
+            store.execute("UPDATE box SET doc = ? WHERE id = ?", (json.dumps(doc), name))
+        store.commit()
+
+
 def test_boxes_outlive_the_host(start_host):
     host = start_host()
     box, other = host.create(metadata={"a": "b"}), host.create()
     default = host.default()
     default.run("echo kept >~/file")
     box.request("POST", "/v1/bash/exec", json={"command": "exec sleep 1000", "async_mode": True})
-    dying = host.create(timeout=4)
+    dying, later = host.create(timeout=4), host.create(timeout=3600)
     paused = host.create()
     paused.call("POST", "/pause")
     before = host.holdings()
@@ -25,9 +37,10 @@ def test_boxes_outlive_the_host(start_host):
     other.request("GET", "/said-to-the-first")
 
     host.kill()
+    step_wall_clock(host, 86400)
     host.start()
 
-    assert set(host.ids()) - {dying.id} == {"default", box.id, other.id, paused.id}
+    assert set(host.ids()) - {dying.id} == {"default", box.id, other.id, later.id, paused.id}
     assert box.run("pgrep -c sleep") == "1\n"  # the same processes
     assert default.run("cat ~/file") == "kept\n"
     assert box.call("GET")["metadata"] == {"a": "b"} and box.events()[:len(events)] == events
@@ -42,6 +55,7 @@ def test_boxes_outlive_the_host(start_host):
     assert paused.call("POST", "/resume")["state"] == "running" and paused.run("echo up") == "up\n"
     assert eventually(lambda: dying.id not in host.ids(), 30)  # its timer goes on
     other.delete()
+    later.delete()
     assert eventually(lambda: len(host.holdings()["directories"]) == 3, 20)
     after = host.holdings()
     assert after["mounts"] == before["mounts"] == []
