@@ -40,6 +40,14 @@ def folder():
     return path
 
 
+def seed_of(state):
+    """By which a host's names on the machine differ from another's."""
+    value = 2166136261
+    for byte in os.path.realpath(state).encode():
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    return f"{value:08x}"
+
+
 class Machine:
     """The template of the machine that the first host made. The others get it as links: it is thousands of files, which
     only their contents make worth a copy."""
@@ -218,10 +226,7 @@ class Host:
         }
 
     def seed(self):
-        value = 2166136261
-        for byte in os.path.realpath(self.state).encode():
-            value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
-        return f"{value:08x}"
+        return seed_of(self.state)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.proc.pid}/fd"))

@@ -8,12 +8,11 @@ struct err;
 
 enum { VETH_MAX = 16384 };
 
+/* host: differs between hosts of a machine, each of which has names and rules of its own. */
+
 /* number: of the box, below VETH_MAX and its own; pid: a process in its network; nets: networks that
  * may be reached though they are not public, or NULL. */
-int veth_open(unsigned number, pid_t pid, const char *nets, struct err *err);
+int veth_open(uint32_t host, unsigned number, pid_t pid, const char *nets, struct err *err);
 
 /* Removes both ends; fine when there are none. */
-int veth_close(unsigned number, struct err *err);
-
-/* Bytes in and out of the box. -1: there is none. */
-int veth_bytes(unsigned number, uint64_t *ret_in, uint64_t *ret_out);
+int veth_close(uint32_t host, unsigned number, struct err *err);

@@ -264,6 +264,7 @@ static int connect_box(const struct host *host, const struct box *box, bool repa
 	struct network_spec spec = { .dir = dir,
 				     .mode = life_network(box->spec),
 				     .pid = box->proc.pid,
+				     .host = host->seed,
 				     .number = network_number(box),
 				     .allow = names.len ? names.data : "",
 				     .nets = host->config->open_nets };
@@ -304,7 +305,7 @@ static int stop_processes(struct host *host, struct box *box, struct err *err)
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	network_close(dir, life_network(box->spec), network_number(box));
+	network_close(dir, life_network(box->spec), host->seed, network_number(box));
 	if (box_stop(box->id, dir, cgroup, box->proc.pid ? &box->proc : NULL, err) < 0)
 		return -1;
 	if (boxes_state(&host->boxes, box) != BOX_DELETED)
@@ -336,32 +337,50 @@ static int remove_files(struct host *host, const char *id, struct err *err)
 
 /* ---- creating ---- */
 
-/* Adds the box to the table with a range of uids that no other there has. */
+static struct uids uids_of(const struct host *host)
+{
+	return (struct uids){ UIDS_CLAIMS, host->state, host->seed };
+}
+
+static uint32_t *bases_of(struct box *const *list, size_t count)
+{
+	uint32_t *bases = xcalloc(count + 1, sizeof *bases);
+	for (size_t i = 0; i < count; i++)
+		bases[i] = list[i]->uid_base;
+	return bases;
+}
+
+/* Before it is out of the table: until then none of ours is given its range. */
+static void drop_box(struct host *host, struct box *box)
+{
+	const struct uids uids = uids_of(host);
+	uids_give(&uids, box->uid_base);
+	boxes_drop(&host->boxes, box);
+}
+
+/* Adds the box to the table with a range of uids that no other on the machine has. */
 static int add_box(struct host *host, struct box *box, struct err *err)
 {
 	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 	size_t count;
 	pthread_mutex_lock(&one_at_a_time);
 	struct box **list = boxes_list(&host->boxes, &count);
-	uint32_t *taken = xcalloc(count + 1, sizeof *taken);
-	for (size_t i = 0; i < count; i++) {
-		taken[i] = list[i]->uid_base;
+	auto_free uint32_t *taken = bases_of(list, count);
+	for (size_t i = 0; i < count; i++)
 		boxes_put(&host->boxes, list[i]);
-	}
+	const struct uids uids = uids_of(host);
 	bool room = count < (size_t)host->config->max_boxes;
-	box->uid_base = room ? uids_pick(host->seed, taken, count, err) : 0;
-	int result;
+	uint32_t base = room ? uids_take(&uids, 0, taken, count, err) : 0;
+	int result = -1;
+	box->uid_base = base;
 	if (!room)
 		err_set(err, ERR_LIMIT, "there are %zu sandboxes already: see --max-boxes", count);
-	if (box->uid_base) {
-		result = boxes_add(&host->boxes, box, err);
-	} else {
+	if (!base)
 		boxes_free(box);
-		result = -1;
-	}
+	else if ((result = boxes_add(&host->boxes, box, err)) < 0)
+		uids_give(&uids, base);
 	pthread_mutex_unlock(&one_at_a_time);
 	free(list);
-	free(taken);
 	return result;
 }
 
@@ -429,7 +448,7 @@ struct box *life_create(struct host *host, json_t *spec, const char *from, struc
 		boxes_set_state(&host->boxes, box, BOX_DELETED);
 		(void)stop_processes(host, box, &ignored);
 		(void)remove_files(host, box->id, &ignored);
-		boxes_drop(&host->boxes, box);
+		drop_box(host, box);
 		boxes_end(&host->boxes, box);
 		return NULL;
 	}
@@ -485,7 +504,7 @@ int life_delete(struct host *host, const char *id, const char *why, struct err *
 	}
 	if (remove_files(host, id, err) < 0)
 		log_warn("box %s: its files are not removed: %s", id, err->msg);
-	boxes_drop(&host->boxes, box);
+	drop_box(host, box);
 	return end(host, box, 0);
 }
 
@@ -746,6 +765,29 @@ static void remove_strays(struct host *host)
 		closedir(dir);
 }
 
+/* What was claimed is gone when the machine has been started again, and another host may have been
+ * faster: then a box that does not run gets other ids. Its files carry none of them. */
+static void claim_ids(struct host *host, struct box *const *list, size_t count)
+{
+	auto_free uint32_t *taken = bases_of(list, count);
+	const struct uids uids = uids_of(host);
+	uids_keep(&uids, taken, count);
+	for (size_t i = 0; i < count; i++) {
+		struct err err = { 0 };
+		uint32_t base = uids_take(&uids, taken[i], taken, count, &err);
+		auto_close int alive = base == taken[i] ? -1 : open_alive(list[i], &err);
+		if (base == taken[i])
+			continue;
+		if (base && alive < 0) {
+			list[i]->uid_base = taken[i] = base;
+			continue;
+		}
+		uids_give(&uids, base);
+		log_warn("box %s: its user ids are claimed by another host: %s", list[i]->id,
+			 base ? "it runs" : err.msg);
+	}
+}
+
 int life_recover(struct host *host, struct err *err)
 {
 	struct store_reader reader = { load_box, load_event, host };
@@ -755,6 +797,7 @@ int life_recover(struct host *host, struct err *err)
 	size_t count;
 	struct box **list = boxes_list(&host->boxes, &count);
 	int result = 0;
+	claim_ids(host, list, count);
 	for (size_t i = 0; i < count; i++) {
 		result = result < 0 ? -1 : make_auth(host, list[i], err);
 		if (result == 0)

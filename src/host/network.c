@@ -101,7 +101,7 @@ const char *network_full(void)
 
 static int open_full(const struct network_spec *spec, struct err *err)
 {
-	return ids_mapped() ? veth_open(spec->number, spec->pid, spec->nets, err)
+	return ids_mapped() ? veth_open(spec->host, spec->number, spec->pid, spec->nets, err)
 			    : pasta_open(spec->dir, spec->pid, spec->nets, err);
 }
 
@@ -119,16 +119,16 @@ int network_open(const struct network_spec *spec, struct err *err)
 		return -1;
 	if (start_worker(spec, err) == 0)
 		return 0;
-	network_close(spec->dir, spec->mode, spec->number);
+	network_close(spec->dir, spec->mode, spec->host, spec->number);
 	return -1;
 }
 
-void network_close(const char *dir, enum box_network mode, unsigned number)
+void network_close(const char *dir, enum box_network mode, uint32_t host, unsigned number)
 {
 	if (mode != BOX_NETWORK_NONE)
 		end_worker(dir);
 	if (mode == BOX_NETWORK_FULL && ids_mapped())
-		(void)veth_close(number, NULL);
+		(void)veth_close(host, number, NULL);
 	else if (mode == BOX_NETWORK_FULL)
 		pasta_close(dir);
 }

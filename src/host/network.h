@@ -11,6 +11,7 @@ struct network_spec {
 	const char *dir; /* of the box, where its way out keeps what it tells */
 	enum box_network mode;
 	pid_t pid;         /* of the box's init */
+	uint32_t host;     /* differs between hosts of a machine */
 	unsigned number;   /* of the box, its own */
 	const char *allow; /* names, separated by commas: for BOX_NETWORK_ALLOW */
 	const char *nets;  /* networks that may be reached though they are not public; NULL: none */
@@ -23,7 +24,7 @@ int network_open(const struct network_spec *spec, struct err *err);
 
 /* After a crash of the host: what still works is left alone. */
 int network_repair(const struct network_spec *spec, struct err *err);
-void network_close(const char *dir, enum box_network mode, unsigned number);
+void network_close(const char *dir, enum box_network mode, uint32_t host, unsigned number);
 
 /* Bytes into and out of the box so far, by way of the relay. */
 void network_bytes(const char *dir, int64_t *ret_in, int64_t *ret_out);

@@ -1,8 +1,13 @@
 #include "host/uids.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,21 +68,108 @@ static uint32_t pick_given(const uint32_t *given, int given_count, const uint32_
 	return 0;
 }
 
-uint32_t uids_pick(uint32_t seed, const uint32_t *taken, size_t count, struct err *err)
+/* --- claims ---------------------------------------------------------------------------------- */
+
+enum { NAME_MAX_LEN = 16 };
+
+static void name_of(uint32_t base, char to[NAME_MAX_LEN])
+{
+	snprintf(to, NAME_MAX_LEN, "%u", base / UIDS_COUNT);
+}
+
+/* The directory, and until it is closed nobody else looks into it. */
+static int open_claims(const char *claims, struct err *err)
+{
+	auto_free char *above = xstrdup(claims);
+	*strrchr(above, '/') = 0;
+	if ((mkdir(above, 0700) < 0 && errno != EEXIST) ||
+	    (mkdir(claims, 0700) < 0 && errno != EEXIST))
+		return err_set(err, errno, "mkdir '%s'", claims);
+	auto_close int dir = open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || flock(dir, LOCK_EX) < 0)
+		return err_set(err, errno, "'%s'", claims);
+	return TAKE_FD(dir);
+}
+
+/* Whether it is a claim, and of whom. */
+static bool read_claim(int dir, const char *name, char to[PATH_MAX])
+{
+	ssize_t n = readlinkat(dir, name, to, PATH_MAX - 1);
+	to[n < 0 ? 0 : n] = 0;
+	return n > 0;
+}
+
+/* A host whose state directory is gone has no boxes. */
+static bool claim(int dir, uint32_t base, const char *state)
+{
+	char name[NAME_MAX_LEN], whose[PATH_MAX];
+	name_of(base, name);
+	if (symlinkat(state, dir, name) == 0)
+		return true;
+	if (errno != EEXIST || !read_claim(dir, name, whose))
+		return false;
+	if (!strcmp(whose, state))
+		return true;
+	return access(whose, F_OK) < 0 && errno == ENOENT && unlinkat(dir, name, 0) == 0 &&
+	       symlinkat(state, dir, name) == 0;
+}
+
+static bool is_in(uint32_t base, const uint32_t *list, size_t count)
+{
+	while (count--)
+		if (list[count] == base)
+			return true;
+	return false;
+}
+
+void uids_give(const struct uids *uids, uint32_t base)
+{
+	char name[NAME_MAX_LEN], whose[PATH_MAX];
+	auto_close int dir = ids_mapped() && base ? open_claims(uids->claims, NULL) : -1;
+	name_of(base, name);
+	if (dir >= 0 && read_claim(dir, name, whose) && !strcmp(whose, uids->state))
+		(void)unlinkat(dir, name, 0);
+}
+
+void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count)
+{
+	char whose[PATH_MAX];
+	int fd = ids_mapped() ? open_claims(uids->claims, NULL) : -1;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		uint32_t base = (uint32_t)strtoul(entry->d_name, NULL, 10) * UIDS_COUNT;
+		if (read_claim(fd, entry->d_name, whose) && !strcmp(whose, uids->state) &&
+		    !is_in(base, taken, count))
+			(void)unlinkat(fd, entry->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* --- ranges ---------------------------------------------------------------------------------- */
+
+uint32_t uids_take(const struct uids *uids, uint32_t wanted, const uint32_t *taken, size_t count,
+		   struct err *err)
 {
 	enum { RANGES = (UIDS_LAST - UIDS_FIRST) / UIDS_COUNT + 1 };
 	uint32_t given[GIVEN_MAX];
 	int given_count = ids_ranges(given, GIVEN_MAX);
 	if (given_count >= 0)
-		return pick_given(given, given_count, taken, count, err);
+		return wanted ? wanted : pick_given(given, given_count, taken, count, err);
+	auto_close int dir = open_claims(uids->claims, err);
+	if (dir < 0)
+		return 0;
+	if (wanted && claim(dir, wanted, uids->state))
+		return wanted;
 	auto_free char *users = read_text("/etc/subuid"), *groups = read_text("/etc/subgid");
 	auto_free bool *used = xcalloc(RANGES, sizeof *used);
 	for (size_t i = 0; i < count; i++)
 		if (taken[i] >= UIDS_FIRST && taken[i] <= UIDS_LAST)
 			used[(taken[i] - UIDS_FIRST) / UIDS_COUNT] = true;
 	for (uint32_t i = 0; i < RANGES; i++) {
-		uint32_t at = (seed + i) % RANGES, base = UIDS_FIRST + at * UIDS_COUNT;
-		if (!used[at] && !uids_overlap(base, users) && !uids_overlap(base, groups))
+		uint32_t at = (uids->seed + i) % RANGES, base = UIDS_FIRST + at * UIDS_COUNT;
+		if (!used[at] && !uids_overlap(base, users) && !uids_overlap(base, groups) &&
+		    claim(dir, base, uids->state))
 			return base;
 	}
 	err_set(err, ERR_LIMIT, "no range of user ids is left for another sandbox");

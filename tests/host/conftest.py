@@ -31,8 +31,8 @@ def host(tmp_path_factory):
 def start_host():
     started = []
 
-    def start(*args, **more):
-        started.append(Host(folder(), *args, **more))
+    def start(*args, at=None, **more):
+        started.append(Host(at or folder(), *args, **more))
         return started[-1]
 
     yield start

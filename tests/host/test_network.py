@@ -321,6 +321,21 @@ def test_full(open_host, public):
     assert before or "aio_boxes" not in rules
 
 
+def test_full_of_two_hosts(host, open_host, public):
+    """What one host opens or closes for its boxes, or takes away with them, is nothing to the other's."""
+    reaches = lambda one: curl(one, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
+    opened = open_host.create(network={"mode": "full"})
+    closed = host.create(network={"mode": "full"})
+    assert reaches(opened) and not reaches(closed)
+    mine, its = (one.run("hostname -I").split()[0] for one in (opened, closed))
+    closed.run("(python3 -m http.server 8000 >/dev/null 2>&1 &); until curl -s localhost:8000 >/dev/null; do sleep .1; done")
+    assert mine != its and curl(opened, f"http://{its}:8000/")[1] == 7
+    closed.delete()
+    with serve("0.0.0.0") as port:
+        assert reaches(opened) and curl(opened, f"http://198.51.100.76:{port}/")[1] == 7
+    opened.delete()
+
+
 def test_a_flood_of_refused_packets_is_told_in_few_words(open_host):
     """And what is refused meanwhile for the first time is still told."""
     box = open_host.create(network={"mode": "full"})

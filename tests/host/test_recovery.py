@@ -1,15 +1,19 @@
 """The host dies; its boxes do not. The next one takes them back and leaves nothing of what was half made."""
 
 import contextlib
+import itertools
 import json
 import os
+import pathlib
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import threading
 
 import httpx
 from harness import clean_environment, eventually, program
+from hosts import seed_of
 
 
 def step_wall_clock(host, seconds):
@@ -212,6 +216,51 @@ def test_one_host_per_state_directory(host):
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "another host" in done.stderr
     host.check()
+
+
+def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
+    """Wherever they begin to look for ranges of ids, by the paths of their state directories."""
+    ranges = 12288
+    first = lambda path: int(seed_of(path / "state"), 16) % ranges
+    near = next(path for i in itertools.count() for path in [pathlib.Path(f"{tempfile.gettempdir()}/aio-host.{os.getpid()}-{i}")]
+                if first(path) == int(host.seed(), 16) % ranges)
+    near.mkdir(mode=0o711)
+    other = start_host(at=near)
+
+    def ids(of):
+        """The ids that boxes have outside, by box."""
+        with contextlib.closing(sqlite3.connect(of.state / "store.db")) as store:
+            docs = {name: json.loads(doc) for name, doc in store.execute("SELECT id, doc FROM box").fetchall()}
+        for doc in docs.values():
+            with contextlib.suppress(FileNotFoundError), open(f"/proc/{doc['proc']['pid']}/uid_map") as file:
+                assert int(file.read().split()[1]) == doc["uid_base"]
+        return {name: doc["uid_base"] for name, doc in docs.items()}
+
+    box, its = host.create(), other.create()
+    taken = ids(other)
+    assert len(taken) == 2 and not set(taken.values()) & set(ids(host).values())
+    # Those of boxes whose host is gone for a while are still theirs.
+    other.kill()
+    more = host.create()
+    assert not set(taken.values()) & set(ids(host).values())
+    other.start()
+    assert ids(other) == taken and its.run("echo here") == "here\n"
+    # Of one that was off while another took them, after the machine was started again, say: it has others.
+    other.stop()
+    claims = pathlib.Path("/run/aiobox/uids")
+    number = str(taken[its.id] // 65536)
+    assert os.readlink(claims / number) == str(other.state)
+    (claims / number).unlink()
+    (claims / number).symlink_to(host.state)
+    other.start()
+    its.call("POST", "/resume")
+    assert its.run("echo again") == "again\n" and ids(other)[its.id] != taken[its.id]
+    (claims / number).unlink()
+    its.delete()
+    assert str(other.state) not in [os.readlink(path) for path in claims.iterdir()
+                                    if path.name != str(ids(other)["default"] // 65536)]
+    box.delete()
+    more.delete()
 
 
 def test_the_store_knows_a_box_before_its_maker_does(start_host):

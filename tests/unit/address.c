@@ -1,6 +1,8 @@
 #include "host/address.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "host/uids.h"
@@ -93,8 +95,36 @@ static void user_ids(void)
 	CHECK(!uids_overlap(UIDS_FIRST, "ann:1073741824:0\n:::\nann:1073807360:5\n"));
 	struct err err;
 	uint32_t taken[] = { UIDS_FIRST + UIDS_COUNT, UIDS_FIRST + 2 * UIDS_COUNT };
-	CHECK(uids_pick(1, taken, 2, &err) == UIDS_FIRST + 3 * UIDS_COUNT);
-	CHECK(uids_pick(0, taken, 2, &err) == UIDS_FIRST);
+	char top[] = "/tmp/aio-uids-XXXXXX", dir[64], state[64];
+	CHECK(mkdtemp(top) != NULL);
+	snprintf(dir, sizeof dir, "%s/run/uids", top);
+	snprintf(state, sizeof state, "%s/state", top);
+	const struct uids one = { dir, top, 1 }, other = { dir, "/tmp", 1 };
+	const struct uids gone = { dir, state, 1 };
+	const uint32_t third = UIDS_FIRST + 3 * UIDS_COUNT, fourth = third + UIDS_COUNT;
+	CHECK(uids_take(&one, 0, taken, 2, &err) == third);
+	/* It is one's own until it is given up, and it alone. */
+	CHECK(uids_take(&one, 0, taken, 2, &err) == third);
+	CHECK(uids_take(&other, 0, taken, 2, &err) == fourth);
+	CHECK(uids_take(&other, third, taken, 2, &err) == fourth);
+	uids_give(&other, third);
+	CHECK(uids_take(&other, 0, taken, 2, &err) == fourth);
+	uids_give(&one, third);
+	CHECK(uids_take(&other, third, taken, 2, &err) == third);
+	/* What no box has is given up, of this host alone. */
+	uids_keep(&other, &fourth, 1);
+	CHECK(uids_take(&one, third, taken, 2, &err) == third);
+	CHECK(uids_take(&one, fourth, taken, 2, &err) == third);
+	/* A host that is no more claims nothing. */
+	uids_keep(&one, NULL, 0);
+	CHECK(mkdir(state, 0700) == 0 && uids_take(&gone, third, taken, 2, &err) == third);
+	CHECK(uids_take(&one, third, taken, 2, &err) != third);
+	CHECK(rmdir(state) == 0 && uids_take(&one, third, taken, 2, &err) == third);
+	uids_keep(&one, NULL, 0);
+	uids_keep(&other, NULL, 0);
+	CHECK(rmdir(dir) == 0);
+	*strrchr(dir, '/') = 0;
+	CHECK(rmdir(dir) == 0 && rmdir(top) == 0);
 }
 
 int main(void)
