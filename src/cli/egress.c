@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/opt.h"
 #include "base/own.h"
 #include "box/ids.h"
+#include "box/seccomp.h"
 #include "cli/commands.h"
 #include "egress/egress.h"
 #include "egress/names.h"
@@ -22,9 +24,20 @@
 
 enum { NOBODY = 65534 };
 
+/* What it may use: threads and descriptors for all the connections there can be. */
+static const struct {
+	int what;
+	rlim_t most;
+} limits[] = {
+	{ RLIMIT_CORE, 0 },
+	{ RLIMIT_NOFILE, 4096 },
+	{ RLIMIT_NPROC, 1024 },
+	{ RLIMIT_FSIZE, 8 << 20 },
+};
+
 struct options {
 	const char *netns, *allow, *nets, *events, *counters;
-	int64_t pid;
+	int64_t pid, user;
 	bool forward, background;
 };
 
@@ -33,6 +46,8 @@ static const struct opt opts[] = {
 	  "The box's network namespace." },
 	{ "pid", NULL, OPT_INT, offsetof(struct options, pid), NULL, "PID",
 	  "A process of the box: with its end, this ends.", 1, INT32_MAX },
+	{ "user", NULL, OPT_INT, offsetof(struct options, user), "65534", "UID",
+	  "The user to be, which nobody else should be.", 1, UINT32_MAX - 1 },
 	{ "allow", NULL, OPT_STR, offsetof(struct options, allow), "", "NAMES",
 	  "Names that may be reached: example.com,*.example.org,example.net:443." },
 	{ "nets", NULL, OPT_STR, offsetof(struct options, nets), "", "NETS",
@@ -67,20 +82,30 @@ static struct counters *map_counters(const char *path, struct err *err)
 	return map;
 }
 
-/* It reads what boxes send: with as few rights as it can. In a user namespace there is no nobody, and
- * what is left is the user without capabilities. */
-static int become_nobody(struct err *err)
+/* It reads what boxes send: with as few rights as it can, and with none over others of its kind. In a user
+ * namespace that has no such user, what is left is its root without capabilities. */
+static int become_nobody(uid_t user, struct err *err)
 {
 	struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct none[2] = { 0 };
 	if (geteuid() == 0 && setgroups(0, NULL) < 0)
 		return err_set(err, errno, "leave all groups");
-	if (geteuid() == 0 && ids_mapped() &&
-	    (setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0))
-		return err_set(err, errno, "become nobody");
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capset, &head, none) < 0)
+	if (geteuid() == 0 && (ids_mapped() || user != NOBODY) &&
+	    (setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0))
+		return err_set(err, errno, "become user %u", user);
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		struct rlimit limit;
+		if (getrlimit(limits[i].what, &limit) < 0)
+			return err_set(err, errno, "limits");
+		rlim_t most = limits[i].most < limit.rlim_max ? limits[i].most : limit.rlim_max;
+		limit = (struct rlimit){ most, most };
+		if (setrlimit(limits[i].what, &limit) < 0)
+			return err_set(err, errno, "limits");
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capset, &head, none) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_set(err, errno, "drop privileges");
-	return 0;
+	return seccomp_load(err);
 }
 
 static int start(const struct options *options, struct egress *egress, struct err *err)
@@ -98,7 +123,9 @@ static int start(const struct options *options, struct egress *egress, struct er
 		return -1;
 	if (options->events && egress->events < 0)
 		return err_set(err, errno, "open '%s'", options->events);
-	return egress_open(egress, options->netns, err) < 0 ? -1 : become_nobody(err);
+	return egress_open(egress, options->netns, err) < 0
+		       ? -1
+		       : become_nobody((uid_t)options->user, err);
 }
 
 static void go_on_in_background(void)
@@ -141,6 +168,7 @@ int cmd_egress(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (options.background)
 		go_on_in_background();
 	puts("ready");

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "box/ids.h"
 #include "egress/veth.h"
 #include "host/deadline.h"
 #include "host/host.h"
@@ -266,6 +267,7 @@ static int connect_box(const struct host *host, const struct box *box, bool repa
 				     .pid = box->proc.pid,
 				     .host = host->seed,
 				     .number = network_number(box),
+				     .user = box->uid_base + IDS_COUNT - 1,
 				     .allow = names.len ? names.data : "",
 				     .nets = host->config->open_nets };
 	return (repair ? network_repair : network_open)(&spec, err);

@@ -63,6 +63,7 @@ static int start_worker(const struct network_spec *spec, struct err *err)
 {
 	auto_free char *netns = xasprintf("/proc/%d/ns/net", spec->pid);
 	auto_free char *box = xasprintf("%d", spec->pid);
+	auto_free char *user = xasprintf("%u", spec->user);
 	auto_free char *events = xasprintf("%s/denied", spec->dir);
 	auto_free char *counters = xasprintf("%s/bytes", spec->dir);
 	auto_buf struct buf said = BUF(4096);
@@ -73,6 +74,8 @@ static int start_worker(const struct network_spec *spec, struct err *err)
 			       netns,
 			       "--pid",
 			       box,
+			       "--user",
+			       user,
 			       "--events",
 			       events,
 			       "--counters",

@@ -13,6 +13,7 @@ struct network_spec {
 	pid_t pid;         /* of the box's init */
 	uint32_t host;     /* differs between hosts of a machine */
 	unsigned number;   /* of the box, its own */
+	uint32_t user;     /* of its way out: nobody else is it */
 	const char *allow; /* names, separated by commas: for BOX_NETWORK_ALLOW */
 	const char *nets;  /* networks that may be reached though they are not public; NULL: none */
 };

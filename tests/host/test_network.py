@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import socket
+import sqlite3
 import struct
 import subprocess
 import threading
@@ -150,6 +151,38 @@ def test_allow(open_host):
         assert curl(box, f"--resolve localhost:{port}:{address} http://localhost:{port}/") == ("hello from outside", 0)
         box.delete()
     assert eventually(lambda: workers(open_host) == [])
+
+
+def test_the_way_out_of_one_box_has_no_power_over_another_s(open_host):
+    """Were it taken over by what it reads: it is nobody that any other process is."""
+    boxes = [open_host.create(network=network) for network in ({"allow": ["a.example"]}, {"mode": "full"})]
+    ways = workers(open_host)
+    assert len(ways) == 2
+    with contextlib.closing(sqlite3.connect(open_host.state / "store.db")) as store:
+        bases = [json.loads(doc)["uid_base"] for (doc,) in store.execute("SELECT doc FROM box").fetchall()]
+    users = set()
+    for pid, other in (ways, ways[::-1]):
+        with open(f"/proc/{pid}/status") as file:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in file)
+        ids = set(status["Uid"].split() + status["Gid"].split())
+        user = int(ids.pop())
+        users.add(user)
+        assert not ids and not status["Groups"].strip() and user - user % 65536 in bases, status
+        assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {0}
+        assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+        assert os.stat(f"/proc/{pid}/environ").st_uid == 0  # not to be looked into, not even by itself
+        with open(f"/proc/{pid}/limits") as file:
+            limits = {line[:26].strip(): line[26:].split()[0] for line in file}
+        assert limits["Max core file size"] == "0" and limits["Max file size"] == str(8 << 20)
+        assert int(limits["Max processes"]) == 1024 and int(limits["Max open files"]) <= 4096
+        does = lambda *what: subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *what],
+                                            capture_output=True, cwd="/").returncode
+        assert does("true") == 0
+        assert does("kill", "-0", str(other)) != 0 and does("cat", f"/proc/{other}/environ") != 0
+        assert does("cat", f"/proc/{pid}/environ") != 0
+    assert len(users) == 2
+    for box in boxes:
+        box.delete()
 
 
 def test_allow_tells_of_a_private_address_and_of_one_without_a_name(host):
