@@ -118,8 +118,8 @@ class Box:
 class Host:
     before = ()  # what starts `aio`, if it is not we
 
-    def __init__(self, folder, args=(), env=None):
-        self.folder, self.state = folder, folder / "state"
+    def __init__(self, folder, args=(), env=None, state=None):
+        self.folder, self.state = folder, state or folder / "state"
         self.args, self.env = list(map(str, args)), env or {}
         self.home = folder / "home"
         self.home.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ enum box_network { BOX_NETWORK_NONE, BOX_NETWORK_ALLOW, BOX_NETWORK_FULL };
 
 struct box_limits {
 	int64_t memory;    /* bytes; 0: none */
+	int64_t most;      /* bytes of memory where there is no such limit; 0: none */
 	int64_t disk;      /* bytes; 0: none */
 	double cpus;       /* 0: none */
 	int64_t pids;      /* 0: none */

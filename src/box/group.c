@@ -186,6 +186,9 @@ int group_setup(struct err *err)
 			close(all.v1[i]);
 			all.v1[i] = -1;
 		}
+	if (group_can(GROUP_MEMORY))
+		limit_together(all.in_v2[GROUP_MEMORY] ? all.v2 : all.v1[GROUP_MEMORY],
+			       limit_machine_memory() / 8 * 7, all.in_v2[GROUP_MEMORY]);
 	all.ready = true;
 	return 0;
 }
@@ -270,9 +273,8 @@ static int make_v1(int controller, const char *name, const struct box_limits *li
 {
 	auto_close int own = make_dir(all.v1[controller], name, "");
 	auto_close int run = own < 0 || !limited ? -1 : make_dir(all.v1[controller], name, "run");
-	if (own < 0 ||
-	    (limited && (run < 0 || limit_write(own, controller, limits, true, false) < 0 ||
-			 limit_write(run, controller, limits, false, false) < 0)))
+	if (own < 0 || limit_write(own, controller, limits, true, false) < 0 ||
+	    (limited && (run < 0 || limit_write(run, controller, limits, false, false) < 0)))
 		return -1;
 	if (controller == GROUP_IO && limit_write_io(own, io, limits->io_weight, false) < 0)
 		return -1;

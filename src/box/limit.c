@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -51,12 +52,30 @@ static int write_memory(int dir, int64_t memory, bool v2)
 	return 0;
 }
 
+int64_t limit_machine_memory(void)
+{
+	return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+void limit_together(int dir, int64_t memory, bool v2)
+{
+	const char *path = v2 ? "memory.max" : "memory.limit_in_bytes";
+	char now[32] = "";
+	auto_close int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, now, sizeof now - 1);
+	if (n > 0 && (!strncmp(now, "max", 3) || strtoll(now, NULL, 10) > memory))
+		(void)write_number(dir, path, memory);
+}
+
 int limit_write(int dir, int controller, const struct box_limits *limits, bool whole, bool v2)
 {
 	if (controller == GROUP_PIDS && limits->pids)
 		return write_number(dir, "pids.max", limits->pids + (whole ? SERVER_PIDS : 0));
 	if (controller == GROUP_MEMORY && limits->memory)
 		return write_memory(dir, limits->memory + (whole ? SERVER_MEMORY : 0), v2);
+	/* One for all of the box: it costs no group of its own, and commands end before the server. */
+	if (controller == GROUP_MEMORY && limits->most && whole)
+		return write_memory(dir, limits->most, v2);
 	/* The server answers while the commands are throttled. */
 	if (controller == GROUP_CPU && limits->cpus > 0 && !whole)
 		return write_cpu(dir, limits->cpus, v2);

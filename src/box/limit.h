@@ -1,11 +1,18 @@
 /* limit.h - what a box's limits are in the files of cgroups, v2 and v1. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct box_limits;
 
 enum { GROUP_MEMORY, GROUP_CPU, GROUP_PIDS, GROUP_IO, GROUP_CONTROLLERS };
+
+/* Of the machine, in bytes. */
+int64_t limit_machine_memory(void);
+
+/* What all boxes together may have of it, in the group that is above theirs; less stays. */
+void limit_together(int dir, int64_t memory, bool v2);
 
 /* Writes a limit to the directory of a cgroup: of the whole box, or of its commands alone. */
 int limit_write(int dir, int controller, const struct box_limits *limits, bool whole, bool v2);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "box/ids.h"
+#include "box/limit.h"
 #include "egress/veth.h"
 #include "host/deadline.h"
 #include "host/host.h"
@@ -203,6 +204,14 @@ static int64_t pids_of(const struct host *host, const json_t *limits)
 	return asked || !host->means.can_limit_pids ? asked : (pids < threads ? pids : threads) / 4;
 }
 
+static int64_t most_memory(const struct host *host, const json_t *limits)
+{
+	int64_t most = host->config->box_memory;
+	if (number(limits, "memory") > 0 || !host->means.can_limit_memory)
+		return 0;
+	return most ? most : limit_machine_memory() / 4 * 3;
+}
+
 static int start_box(const struct host *host, const struct box *box, const char *root, int listener,
 		     int log, struct box_proc *ret, struct err *err)
 {
@@ -223,9 +232,9 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.env = variables,
 		.cgroup = cgroup,
 		.uid_base = box->uid_base,
-		.limits = { (int64_t)number(limits, "memory"), (int64_t)number(limits, "disk"),
-			    number(limits, "cpus"), pids_of(host, limits),
-			    (int64_t)number(limits, "io_weight") },
+		.limits = { (int64_t)number(limits, "memory"), most_memory(host, limits),
+			    (int64_t)number(limits, "disk"), number(limits, "cpus"),
+			    pids_of(host, limits), (int64_t)number(limits, "io_weight") },
 		.network = life_network(box->spec),
 		.mounts = from,
 		.mount_count = json_array_size(mounts),

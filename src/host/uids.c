@@ -77,7 +77,7 @@ static void name_of(uint32_t base, char to[NAME_MAX_LEN])
 	snprintf(to, NAME_MAX_LEN, "%u", base / UIDS_COUNT);
 }
 
-/* The directory, and until it is closed nobody else looks into it. */
+/* The directory, and until close_claims() nobody else looks into it. */
 static int open_claims(const char *claims, struct err *err)
 {
 	auto_free char *above = xstrdup(claims);
@@ -90,6 +90,17 @@ static int open_claims(const char *claims, struct err *err)
 		return err_set(err, errno, "'%s'", claims);
 	return TAKE_FD(dir);
 }
+
+/* A process that another thread has forked may have the descriptor too, for long: closing it is not
+ * enough. */
+static void close_claims(const int *dir)
+{
+	if (*dir < 0)
+		return;
+	(void)flock(*dir, LOCK_UN);
+	close(*dir);
+}
+#define auto_claims __attribute__((cleanup(close_claims)))
 
 /* Whether it is a claim, and of whom. */
 static bool read_claim(int dir, const char *name, char to[PATH_MAX])
@@ -125,7 +136,7 @@ static bool is_in(uint32_t base, const uint32_t *list, size_t count)
 void uids_give(const struct uids *uids, uint32_t base)
 {
 	char name[NAME_MAX_LEN], whose[PATH_MAX];
-	auto_close int dir = ids_mapped() && base ? open_claims(uids->claims, NULL) : -1;
+	auto_claims int dir = ids_mapped() && base ? open_claims(uids->claims, NULL) : -1;
 	name_of(base, name);
 	if (dir >= 0 && read_claim(dir, name, whose) && !strcmp(whose, uids->state))
 		(void)unlinkat(dir, name, 0);
@@ -134,8 +145,8 @@ void uids_give(const struct uids *uids, uint32_t base)
 void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count)
 {
 	char whose[PATH_MAX];
-	int fd = ids_mapped() ? open_claims(uids->claims, NULL) : -1;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	auto_claims int fd = ids_mapped() ? open_claims(uids->claims, NULL) : -1;
+	DIR *dir = fd < 0 ? NULL : fdopendir(dup(fd));
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		uint32_t base = (uint32_t)strtoul(entry->d_name, NULL, 10) * UIDS_COUNT;
 		if (read_claim(fd, entry->d_name, whose) && !strcmp(whose, uids->state) &&
@@ -156,7 +167,7 @@ uint32_t uids_take(const struct uids *uids, uint32_t wanted, const uint32_t *tak
 	int given_count = ids_ranges(given, GIVEN_MAX);
 	if (given_count >= 0)
 		return wanted ? wanted : pick_given(given, given_count, taken, count, err);
-	auto_close int dir = open_claims(uids->claims, err);
+	auto_claims int dir = open_claims(uids->claims, err);
 	if (dir < 0)
 		return 0;
 	if (wanted && claim(dir, wanted, uids->state))

@@ -105,6 +105,44 @@ static void check_v1(void)
 	CHECK_STR(get(run, "blkio.bfq.weight"), "100");
 }
 
+/* Without a limit of its own, a box has one for all of it. */
+static void check_most(void)
+{
+	static const char *const files[] = { "memory.max", "memory.limit_in_bytes" };
+	const struct box_limits most = { .most = 64 << 20 },
+				both = { .memory = 1 << 20, .most = 64 << 20 };
+	auto_close int whole = group("most", files, COUNT(files));
+	auto_close int run = group("most/run", files, COUNT(files));
+	auto_close int other = group("both", files, COUNT(files));
+	CHECK(write_all(run, &most, false, true) == 0 && write_all(whole, &most, true, true) == 0);
+	CHECK_STR(get(whole, "memory.max"), "67108864");
+	CHECK_STR(get(run, "memory.max"), "");
+	CHECK(write_all(whole, &most, true, false) == 0);
+	CHECK_STR(get(whole, "memory.limit_in_bytes"), "67108864");
+	CHECK(write_all(other, &both, true, true) == 0);
+	CHECK_STR(get(other, "memory.max"), "269484032");
+}
+
+/* All boxes together: what an operator has set lower stays. */
+static void check_together(void)
+{
+	CHECK(limit_machine_memory() > 1 << 20);
+	put("all/memory.max", "max\n");
+	put("all/memory.limit_in_bytes", "9223372036854771712\n");
+	put("less/memory.max", "4096\n");
+	char path[128];
+	snprintf(path, sizeof path, "%s/all", top);
+	auto_close int all = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(path, sizeof path, "%s/less", top);
+	auto_close int less = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	limit_together(all, 1000000, true);
+	limit_together(all, 1000000, false);
+	limit_together(less, 1000000, true);
+	CHECK(!strncmp(get(all, "memory.max"), "1000000", 7));
+	CHECK(!strncmp(get(all, "memory.limit_in_bytes"), "1000000", 7));
+	CHECK_STR(get(less, "memory.max"), "4096\n");
+}
+
 static void check_io(void)
 {
 	dev_t disk = makedev(8, 0), part = makedev(8, 1);
@@ -134,6 +172,8 @@ int main(void)
 		return 1;
 	check_v2();
 	check_v1();
+	check_most();
+	check_together();
 	check_io();
 	char command[64];
 	snprintf(command, sizeof command, "rm -rf %s", top);

@@ -1,0 +1,62 @@
+"""What a box may use of the machine though nobody has limited it."""
+
+import os
+import subprocess
+
+import pytest
+
+from escape.boxes import volume
+from harness import eventually
+from hosts import folder
+
+MIB = 1 << 20
+MEMORY = 256 * MIB
+
+
+def memory_limits(host, *names):
+    """What the kernel holds the groups to."""
+    found = {}
+    for path in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"]:
+        for name in names:
+            for file in ("memory.max", "memory.limit_in_bytes"):
+                if os.path.exists(f"{path}/aiobox{name}/{file}"):
+                    with open(f"{path}/aiobox{name}/{file}") as text:
+                        found[name] = text.read().strip()
+    return found
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A host whose boxes have little, on a small disk."""
+    from hosts import Host
+
+    with volume("mkfs.ext4", "-q", "-m", "0") as (place, _):
+        host = Host(folder(), ["--box-memory", MEMORY], state=place / "state")
+        yield host
+        host.end()
+        # What made its boxes ends a moment after it; nothing else is left there.
+        assert eventually(lambda: subprocess.run(["umount", place], capture_output=True).returncode == 0, 20)
+
+
+def test_memory_of_the_machine_is_not_one_box_s(host, box):
+    limits = memory_limits(host, "", f"/{host.seed()}-{box.id}")
+    if not limits:
+        pytest.skip("NOT TESTED: this machine's cgroups limit no memory")
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    whole, one = (int(limits[name]) for name in sorted(limits))
+    assert machine * 0.7 < one <= machine * 0.75 and one < whole <= machine * 0.875
+
+
+def test_a_memory_bomb_in_a_box_without_limits(small):
+    bomb, neighbour = small.create(), small.create(limits={"memory": MEMORY})
+    own = memory_limits(small, f"/{small.seed()}-{bomb.id}")
+    if not own:
+        pytest.skip("NOT TESTED: this machine's cgroups limit no memory")
+    assert list(own.values()) == [str(MEMORY)]  # or it is not set off
+    answer = bomb.request("POST", "/v1/bash/exec", json={"command": "/usr/bin/python3 -c 'x = bytearray(400 << 20)'"}).json()
+    assert answer["data"]["exit_code"] == 137 and answer["message"].startswith("Out of memory"), answer
+    assert eventually(lambda: "oom" in bomb.events(), 20)
+    assert bomb.run("echo alive") == neighbour.run("echo alive") == "alive\n"
+    assert "oom" not in neighbour.events() and small.client.get("/health").text == "OK"
+    bomb.delete()
+    neighbour.delete()
