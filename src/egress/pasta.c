@@ -43,7 +43,8 @@ static void add_machine(struct buf *rules)
 }
 
 /* As those of veth.c, but where the box sends: what it would send to the machine goes to pasta, which
- * would call the machine itself. So the machine's addresses are closed as they are now. */
+ * would call the machine itself. So the machine's addresses are closed as they are now. After the rules of
+ * net.c, which tell of what they refuse; of what is refused here, the answer is told. */
 static void write_rules(const char *nets, struct buf *rules)
 {
 	buf_str(rules, "table inet aio_full\ndelete table inet aio_full\ntable inet aio_full {\n"
@@ -53,10 +54,10 @@ static void write_rules(const char *nets, struct buf *rules)
 	buf_str(rules, " }; }\n");
 	rules_sets(nets, rules);
 	buf_printf(rules,
-		   "\tchain out { type filter hook output priority 0;\n"
+		   "\tchain out { type filter hook output priority 10;\n"
 		   "\t\toifname \"lo\" accept\n"
 		   "\t\tmeta nfproto ipv6 reject\n"
-		   "\t\tip daddr @machine reject\n"
+		   "\t\tip daddr @machine reject with icmpx admin-prohibited\n"
 		   "\t\tct state new ct count over %d drop\n"
 		   "\t\tip daddr @open accept\n"
 		   "\t\tip daddr @closed reject\n\t}\n"
@@ -102,16 +103,31 @@ static int run_pasta(const char *dir, const char *netns, struct err *err)
 	return result;
 }
 
+static int write_all(const char *netns, const char *nets, struct err *err)
+{
+	auto_buf struct buf rules = BUF(1 << 20);
+	write_rules(nets, &rules);
+	return egress_visit(netns, set_rules, rules.data, err);
+}
+
+static void name_netns(pid_t pid, char to[40])
+{
+	snprintf(to, 40, "/proc/%d/ns/net", pid);
+}
+
 int pasta_open(const char *dir, pid_t pid, const char *nets, struct err *err)
 {
 	char netns[40];
-	auto_buf struct buf rules = BUF(1 << 20);
-	snprintf(netns, sizeof netns, "/proc/%d/ns/net", pid);
-	write_rules(nets, &rules);
+	name_netns(pid, netns);
 	pasta_close(dir);
-	if (egress_visit(netns, set_rules, rules.data, err) < 0)
-		return -1;
-	return run_pasta(dir, netns, err);
+	return write_all(netns, nets, err) < 0 ? -1 : run_pasta(dir, netns, err);
+}
+
+int pasta_update(pid_t pid, const char *nets, struct err *err)
+{
+	char netns[40];
+	name_netns(pid, netns);
+	return write_all(netns, nets, err);
 }
 
 /* Numbers of processes are used again, so its arguments must name the box's directory. */

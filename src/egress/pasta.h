@@ -14,6 +14,9 @@ bool pasta_can(void);
  * not public, or NULL. */
 int pasta_open(const char *dir, pid_t pid, const char *nets, struct err *err);
 
+/* The same rules by the addresses that the machine has now. */
+int pasta_update(pid_t pid, const char *nets, struct err *err);
+
 bool pasta_runs(const char *dir);
 
 /* Fine when there is none. */

@@ -21,7 +21,7 @@ struct host_config {
 	bool insecure;
 	int64_t memory, disk, pids, cpu_percent, io_weight; /* of the default box; 0: none */
 	double cpus;
-	int64_t box_memory, disk_reserve;                   /* of all; 0: by the machine's own */
+	int64_t box_memory;                                 /* of each without a limit; 0: by the machine's */
 	int64_t network; /* of the default box: enum box_network */
 	int64_t max_boxes, max_connections, max_streams, loops;
 	int64_t max_head, idle_ms, head_ms, body_ms, send_ms, ticket_ttl_ms;
@@ -92,6 +92,8 @@ int life_resume(struct host *host, const char *id,
 		struct err *err);                                  /* of a stopped one: starts it */
 int life_stop(struct host *host, const char *id, struct err *err); /* its files stay */
 int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err);
+/* The machine's addresses have changed. */
+int life_readdress(struct host *host, const char *id, struct err *err);
 /* Its processes have ended by themselves. */
 int life_ended(struct host *host, const char *id, struct err *err);
 /* Makes a template, in a directory that is not there yet, of a box, which stands still meanwhile. */

@@ -196,6 +196,27 @@ static void check_box(struct host *host, struct box *box, bool memory)
 		check_network(host, box);
 }
 
+/* ---- the machine's addresses ---- */
+
+static void readdress(struct host *host, const char *unused)
+{
+	static pthread_mutex_t in_order =
+		PTHREAD_MUTEX_INITIALIZER; /* the last one sees the last */
+	size_t count;
+	(void)unused;
+	pthread_mutex_lock(&in_order);
+	struct box **list = boxes_list(&host->boxes, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct err err;
+		if (life_network(list[i]->spec) == BOX_NETWORK_FULL &&
+		    life_readdress(host, list[i]->id, &err) < 0 && err.code != ERR_NOT_FOUND)
+			log_warn("box %s: %s", list[i]->id, err.msg);
+		boxes_put(&host->boxes, list[i]);
+	}
+	free(list);
+	pthread_mutex_unlock(&in_order);
+}
+
 /* ---- the loop ---- */
 
 /* Waits for boxes to end, at most a tick. A descriptor may be closed by whoever stops its box just
@@ -228,6 +249,7 @@ static void *keep(void *arg)
 {
 	struct host *host = arg;
 	int64_t next_ms = 0;
+	auto_close int addresses = network_watch();
 	for (int tick = 0; !host->stopping;) {
 		size_t count;
 		struct box **list = boxes_list(&host->boxes, &count);
@@ -236,6 +258,8 @@ static void *keep(void *arg)
 		if (due) {
 			next_ms = clock_ms() + TICK_MS / 2;
 			tick++;
+			if (network_changed(addresses))
+				(void)host_job(host, readdress, "");
 		}
 		for (size_t i = 0; i < count; i++) {
 			if (due) {

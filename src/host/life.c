@@ -266,7 +266,9 @@ static unsigned network_number(const struct box *box)
 	return box->uid_base / 65536 % VETH_MAX;
 }
 
-static int connect_box(const struct host *host, const struct box *box, bool repair, struct err *err)
+static int connect_box(const struct host *host, const struct box *box,
+		       int (*how)(const struct network_spec *spec, struct err *err),
+		       struct err *err)
 {
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	auto_buf struct buf names = BUF(1 << 20);
@@ -279,7 +281,7 @@ static int connect_box(const struct host *host, const struct box *box, bool repa
 				     .user = box->uid_base + IDS_COUNT - 1,
 				     .allow = names.len ? names.data : "",
 				     .nets = host->config->open_nets };
-	return (repair ? network_repair : network_open)(&spec, err);
+	return how(&spec, err);
 }
 
 static int stop_processes(struct host *host, struct box *box, struct err *err);
@@ -304,7 +306,7 @@ static int start_processes(struct host *host, struct box *box, const char *root,
 	box->denied_at = 0;
 	pthread_mutex_unlock(&host->boxes.lock);
 	box->used_ms = clock_ms();
-	if (connect_box(host, box, false, err) == 0)
+	if (connect_box(host, box, network_open, err) == 0)
 		return 0;
 	struct err ignored;
 	(void)stop_processes(host, box, &ignored);
@@ -648,6 +650,15 @@ int life_timeout(struct host *host, const char *id, double seconds, double idle,
 	return end(host, box, save(host, box, box->state, err));
 }
 
+int life_readdress(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	bool alive = box->state == BOX_RUNNING || box->state == BOX_PAUSED;
+	return end(host, box, alive ? connect_box(host, box, network_update, err) : 0);
+}
+
 int life_snapshot(struct host *host, const char *id, const char *to, struct err *err)
 {
 	struct box *box;
@@ -745,7 +756,7 @@ static void take_back(struct host *host, struct box *box)
 	/* A crash in the middle of a pause leaves it frozen and noted as running, or the reverse. */
 	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	if (connect_box(host, box, true, &err) < 0)
+	if (connect_box(host, box, network_repair, &err) < 0)
 		log_warn("box %s: %s", box->id, err.msg);
 	network_denied(dir, &box->denied_at, NULL, NULL); /* what the host before has told */
 	log_info("box %s: taken back", box->id);

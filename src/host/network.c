@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -136,8 +139,37 @@ void network_close(const char *dir, enum box_network mode, uint32_t host, unsign
 		pasta_close(dir);
 }
 
+int network_watch(void)
+{
+	struct sockaddr_nl all = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR };
+	auto_close int fd = ids_mapped()
+				    ? -1
+				    : socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+					     NETLINK_ROUTE);
+	return fd < 0 || bind(fd, (void *)&all, sizeof all) < 0 ? -1 : TAKE_FD(fd);
+}
+
+/* What is told does not matter: all addresses are looked at again. Nor that there was more. */
+bool network_changed(int fd)
+{
+	char message[8192];
+	bool changed = false;
+	while (fd >= 0 && (recv(fd, message, sizeof message, 0) >= 0 || errno == ENOBUFS))
+		changed = true;
+	return changed;
+}
+
+int network_update(const struct network_spec *spec, struct err *err)
+{
+	return spec->mode != BOX_NETWORK_FULL || ids_mapped()
+		       ? 0
+		       : pasta_update(spec->pid, spec->nets, err);
+}
+
 int network_repair(const struct network_spec *spec, struct err *err)
 {
+	if (network_update(spec, err) < 0)
+		return -1;
 	return spec->mode == BOX_NETWORK_NONE || works(spec) ? 0 : network_open(spec, err);
 }
 

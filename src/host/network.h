@@ -1,6 +1,7 @@
 /* network.h - the network of a box that has one: opened when the box has begun, closed when it has
  * ended. For the short-lived processes that make and unmake boxes. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "box/box.h"
@@ -22,6 +23,12 @@ struct network_spec {
 const char *network_full(void);
 
 int network_open(const struct network_spec *spec, struct err *err);
+
+/* Where the rules of boxes have to follow the machine's addresses: a descriptor that tells of changes;
+ * else -1. The boxes with BOX_NETWORK_FULL are to be updated after each. */
+int network_watch(void);
+bool network_changed(int fd); /* since it was last asked */
+int network_update(const struct network_spec *spec, struct err *err);
 
 /* After a crash of the host: what still works is left alone. */
 int network_repair(const struct network_spec *spec, struct err *err);

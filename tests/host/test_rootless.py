@@ -3,10 +3,12 @@ cgroup of its own."""
 
 import contextlib
 import fcntl
+import json
 import os
 import pwd
 import re
 import shutil
+import sqlite3
 import subprocess
 import tarfile
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from escape.test_calls import DENIED, NEEDED
 from harness import eventually, program
-from host.test_network import curl, public, serve  # noqa: F401 (a fixture)
+from host.test_network import curl, denied, public, serve  # noqa: F401 (a fixture)
 from host.test_templates import add, archive, programs
 from hosts import UNIFIED, Host, folder
 
@@ -60,6 +62,12 @@ def delegated(name):
         return not path.exists()
 
     assert eventually(removed, 20), path
+
+
+def first_process(rootless, box):
+    with contextlib.closing(sqlite3.connect(rootless.state / "store.db")) as store:
+        [(doc,)] = store.execute("SELECT doc FROM box WHERE id = ?", (box.id,)).fetchall()
+    return json.loads(doc)["proc"]["pid"]
 
 
 @pytest.fixture(scope="module")
@@ -318,3 +326,29 @@ def test_the_command_line(rootless, image):
     assert rootless.cli("exec", "mine", "id -un").stdout == "gem\n"
     rootless.cli("rm", "mine")
     assert tarfile.is_tarfile(image)
+
+
+def test_network_full_and_addresses_that_the_machine_gets_later(rootless):
+    """Closed as those that it had, told of, and opened again when they are another's."""
+    if not re.search(r"^full network +pasta", rootless.log, re.M):
+        pytest.skip("NOT TESTED: network full needs pasta and /dev/net/tun")
+    own = "9.213.78.1"
+    box = rootless.create(template="small", network={"mode": "full"})
+    netns = ["nsenter", f"--net=/proc/{first_process(rootless, box)}/ns/net", "nft", "list", "set", "inet", "aio_full", "machine"]
+    closed = lambda: own in subprocess.run(netns, capture_output=True, text=True, check=True).stdout
+    assert not closed()
+    subprocess.run(["ip", "address", "add", f"{own}/32", "dev", "lo"], check=True)
+    try:
+        with serve(own) as port:
+            assert eventually(closed, 20)
+            assert curl(box, f"http://{own}:{port}/")[1] == 7
+            curl(box, "http://10.9.9.9/")
+            assert eventually(lambda: {(own, port), ("10.9.9.9", 80)} <= {d[:2] for d in denied(box)}, 20), denied(box)
+            # Also those of a time when there was no host.
+            rootless.kill()
+            subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], check=True)
+            rootless.start()
+            assert eventually(lambda: not closed(), 20)
+    finally:
+        subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], capture_output=True)
+    box.delete()
