@@ -1,8 +1,10 @@
 /* Waiting for one file, without a watcher. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "api/file.h"
 #include "api/file_user.h"
@@ -13,7 +15,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-enum { EVENTS_AT_ONCE = 256, WAIT_WINDOW_MS = 50 };
+enum { EVENTS_AT_ONCE = 256, WAIT_WINDOW_MS = 50, LINKS_MAX = 40 };
 
 struct wait_request {
 	const char *path, *path_b64;
@@ -65,18 +67,51 @@ static bool exists(const struct user *user, const char *path, struct stat *ret)
 	return there;
 }
 
-/* The beginning of a path up to the first name that does not exist, or all of it. */
+static bool leads_somewhere(const struct user *user, const char *path)
+{
+	struct user_view rights;
+	struct stat st;
+	if (user_enter(user, &rights, NULL) < 0)
+		return false;
+	bool there = stat(path, &st) == 0;
+	user_leave(&rights);
+	return there;
+}
+
+/* Where the symbolic link at a path leads; NULL: there is none. */
+static const char *target_of(struct call *call, const struct user *user, const char *path)
+{
+	struct user_view rights;
+	char target[PATH_MAX];
+	if (user_enter(user, &rights, NULL) < 0)
+		return NULL;
+	ssize_t len = readlink(path, target, sizeof target - 1);
+	user_leave(&rights);
+	if (len <= 0)
+		return NULL;
+	target[len] = 0;
+	int dir = *target == '/' ? 0 : (int)(strrchr(path, '/') + 1 - path);
+	return arena_printf(call->arena, "%.*s%s", dir, path, target);
+}
+
+/* The beginning of a path up to the first directory that is not there, or all of it. Where a link
+ * leads to nothing, what it leads to is missing. */
 static const char *next_missing(struct call *call, const struct user *user, const char *path)
 {
-	struct stat st;
 	char *copy = arena_strdup(call->arena, path);
+	int links = 0;
 	for (char *slash = copy; (slash = strchr(slash + 1, '/'));) {
 		*slash = 0;
-		if (!exists(user, copy, &st))
-			return copy;
-		*slash = '/';
+		if (!leads_somewhere(user, copy)) {
+			const char *target = target_of(call, user, copy);
+			if (!target || ++links > LINKS_MAX)
+				return copy;
+			slash = copy = arena_printf(call->arena, "%s/", target);
+		} else {
+			*slash = '/';
+		}
 	}
-	return copy;
+	return links ? arena_strndup(call->arena, copy, strlen(copy) - 1) : copy;
 }
 
 static const struct watch_news *created_event(struct call *call, const char *path,
@@ -159,7 +194,7 @@ static const struct watch_news *wait_step(struct call *call, const struct wait_r
 			err_set(err, ERR_CONFLICT, "look again");
 	} else if (last && wanted(request, EVENT_CREATE) && exists(user, path, &st)) {
 		event = created_event(call, path, &st);
-	} else if (!last && exists(user, next, &st)) {
+	} else if (!last && leads_somewhere(user, next)) {
 		err_set(err, ERR_CONFLICT, "look again");
 	} else {
 		static const struct wait_request any;
@@ -190,7 +225,9 @@ static int wait_for_file(struct call *call, const void *in, struct err *err)
 	do {
 		err->code = 0;
 		waited.event = wait_step(call, request, path, user, until, err);
-	} while (!waited.event && err->code == ERR_CONFLICT);
+	} while (!waited.event && err->code == ERR_CONFLICT && clock_ms() < until);
+	if (err->code == ERR_CONFLICT)
+		err->code = ERR_SLOW;
 	if (!waited.event && err->code != ERR_SLOW)
 		return -1;
 	waited.timed_out = !waited.event;

@@ -756,6 +756,21 @@ def test_wait_in_vain(server, tree):
     assert 1.9 < time.monotonic() - start < 20
 
 
+def test_wait_behind_a_link_to_nothing(server, tree):
+    (tree / "link").symlink_to("no/where")
+    (tree / "loop").symlink_to("loop")
+    with ThreadPoolExecutor() as pool:
+        for answer in [pool.submit(wait, server, tree / name / "f", timeout=1) for name in ("link", "loop")]:
+            assert answer.result(20) == {"event": None, "timed_out": True}
+
+    def build():
+        (tree / "no/where").mkdir(parents=True)
+        (tree / "no/where/f").write_text("x")
+
+    event = while_waiting(server, tree / "link/f", build)
+    assert (event["type"], event["path"]) == ("create", str(tree / "link/f"))
+
+
 @pytest.mark.parametrize("body", [
     {}, {"path": "/tmp/x", "timeout": 0}, {"path": "/tmp/x", "timeout": 301}, {"path": "/tmp/x", "event_types": ["open"]},
     {"path": "/tmp/x", "event_types": "create"}, {"path": ""}])
