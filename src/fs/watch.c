@@ -47,7 +47,6 @@ struct watch {
 	struct watch_tree *tree;
 	bool over; /* with why */
 	struct err why;
-	int relocating;         /* how deep */
 	struct changes changes; /* what the kernel says */
 	int parent_wd;
 };
@@ -166,8 +165,16 @@ static void tell_move(struct watch *w, const char *old_path, const char *path, b
 		tell(w, EVENT_CREATE, is_dir, path, NULL);
 }
 
-static int watch_dir(struct watch *w, struct watch_dir *parent, const char *name, bool announce,
-		     struct err *err);
+/* A name that a directory had before it was moved, and another one has now. */
+struct vacated {
+	struct watch_dir *parent;
+	char *name; /* NULL: none */
+};
+
+static int changes_too_fast(const struct watch *w, struct err *err)
+{
+	return err_set(err, ERR_CONFLICT, "'%s' changes too fast", w->root);
+}
 
 static bool identify(const struct watch *w, const char *path, struct stat *ret)
 {
@@ -179,7 +186,7 @@ static bool identify(const struct watch *w, const char *path, struct stat *ret)
 /* A directory that is known by another path was found here: it was moved, and the kernel's word for it
  * is still to come, if it comes at all. Another one may have its old name by now. */
 static int relocate(struct watch *w, struct watch_dir *dir, struct watch_dir *parent,
-		    const char *name, bool announce, struct err *err)
+		    const char *name, bool announce, struct vacated *ret, struct err *err)
 {
 	char old_path[PATH_MAX], path[PATH_MAX];
 	struct stat before, now;
@@ -193,24 +200,20 @@ static int relocate(struct watch *w, struct watch_dir *dir, struct watch_dir *pa
 	    before.st_dev == now.st_dev)
 		return 0; /* mounted in both places */
 	auto_free char *old = xstrdup(old_name);
-	if (w->relocating > RELOCATIONS_MAX || !watch_tree_move(w->tree, dir, parent, name))
-		return err_set(err, ERR_CONFLICT, "'%s' changes too fast", w->root);
+	if (!watch_tree_move(w->tree, dir, parent, name))
+		return changes_too_fast(w, err);
 	if (announce)
 		tell_move(w, old_path, path, true);
 	if (!there)
 		return 0;
 	if (announce && included(w, old_path, true))
 		tell(w, EVENT_CREATE, true, old_path, NULL);
-	w->relocating++;
-	int result = watch_dir(w, old_parent, old, announce, err);
-	w->relocating--;
-	return result;
+	*ret = (struct vacated){ old_parent, TAKE(old) };
+	return 0;
 }
 
-/* Watches a directory, if it is there and may be read. -1 with ERR_LIMIT when there are too many, with
- * ERR_CONFLICT when it is not clear any more what is where. */
-static int watch_dir(struct watch *w, struct watch_dir *parent, const char *name, bool announce,
-		     struct err *err)
+static int watch_one(struct watch *w, struct watch_dir *parent, const char *name, bool announce,
+		     struct vacated *ret, struct err *err)
 {
 	char path[PATH_MAX * 2];
 	int len = snprintf(path, sizeof path, "%s/", w->root);
@@ -241,7 +244,7 @@ static int watch_dir(struct watch *w, struct watch_dir *parent, const char *name
 	if (known && known == here)
 		return 0;
 	if (known && here && watch_tree_below(known, here))
-		return err_set(err, ERR_CONFLICT, "'%s' changes too fast", w->root);
+		return changes_too_fast(w, err);
 	if (here && !known && !watch_tree_watched(here)) {
 		watch_tree_watch(w->tree, here, wd);
 		return 0;
@@ -249,9 +252,26 @@ static int watch_dir(struct watch *w, struct watch_dir *parent, const char *name
 	if (here)
 		drop(w, here);
 	if (known)
-		return relocate(w, known, parent, name, announce, err);
+		return relocate(w, known, parent, name, announce, ret, err);
 	(void)watch_tree_add(w->tree, parent, name, wd);
 	return 0;
+}
+
+/* Watches a directory, if it is there and may be read, and those that have moved into each other's
+ * places. -1 with ERR_LIMIT when there are too many, with ERR_CONFLICT when it is not clear any more
+ * what is where. */
+static int watch_dir(struct watch *w, struct watch_dir *parent, const char *name, bool announce,
+		     struct err *err)
+{
+	struct vacated next = { 0 };
+	int result = watch_one(w, parent, name, announce, &next, err);
+	for (int moved = 0; result == 0 && next.name; moved++) {
+		auto_free char *vacated = TAKE(next.name);
+		result = moved > RELOCATIONS_MAX
+				 ? changes_too_fast(w, err)
+				 : watch_one(w, next.parent, vacated, announce, &next, err);
+	}
+	return result;
 }
 
 static bool is_directory(const DIR *dir, const struct dirent *entry)

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -698,6 +699,27 @@ def while_waiting(server, path, then, **more):
         time.sleep(0.05)  # for the watch itself; if that comes later, the answer is the same
         then()
         return answer.result(60)["event"]
+
+
+def test_directories_that_take_each_others_names(server, tree):
+    """All at once, while the server does not look: what it is told first is true of none any more."""
+    for i in range(40):
+        (tree / f"d{i}").mkdir()
+    watcher = Watcher(server, tree)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        (tree / "new").mkdir()
+        (tree / "new").rmdir()
+        (tree / "d39").rename(tree / "new")
+        for i in reversed(range(39)):
+            (tree / f"d{i}").rename(tree / f"d{i + 1}")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert eventually(lambda: watcher.poll(1) and watcher.overflow, 20), "more than is followed: it is said"
+    (tree / "d1/f").write_text("x")
+    (tree / "new/f").write_text("x")
+    told = {str(tree / "d1/f"), str(tree / "new/f")}
+    assert eventually(lambda: watcher.poll(1) and told <= {event["path"] for event in watcher.events}, 20)
 
 
 def test_wait_for_a_file_that_is_there(server, tree):
