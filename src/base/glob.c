@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 
 /* Directories of a pattern are the states of a machine, kept as bits. */
-enum { PARTS_MAX = 63, ALTERNATIVES_MAX = 256 };
+enum { PARTS_MAX = 63, ALTERNATIVES_MAX = 256, SET_ALTERNATIVES_MAX = 10000, BRACES_MAX = 64 };
 
 struct alternative {
 	char *text;                   /* the parts, each ended by NUL */
@@ -224,7 +224,8 @@ static const char *closing(const char *open)
 	return NULL;
 }
 
-static int expand(struct glob *glob, const char *pattern, const char *from, struct err *err)
+static int expand(struct glob *glob, const char *pattern, const char *from, int braces,
+		  struct err *err)
 {
 	const char *open = from, *close = NULL;
 	for (; *open; open = next_plain(open))
@@ -232,6 +233,9 @@ static int expand(struct glob *glob, const char *pattern, const char *from, stru
 			break;
 	if (!*open)
 		return add_alternative(glob, pattern, err);
+	if (braces == BRACES_MAX)
+		return err_set(err, ERR_PATTERN, "a pattern has more than %d pairs of braces",
+			       BRACES_MAX);
 	int depth = 0, result = 0;
 	const char *begin = open + 1;
 	for (const char *at = begin; result == 0 && at <= close; at = next_plain(at)) {
@@ -239,7 +243,7 @@ static int expand(struct glob *glob, const char *pattern, const char *from, stru
 			auto_free char *one = xasprintf("%.*s%.*s%s", (int)(open - pattern),
 							pattern, (int)(at - begin), begin,
 							close + 1);
-			result = expand(glob, one, one + (open - pattern), err);
+			result = expand(glob, one, one + (open - pattern), braces + 1, err);
 			begin = at + 1;
 		}
 		depth += *at == '{';
@@ -258,7 +262,7 @@ struct glob *glob_compile(const char *pattern, struct err *err)
 	int result = len > GLOB_LENGTH_MAX
 			     ? err_set(err, ERR_PATTERN, "a pattern is longer than %d bytes",
 				       GLOB_LENGTH_MAX)
-			     : expand(glob, pattern, pattern, err);
+			     : expand(glob, pattern, pattern, 0, err);
 	if (result == 0)
 		return glob;
 	glob_free(glob);
@@ -335,14 +339,21 @@ int globs_compile(struct globs *globs, const struct list *patterns, struct err *
 	*globs = (struct globs){ 0 };
 	if (patterns->count > GLOB_SET_MAX)
 		return err_set(err, ERR_PATTERN, "more than %d patterns", GLOB_SET_MAX);
+	size_t alternatives = 0;
 	globs->items = xcalloc(patterns->count + 1, sizeof *globs->items);
 	for (size_t i = 0; i < patterns->count; i++) {
 		struct glob *glob = glob_compile(((const char *const *)patterns->items)[i], err);
-		if (!glob) {
+		if (glob) {
+			globs->items[globs->count++] = glob;
+			alternatives += glob->count;
+		}
+		if (glob && alternatives > SET_ALTERNATIVES_MAX)
+			err_set(err, ERR_PATTERN, "the patterns have more than %d alternatives",
+				SET_ALTERNATIVES_MAX);
+		if (!glob || alternatives > SET_ALTERNATIVES_MAX) {
 			globs_done(globs);
 			return -1;
 		}
-		globs->items[globs->count++] = glob;
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 #include "base/glob.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/desc.h"
@@ -136,6 +137,19 @@ static void limits(void)
 		memcpy(text + i, "a/", 2);
 	text[200] = 0;
 	CHECK(!glob_compile(text, &err) && strstr(err.msg, "directories"));
+	/* As deep as a pattern may be long, on the stack of whoever asks. */
+	char deep[GLOB_LENGTH_MAX + 1] = "";
+	memset(deep, '{', 2040);
+	deep[2040] = 'a';
+	memset(deep + 2041, '}', 2040);
+	CHECK(match(deep, "a", false) == 99);
+	deep[0] = 0;
+	for (int i = 0; i < 64; i++)
+		strcat(deep, "{a}");
+	CHECK(match(deep, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		    false) == GLOB_YES);
+	strcat(deep, "{a}");
+	CHECK(match(deep, "a", false) == 99);
 }
 
 static const char *text_of(const char *pattern, bool *exact)
@@ -183,6 +197,14 @@ static void sets(void)
 	CHECK(globs_cover(&globs, "logs/x", false));
 	CHECK(!globs_cover(&globs, "x/y", false));
 	globs_done(&globs);
+	const char *many[40]; /* each a pattern of 256 alternatives */
+	for (size_t i = 0; i < 40; i++)
+		many[i] = "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}";
+	struct err err;
+	CHECK(globs_compile(&globs, &(struct list){ 39, many }, NULL) == 0);
+	globs_done(&globs);
+	CHECK(globs_compile(&globs, &(struct list){ 40, many }, &err) < 0 &&
+	      err.code == ERR_PATTERN && !globs.items);
 	const char *bad[] = { "a", ".." };
 	CHECK(globs_compile(&globs, &(struct list){ 2, bad }, NULL) < 0 && !globs.items);
 	CHECK(globs_compile(&globs, &(struct list){ 0, NULL }, NULL) == 0);
