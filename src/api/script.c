@@ -219,7 +219,8 @@ static void find_error(struct script *script)
 	}
 	size_t name = strcspn(last, ":");
 	json_object_set_new(error, "ename", json_stringn(last, name));
-	json_object_set_new(error, "evalue", json_string(last[name] ? last + name + 2 : ""));
+	const char *value = last + name + (last[name] != 0);
+	json_object_set_new(error, "evalue", json_string(value + strspn(value, " ")));
 	json_object_set_new(error, "traceback", lines);
 	struct err ignored;
 	if (script->job->events)

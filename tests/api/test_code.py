@@ -73,6 +73,13 @@ def test_python_runs_as_a_script_does(server, tmp_path):
     assert run(server, code)["stdout"] == "[1, 4, 9]\n"
 
 
+@pytest.mark.parametrize("last, name, value", [("Foo:", "Foo", ""), ("Foo", "Foo", ""), ("Foo:bar", "Foo", "bar")])
+def test_what_looks_like_a_traceback(server, last, name, value):
+    text = f"Traceback (most recent call last):\n{last}"
+    got = run(server, f"import sys\nsys.stderr.write({text!r})\nsys.exit(1)")
+    assert (got["outputs"][-1]["ename"], got["outputs"][-1]["evalue"]) == (name, value)
+
+
 def test_python_error_with_traceback(server):
     got = run(server, "def f():\n    return 1/0\nf()")
     assert (got["status"], got["exit_code"]) == ("error", 1)
