@@ -27,6 +27,7 @@ enum {
 	PING_MS = 15000,
 	TRIES = 8, /* to get a session that nobody takes away */
 	PIECE = 32768,
+	SILENCE_MAX_S = 1000000000,
 };
 
 /* ---- what is said of a command ---- */
@@ -297,6 +298,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	int64_t silence = exec->no_change_timeout == INT_ABSENT ? *shell_no_change_s(shell)
 								: exec->no_change_timeout;
 	shell_unlock(shell);
+	silence = silence < SILENCE_MAX_S ? silence : SILENCE_MAX_S;
 	if (call->wants_events)
 		return stream_exec(call, shell, command, until, err);
 	if (!exec->async_mode &&

@@ -557,6 +557,10 @@ def test_no_change_timeout(server, shell):
     assert view(server, shell)["status"] == "running", "the command lives on"
 
 
+def test_no_change_timeout_of_ages(server, shell):
+    assert run(server, "sleep 0.2; echo a", shell, no_change_timeout=2**63 - 1)["status"] == "completed"
+
+
 def test_no_change_timeout_is_of_silence(server, shell):
     data = run(server, "for i in 1 2 3 4 5; do echo $i; sleep 0.6; done", shell, no_change_timeout=2)
     assert data["status"] == "completed" and data["output"] == "1\n2\n3\n4\n5"
