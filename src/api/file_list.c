@@ -296,11 +296,12 @@ static void put_time(struct jw *jw, const struct timespec *when, struct second *
 	struct tm tm;
 	if (last->when != when->tv_sec || !*last->text) {
 		last->when = when->tv_sec;
-		gmtime_r(&when->tv_sec, &tm);
-		strftime(last->text, sizeof last->text, "%FT%T", &tm);
+		*last->text = 0;
+		if (gmtime_r(&when->tv_sec, &tm)) /* a file may have any number as its time */
+			strftime(last->text, sizeof last->text, "%FT%T", &tm);
 	}
 	snprintf(text, sizeof text, "%s.%06ldZ", last->text, when->tv_nsec / 1000);
-	jw_key_str(jw, "modified_time", text);
+	jw_key_str(jw, "modified_time", *last->text ? text : NULL);
 }
 
 static void put_entry(struct scan *scan, const char *top, const struct entry *e,

@@ -6,7 +6,8 @@ const char *moment_text(struct arena *arena, const struct timespec *when)
 {
 	struct tm tm;
 	char text[40];
-	gmtime_r(&when->tv_sec, &tm);
+	if (!gmtime_r(&when->tv_sec, &tm)) /* a file may have any number as its time */
+		return NULL;
 	strftime(text, sizeof text, "%FT%T", &tm);
 	return arena_printf(arena, "%s.%06ldZ", text, when->tv_nsec / 1000);
 }

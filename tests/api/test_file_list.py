@@ -3,6 +3,8 @@
 import base64
 import os
 import stat
+import subprocess
+import tempfile
 import threading
 from datetime import datetime, timezone
 
@@ -230,6 +232,19 @@ def test_times_before_the_epoch(server, tmp_path):
     assert stat.S_ISREG(path.stat().st_mode)
     [file] = good(server, "list", path=str(tmp_path))["files"]
     assert datetime.fromisoformat(file["modified_time"]) == datetime(1969, 12, 31, tzinfo=timezone.utc)
+
+
+def test_a_time_that_no_calendar_has(server):
+    """Some file systems, such as tmpfs, keep any number."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        os.chmod(folder, 0o755)
+        for name, when in ("a", 9 * 10**16), ("b", 0):
+            subprocess.run(["touch", "-d", f"@{when}", f"{folder}/{name}"], check=True, timeout=20)
+        assert os.stat(f"{folder}/a").st_mtime == 9e16, "this file system does not"
+        [a, b] = good(server, "list", path=folder)["files"]
+        assert (a["modified_time"], b["modified_time"]) == (None, "1970-01-01T00:00:00.000000Z")
+        [a, b] = good(server, "glob", path=folder, pattern="*")["files"]
+        assert (a["modified_time"], b["modified_time"]) == (None, "1970-01-01T00:00:00.000000Z")
 
 
 def test_the_sdk_lists(server, tree):
