@@ -34,6 +34,12 @@ def below(server):
     return found
 
 
+def cpu_seconds(server):
+    """What a server has computed so far, itself."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def text_of(path):
     """What a file says, once it says something; nothing when it has vanished."""
     path = Path(path)

@@ -27,7 +27,7 @@ static const char *const programs[] = {
 struct environment {
 	struct arena *arena;
 	char **items;
-	size_t count;
+	size_t count, own; /* own: those that others may take the place of */
 };
 
 static bool names(const char *item, const char *name, size_t len)
@@ -39,10 +39,9 @@ static void put(struct environment *e, const char *name, const char *value)
 {
 	char *item = arena_printf(e->arena, "%s=%s", name, value);
 	size_t at = 0, len = strlen(name);
-	while (at < e->count && !names(e->items[at], name, len))
+	while (at < e->own && !names(e->items[at], name, len))
 		at++;
-	e->items[at] = item;
-	e->count += at == e->count;
+	e->items[at < e->own ? at : e->count++] = item;
 }
 
 static bool is_hidden(const char *item)
@@ -89,10 +88,12 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	size_t own = 0, more = extra ? extra->count : 0;
 	while (environ[own])
 		own++;
-	struct environment e = { arena, arena_alloc(arena, (own + more + 16) * sizeof(char *)), 0 };
+	struct environment e = { arena, arena_alloc(arena, (own + more + 16) * sizeof(char *)), 0,
+				 0 };
 	for (size_t i = 0; i < own; i++)
 		if (!is_hidden(environ[i]))
 			e.items[e.count++] = environ[i];
+	e.own = e.count;
 	put(&e, "HOME", user->home);
 	put(&e, "USER", user->name);
 	put(&e, "LOGNAME", user->name);
@@ -101,8 +102,10 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	const struct pair *pairs = extra ? extra->items : NULL;
 	if (!has_locale(pairs, more))
 		put(&e, "LC_CTYPE", "C.UTF-8");
+	e.own = e.count;
 	for (size_t i = 0; i < more; i++)
-		if (*pairs[i].name && !strchr(pairs[i].name, '='))
+		if (*pairs[i].name && !strchr(pairs[i].name, '=') &&
+		    (i == more - 1 || strcmp(pairs[i].name, pairs[more - 1].name) != 0))
 			put(&e, pairs[i].name, pairs[i].value);
 	e.items[e.count] = NULL;
 	return e.items;

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from harness import LEAN, ROOT, Events, clean_environment, eventually, program, request
-from processes import DAEMONS, ROOT_ONLY, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
+from processes import DAEMONS, ROOT_ONLY, alive, below, cpu_seconds, daemon, gone, tester, text_of, together  # noqa: F401
 
 MIB = 1 << 20
 EURO = "\u20ac"  # three bytes in UTF-8
@@ -162,6 +162,13 @@ def test_environment_of_one_command(server):
     data = run(server, 'printf "%s|" "$A" "${EMPTY-unset}" "$PATH" "$QUOTE" "$U"', env=env)
     assert data["stdout"] == f"b c||/bin:/usr/bin|'\"$x`\n|{EURO}|"
     assert run(server, "echo [$A]", session_id=data["session_id"])["stdout"] == "[]\n"
+
+
+def test_many_variables(server):
+    before = cpu_seconds(server)
+    data = run(server, 'echo "$V0 $V11999"', env={f"V{i}": str(i) for i in range(12000)})
+    assert data["stdout"] == "0 11999\n"
+    assert cpu_seconds(server) - before < 0.5, "each is looked at once"
 
 
 def test_environment_that_every_command_has(server):
