@@ -293,12 +293,11 @@ int script_run(struct call *call, const struct script_job *job, struct script_re
 	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
 	arena_defer(call->arena, free_outputs, ret->outputs);
 	tree_marker(marker, sizeof marker, "script");
-	if (start(&script, marker, err) < 0 ||
-	    (job->events && events_start(call, job->language, NULL, err) < 0)) {
-		command_unref(script.command);
+	if (start(&script, marker, err) < 0)
 		return -1;
-	}
-	int result = attend(&script, err);
+	int result = job->events ? events_start(call, job->language, NULL, err) : 0;
+	if (result == 0)
+		result = attend(&script, err);
 	if (result == 0)
 		finish(&script);
 	command_condemn(script.command);

@@ -119,6 +119,18 @@ def test_what_is_left_running_is_ended(server, tmp_path):
     assert gone(int(text_of(tmp_path / "pid")))
 
 
+def test_a_caller_that_leaves_at_once_ends_the_program(server):
+    body = json.dumps({"language": "python", "code": "import time\ntime.sleep(100)", "timeout": 120}).encode()
+    head = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+    for _ in range(3):
+        peer = server.connect()
+        peer.send(request("/v1/code/execute", "POST", head, body)[:-1])
+        time.sleep(0.05)  # so that the end of the request comes with the end of the connection
+        peer.send(body[-1:])
+        peer.reset()
+    # That nothing is left of it is looked at after each test.
+
+
 def test_a_caller_that_leaves_ends_the_program(server, tmp_path):
     code = f"import os, time\nopen('{tmp_path}/pid', 'w').write(str(os.getpid()))\ntime.sleep(1000)"
     with server.connect() as peer:
