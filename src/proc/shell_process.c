@@ -207,12 +207,12 @@ static bool pty_ready(struct source *source)
 	if (!shell)
 		return false;
 	int got = read_terminal(shell);
-	if (got < 0 && shell->exited)
-		shell_over(shell);
 	if (got < 0) { /* nobody holds the terminal any more, though the process may live on */
 		shell->pty_link = NULL;
 		shell->pty = -1;
 	}
+	if (got < 0 && shell->exited)
+		shell_over(shell); /* the next command may have a new one from here on */
 	pthread_mutex_unlock(&shell->lock);
 	return got >= 0;
 }
