@@ -611,27 +611,46 @@ static const struct field write_fields[] = {
 static const struct schema write_schema =
 	SCHEMA(write_request, "ShellWriteToProcessRequest", write_fields);
 
+/* Types some, and waits for room when there is none: how much, or -1. */
+static ssize_t type_some(struct shell *shell, const char *data, size_t len, int wake,
+			 int64_t until_ms, struct err *err)
+{
+	shell_lock(shell);
+	ssize_t n = shell_type(shell, data, len, err);
+	auto_close int fd = n == 0 ? shell_input_fd(shell) : -1;
+	shell_unlock(shell);
+	if (n)
+		return n;
+	struct pollfd pfds[] = { { .fd = fd, .events = POLLOUT },
+				 { .fd = wake, .events = POLLIN } };
+	int64_t left = until_ms - clock_ms();
+	if (left <= 0 || poll(pfds, COUNT(pfds), (int)left) == 0)
+		return err_set(err, ERR_SLOW, "no room");
+	eventfd_t ignored;
+	(void)eventfd_read(wake, &ignored);
+	return 0;
+}
+
 int shells_type(struct shell *shell, const char *data, size_t len, struct err *err)
 {
+	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = wake };
 	int64_t until = clock_ms() + INPUT_MS;
-	for (size_t done = 0; done < len;) {
-		shell_lock(shell);
-		ssize_t n = shell_type(shell, data + done, len - done, err);
-		auto_close int fd = n == 0 ? shell_input_fd(shell) : -1;
-		shell_unlock(shell);
-		if (n < 0)
-			return -1;
+	size_t done = 0;
+	ssize_t n = 0;
+	shell_lock(shell);
+	shell_join(shell, &waiter);
+	shell_unlock(shell);
+	while (done < len && (n = type_some(shell, data + done, len - done, wake, until, err)) >= 0)
 		done += (size_t)n;
-		if (n)
-			continue;
-		struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-		int64_t left = until - clock_ms();
-		if (left <= 0 || poll(&pfd, 1, (int)left) == 0)
-			return err_set(err, ERR_CONFLICT,
-				       "the terminal took %zu of %zu bytes, then nothing for %d s",
-				       done, len, INPUT_MS / 1000);
-	}
-	return 0;
+	shell_lock(shell);
+	shell_leave(shell, &waiter);
+	shell_unlock(shell);
+	if (n < 0 && err->code == ERR_SLOW)
+		return err_set(err, ERR_CONFLICT,
+			       "the terminal took %zu of %zu bytes, then nothing for %d s", done,
+			       len, INPUT_MS / 1000);
+	return n < 0 ? -1 : 0;
 }
 
 static int write_input(struct call *call, const void *in, struct err *err)

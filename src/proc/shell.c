@@ -284,6 +284,12 @@ bool shell_stop(struct shell *shell)
 	return true;
 }
 
+/* Whether what is typed now has to wait until the shell has read our line. */
+static bool types_ahead(const struct shell *shell)
+{
+	return shell->phase == TYPED || (shell->settling && shell->queued && !shell->current);
+}
+
 ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err *err)
 {
 	if (!shell_running(shell))
@@ -291,7 +297,7 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 	shell_touch(shell);
 	size_t room = AHEAD_MAX - shell->ahead.len;
 	ssize_t n = (ssize_t)(len < room ? len : room);
-	if (shell->phase == TYPED || (shell->settling && shell->queued && !shell->current))
+	if (types_ahead(shell))
 		buf_add(&shell->ahead, data, (size_t)n);
 	else
 		n = shell_type_bytes(shell, data, len);
@@ -308,7 +314,8 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 
 int shell_input_fd(const struct shell *shell)
 {
-	return shell_running(shell) ? fcntl(shell->pty, F_DUPFD_CLOEXEC, 3) : -1;
+	return shell_running(shell) && !types_ahead(shell) ? fcntl(shell->pty, F_DUPFD_CLOEXEC, 3)
+							   : -1;
 }
 
 int shell_resize(struct shell *shell, int cols, int rows)

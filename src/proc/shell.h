@@ -99,7 +99,7 @@ bool shell_stop(struct shell *shell);
 int shell_start(struct shell *shell, struct err *err);
 
 /* Types as much as the terminal takes at once: how much; -1 when there is no shell. For the rest, a
- * descriptor to be polled for POLLOUT, and closed by the caller; -1: none. */
+ * descriptor to be polled for POLLOUT, and closed by the caller; -1: none, a waiter will be woken. */
 ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err *err);
 int shell_input_fd(const struct shell *shell);
 int shell_resize(struct shell *shell, int cols, int rows);

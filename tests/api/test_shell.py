@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import httpx
 import pytest
 
 from harness import LEAN, ROOT, SETTLE_SECONDS, Events, eventually, program, request
-from processes import DAEMONS, ROOT_ONLY, alive, below, daemon, gone, tester, text_of, together  # noqa: F401
+from processes import DAEMONS, ROOT_ONLY, alive, below, cpu_seconds, daemon, gone, tester, text_of, together  # noqa: F401
 
 SHELL_FOLDER = re.compile(r"/tmp/aio-\w+/shell-\w+")
 
@@ -555,6 +556,41 @@ def test_no_change_timeout(server, shell):
     assert 0.9 < time.monotonic() - start < 20
     assert (data["status"], data["output"], data["exit_code"]) == ("no_change_timeout", "a", None)
     assert view(server, shell)["status"] == "running", "the command lives on"
+
+
+def test_typing_waits_for_a_shell_that_takes_its_time(start):
+    """More than is kept until a command begins: the rest waits, and nothing is busy meanwhile."""
+    server = start()
+    sid = run(server, "echo 'sleep 2' >~/.bashrc; exit")["session_id"]
+    ask(server, "exec", id=sid, command="head -c 9000 | wc -l", async_mode=True)
+    before = cpu_seconds(server)
+    ask(server, "write", id=sid, input=("x" * 89 + "\n") * 100, press_enter=False)
+    assert cpu_seconds(server) - before < 0.4
+    assert ask(server, "wait", id=sid, seconds=20)["status"] == "completed"
+    assert ask(server, "view", id=sid)["output"].splitlines()[-1] == "100"
+    delete(server, sid)
+
+
+LEAVES_ITS_TERMINAL = """
+import fcntl, os, termios, time
+fcntl.ioctl(0, termios.TIOCNOTTY)
+if not os.fork():
+    time.sleep(0.01)
+os._exit(3)
+"""
+
+
+def test_a_command_that_waits_gets_a_whole_shell(server, tmp_path):
+    """Though the terminal of the one before ended after it, and just before it was given up."""
+    script = tmp_path / "leave.py"
+    script.write_text(LEAVES_ITS_TERMINAL)
+    for _ in range(4):
+        sid = ask(server, "sessions/create")["session_id"]
+        ask(server, "exec", id=sid, command=f"trap '' HUP; sleep 0.1; exec {sys.executable} -S {script}",
+            async_mode=True)
+        data = run(server, "sleep 0.1; echo whole", sid, timeout=20)
+        assert (data["status"], data["output"]) == ("completed", "whole")
+        delete(server, sid)
 
 
 def test_no_change_timeout_of_ages(server, shell):
