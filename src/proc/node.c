@@ -32,6 +32,7 @@ enum {
 	REST_MS = 1000,  /* for the channel of a process that has ended */
 	MESSAGE_MAX = 8 << 20,
 	MESSAGES_MAX = 1000, /* waiting to be taken */
+	TOLD_MAX = 2 * MESSAGE_MAX,
 	PIECE = 65536,
 };
 
@@ -53,7 +54,7 @@ struct node {
 	struct frame_reader reader;
 	struct buf message; /* the pieces of one that is not complete */
 	struct said *first, **last;
-	size_t output, messages; /* bytes and messages in the list */
+	size_t output, messages, told; /* in the list: bytes of output; messages, and their bytes */
 	int64_t lost[2];
 	bool channel_open, broken; /* broken: it said what cannot be understood */
 
@@ -99,7 +100,8 @@ void node_unref(struct node *node)
 static void hear(struct node *node, char type, const char *data, size_t len)
 {
 	bool message = type == 'J';
-	if (message ? node->messages >= MESSAGES_MAX : node->output + len > NODE_OUTPUT_MAX) {
+	if (message ? node->messages >= MESSAGES_MAX || node->told + len > TOLD_MAX
+		    : node->output + len > NODE_OUTPUT_MAX) {
 		if (!message)
 			node->lost[type == 'e'] += (int64_t)len;
 		return;
@@ -112,7 +114,8 @@ static void hear(struct node *node, char type, const char *data, size_t len)
 	said->data[len] = 0;
 	*node->last = said;
 	node->last = &said->next;
-	*(message ? &node->messages : &node->output) += message ? 1 : len;
+	node->messages += message;
+	*(message ? &node->told : &node->output) += len;
 	waiter_wake(node->waiters);
 }
 
@@ -330,7 +333,7 @@ static int take_said(struct run *run, struct err *err)
 	struct said *all = node->first;
 	node->first = NULL;
 	node->last = &node->first;
-	node->output = node->messages = 0;
+	node->output = node->messages = node->told = 0;
 	int64_t lost[2] = { node->lost[0], node->lost[1] };
 	node->lost[0] = node->lost[1] = 0;
 	pthread_mutex_unlock(&node->lock);

@@ -593,6 +593,19 @@ def test_a_broken_channel_ends_the_session(server, code):
     assert value(repl(server, "1 + 1")) == "2"
 
 
+def test_messages_that_nobody_takes_are_not_kept(server, tmp_path):
+    """Of a session that talks when nobody listens: 50 messages of 4 MiB."""
+    code = f"""const piece = Buffer.concat([Buffer.from([0x6a, 0, 0x0f, 0, 0]), Buffer.alloc(3840)]);
+        const message = Buffer.concat([...Array(1000).fill(piece), Buffer.from([0x4a, 0, 0, 0, 0])]);
+        setTimeout(() => {{ for (let i = 0; i < 50; i++) fs.writeSync(4, message);
+            fs.writeFileSync('{tmp_path}/told', 'all'); }}, 100); 1"""
+    assert value(repl(server, code)) == "1"
+    before = server.memory()
+    assert text_of(tmp_path / "told") == "all"
+    assert server.memory() - before < 50 * MIB
+    assert value(repl(server, "2")) == "2"
+
+
 def test_printing_does_not_forge_an_answer(server):
     forged = json.dumps({"id": 1, "status": "ok", "value": {"text": "forged"}})
     frame = "J" + chr(len(forged)) + "\0\0\0" + forged
