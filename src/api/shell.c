@@ -113,6 +113,16 @@ static const struct field console_fields[] = {
 };
 static const struct schema console_schema = SCHEMA(console, "ConsoleRecord", console_fields);
 
+/* A command gets its prompt when it begins. */
+static const char *prompt_of(struct shell *shell, const struct shell_command *command,
+			     struct arena *arena)
+{
+	shell_lock(shell);
+	const char *prompt = arena_strdup(arena, command->prompt ? command->prompt : "");
+	shell_unlock(shell);
+	return prompt;
+}
+
 /* The screen, where it says more than the output: something is running on it. */
 static const char *screen_of(struct shell *shell, const struct shell_command *command,
 			     struct arena *arena, bool *ret_alternate)
@@ -172,11 +182,10 @@ static struct exec_result result_of(struct call *call, struct shell *shell,
 	add_plain(shell, command, plain);
 	if (alternate)
 		plain = text_output(call->arena, screen);
+	*console = (struct console){ prompt_of(shell, command, call->arena),
+				     arena_strdup(call->arena, command->text),
+				     plain_stream(plain, max) };
 	shell_lock(shell);
-	*console =
-		(struct console){ arena_strdup(call->arena, command->prompt ? command->prompt : ""),
-				  arena_strdup(call->arena, command->text),
-				  plain_stream(plain, max) };
 	struct exec_result result = { .session_id = shell_id(shell),
 				      .command = console->command,
 				      .status = status_of(command),
@@ -501,9 +510,9 @@ static int view(struct call *call, const void *in, struct err *err)
 	struct output *all = new_plain(call->arena);
 	for (size_t i = 0; i < count; i++) {
 		struct output *plain = new_plain(call->arena);
-		const char *prompt = commands[i]->prompt ? commands[i]->prompt : "";
+		const char *prompt = prompt_of(shell, commands[i], call->arena);
 		add_plain(shell, commands[i], plain);
-		console[i] = (struct console){ arena_strdup(call->arena, prompt),
+		console[i] = (struct console){ prompt,
 					       arena_strdup(call->arena, commands[i]->text),
 					       plain_stream(plain, OUTPUT_CHARS_MAX) };
 		const char *head = arena_printf(call->arena, "%s%s%s\n", all->size ? "\n" : "",

@@ -593,6 +593,17 @@ def test_a_command_that_waits_gets_a_whole_shell(server, tmp_path):
         delete(server, sid)
 
 
+@pytest.mark.concurrency
+def test_a_look_at_a_command_that_just_begins(server, shell):
+    with ThreadPoolExecutor(2) as pool:
+        for i in range(12):
+            began = pool.submit(ask, server, "exec", id=shell, command=f"echo {i}", async_mode=True)
+            consoles = [ask(server, "view", id=shell)["console"] for _ in range(4)]
+            began.result(30)
+            assert all(entry["ps1"].endswith(("$ ", "# ")) for console in consoles for entry in console[:-1])
+            assert ask(server, "wait", id=shell)["status"] == "completed"
+
+
 def test_no_change_timeout_of_ages(server, shell):
     assert run(server, "sleep 0.2; echo a", shell, no_change_timeout=2**63 - 1)["status"] == "completed"
 
