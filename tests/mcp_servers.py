@@ -5,12 +5,16 @@ input and output; the first argument says how it behaves.
     stillborn  dies at once, with a last word                        hang     answers nothing but initialize
     mute     does not even answer initialize                         flood    writes without end
     huge     answers with one enormous message                       liar     its schemas are nonsense
-    noisy    prints what is no message, and asks us things
+    noisy    prints what is no message, and asks us things           deaf     asks without end, and hears no answer
+    late     once it has told of new tools, it does not name them
 """
 
+import contextlib
+import http.server
 import json
 import os
 import sys
+import threading
 import time
 
 
@@ -114,12 +118,51 @@ class Server:
             if self.kind == "flood":
                 while True:
                     say({"method": "notifications/message", "params": {"level": "info", "data": "f" * 10_000}})
+            if self.kind == "late" and self.extra:
+                return
             reply(id, {"tools": self.tools()})
         elif method == "tools/call":
             self.call(id, message["params"])
+            if self.kind == "deaf":
+                while True:
+                    say({"id": 1, "method": "ping"})
         elif self.kind == "noisy" and not method:
             with open(os.environ["NOISY_TRACE"], "a") as file:
                 file.write(json.dumps(message) + "\n")
+
+
+@contextlib.contextmanager
+def over_http(answer):
+    """A server on the network: answer(message, headers) gives a status and the messages of a stream; or None, and
+    then it is as good as any. What it was sent is in its `posts`."""
+    good = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}},
+            "tools/list": {"tools": [tool("echo")]}, "tools/call": text("good")}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.posts.append(message)
+            usual = {"jsonrpc": "2.0", "id": message.get("id"), "result": good.get(message.get("method"))}
+            status, said = answer(message, self.headers) or (200 if "method" in message else 202, [usual])
+            self.send_response(status)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for one in said:
+                self.wfile.write(f"data: {json.dumps(one)}\n\n".encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.posts, server.url = [], f"http://127.0.0.1:{server.server_port}/mcp"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def main():

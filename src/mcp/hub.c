@@ -62,6 +62,7 @@ struct hub_server {
 	int failures;
 	bool missing;              /* its program was not there when we looked, */
 	int64_t look_ms, retry_ms; /* and when to look, and to try, again */
+	int64_t renew_ms;          /* when to ask again for tools that it did not name in time */
 	char reason[512];
 };
 
@@ -322,13 +323,13 @@ bool hub_has(const char *name)
 
 /* ---- starting ---- */
 
-static json_t *fetch_tools(struct hub_client *client, struct err *err)
+static json_t *fetch_tools(struct hub_client *client, int64_t until_ms, struct err *err)
 {
 	json_t *tools = json_array(), *cursor = NULL;
 	for (int page = 0; page < PAGES_MAX; page++) {
 		json_t *params = cursor ? json_pack("{s:o}", "cursor", cursor) : json_object();
-		json_t *result = client->ops->request(client, "tools/list", params, NULL, START_MS,
-						      err),
+		json_t *result = client->ops->request(client, "tools/list", params, NULL,
+						      until_ms - clock_ms(), err),
 		       *tool;
 		size_t i;
 		json_decref(params);
@@ -357,6 +358,7 @@ static struct hub_client *connect_to(struct hub_server *s, json_t **ret_tools, s
 {
 	struct hub_events events = { tools_changed, ended, release, server_ref(s) };
 	const struct hub_spec *spec = &s->entry->spec;
+	int64_t until_ms = clock_ms() + START_MS;
 	struct hub_client *client =
 		(spec->command ? hub_stdio_start : hub_http_start)(hub.server, spec, &events, err);
 	if (!client) {
@@ -371,7 +373,7 @@ static struct hub_client *connect_to(struct hub_server *s, json_t **ret_tools, s
 	bool ready = hello && client->ops->notify(client, "notifications/initialized", err) == 0;
 	bool has_tools = json_object_get(json_object_get(hello, "capabilities"), "tools");
 	json_decref(hello);
-	*ret_tools = !ready ? NULL : has_tools ? fetch_tools(client, err) : json_array();
+	*ret_tools = !ready ? NULL : has_tools ? fetch_tools(client, until_ms, err) : json_array();
 	if (*ret_tools)
 		return client;
 	client->ops->unref(client);
@@ -555,25 +557,30 @@ bool hub_would_wait(const char *only)
 	return wait;
 }
 
-/* Asks a server that said its tools have changed for the new ones. */
-static void renew(struct hub_server *s)
+/* Asks a server that said its tools have changed for the new ones. What is known stays until then. */
+static void renew(struct hub_server *s, int64_t until_ms)
 {
 	struct err err;
-	if (!atomic_exchange(&s->stale, false))
-		return;
 	pthread_mutex_lock(&s->lock);
-	struct hub_client *client = s->state == READY ? s->client : NULL;
-	if (client)
+	bool wanted = s->stale && s->state == READY && s->client && clock_ms() >= s->renew_ms;
+	struct hub_client *client = wanted ? s->client : NULL;
+	if (client) {
 		atomic_fetch_add(&client->refs, 1);
+		s->stale = false;
+	}
 	pthread_mutex_unlock(&s->lock);
-	json_t *tools = client ? fetch_tools(client, &err) : NULL;
-	if (client)
-		client->ops->unref(client);
-	if (!tools)
+	if (!client)
 		return;
+	json_t *tools = fetch_tools(client, until_ms, &err);
+	client->ops->unref(client);
 	pthread_mutex_lock(&s->lock);
-	offer_unref(s->offer);
-	s->offer = offer_make(tools);
+	if (tools) {
+		offer_unref(s->offer);
+		s->offer = offer_make(tools);
+	} else {
+		s->stale = true;
+		s->renew_ms = clock_ms() + RETRY_MOST_MS;
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -581,7 +588,7 @@ static void renew(struct hub_server *s)
 static struct offer *known_offer(struct hub_server *s, int64_t until_ms)
 {
 	struct timespec until = moment(until_ms);
-	renew(s);
+	renew(s, until_ms);
 	pthread_mutex_lock(&s->lock);
 	while (s->state == STARTING && !s->offer)
 		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
@@ -634,7 +641,7 @@ json_t *hub_server_tools(struct server *server, const char *name, struct err *er
 		err_set(err, ERR_NOT_FOUND, "there is no MCP server '%.100s'", name);
 		return NULL;
 	}
-	renew(s);
+	renew(s, clock_ms() + LIST_WAIT_MS);
 	pthread_mutex_lock(&s->lock);
 	json_t *tools = s->offer ? json_deep_copy(s->offer->tools) : NULL;
 	pthread_mutex_unlock(&s->lock);
@@ -683,25 +690,6 @@ size_t hub_list(struct arena *arena, struct hub_info *ret, size_t room)
 
 /* ---- calling ---- */
 
-/* Which server a tool is of, by its listed name, and what the server itself calls it. */
-static struct hub_server *find_tool(const char *server, const char *name, char *ret, size_t room)
-{
-	struct hub_server *found = NULL;
-	refresh();
-	pthread_mutex_lock(&hub.lock);
-	for (struct hub_server *s = hub.first; s && !found; s = s->next) {
-		const char *own = s->entry->spec.name;
-		size_t len = strlen(own);
-		bool prefixed = !strncmp(name, own, len) && name[len] == '_';
-		if (server ? strcmp(server, own) != 0 : !prefixed)
-			continue;
-		found = server_ref(s);
-		snprintf(ret, room, "%s", prefixed ? name + len + 1 : name);
-	}
-	pthread_mutex_unlock(&hub.lock);
-	return found;
-}
-
 /* A server may keep its own name before a tool's, or not: whichever it has. With the lock. */
 static bool pick_name(struct hub_server *s, const char *asked, char *own, size_t room)
 {
@@ -715,6 +703,37 @@ static bool pick_name(struct hub_server *s, const char *asked, char *own, size_t
 		}
 	}
 	return false;
+}
+
+/* Which server a tool is of, by its listed name, and what the server itself calls it. A name may begin
+ * with those of several: the one that is known to have such a tool, else the longest. */
+static struct hub_server *find_tool(const char *server, const char *name, char *ret, size_t room)
+{
+	struct hub_server **list = all(), *found = NULL;
+	bool known = false;
+	size_t longest = 0;
+	for (struct hub_server **at = list; *at; at++) {
+		const char *own = (*at)->entry->spec.name;
+		size_t len = strlen(own);
+		bool prefixed = !strncmp(name, own, len) && name[len] == '_';
+		char its[2 * HUB_NAME_MAX + 2];
+		if (server ? strcmp(server, own) != 0 : !prefixed)
+			continue;
+		snprintf(its, sizeof its, "%s", prefixed ? name + len + 1 : name);
+		pthread_mutex_lock(&(*at)->lock);
+		bool has = pick_name(*at, name, its, sizeof its);
+		pthread_mutex_unlock(&(*at)->lock);
+		if (found && (has == known ? len <= longest : known))
+			continue;
+		found = *at;
+		known = has;
+		longest = len;
+		snprintf(ret, room, "%s", its);
+	}
+	if (found)
+		server_ref(found);
+	all_done(list);
+	return found;
 }
 
 int hub_call(struct exchange *ex, const char *server, const char *name, const json_t *args,

@@ -54,13 +54,14 @@ struct http_client {
 	pthread_mutex_t lock; /* of what follows */
 	json_int_t next_id;
 	char session[SESSION_MAX];
+	const char *revision; /* that was agreed on; NULL: none yet */
 };
 
 /* One POST and its answer. */
 struct posting {
 	struct http_client *c;
 	struct exchange *ex;
-	json_int_t id; /* whose answer is waited for; 0: none is */
+	json_int_t id; /* whose answer is waited for; 0: none is, and what comes is not looked at */
 	int64_t until_ms;
 	bool streaming, large;
 	char session[SESSION_MAX];
@@ -96,7 +97,14 @@ static bool alive(struct hub_client *client)
 
 /* ---- what libcurl calls ---- */
 
-static void post_plainly(struct http_client *c, json_t *message);
+static void post_plainly(struct http_client *c, json_t *message, const struct posting *within);
+
+/* Nobody waits any more. */
+static bool over(const struct posting *p)
+{
+	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) || p->c->server->stopping ||
+	       *p->c->abandoned;
+}
 
 static bool take_event(void *arg, char *data, size_t len)
 {
@@ -109,7 +117,7 @@ static bool take_event(void *arg, char *data, size_t len)
 	if (ours && !p->answer) {
 		p->answer = json_incref(message);
 	} else if (method && id) {
-		post_plainly(p->c, hub_answer(p->c->server, message));
+		post_plainly(p->c, hub_answer(p->c->server, message), p);
 	} else if (method && !strcmp(method, "notifications/progress") && p->ex) {
 		p->ex->tells_progress = true;
 		exchange_progress(p->ex, json_number_value(json_object_get(params, "progress")),
@@ -119,17 +127,18 @@ static bool take_event(void *arg, char *data, size_t len)
 		hub_told(p->c->name, message, &p->c->events);
 	}
 	json_decref(message);
-	return !p->answer;
+	return !p->answer && !over(p);
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct posting *p = arg;
 	size_t len = size * count;
-	bool fits = p->streaming ? events_feed(&p->events, data, len)
-				 : buf_add(&p->body, data, len) == 0;
-	p->large = !fits && !p->answer;
-	return fits ? len : 0;
+	bool go_on = !p->id         ? true
+		     : p->streaming ? events_feed(&p->events, data, len)
+				    : buf_add(&p->body, data, len) == 0;
+	p->large = p->events.line.full || p->events.data.full || p->body.full;
+	return go_on ? len : 0;
 }
 
 static size_t take_header(char *data, size_t size, size_t count, void *arg)
@@ -153,13 +162,11 @@ static size_t take_header(char *data, size_t size, size_t count, void *arg)
 
 static int check(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
-	struct posting *p = arg;
 	(void)a;
 	(void)b;
 	(void)c;
 	(void)d;
-	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) || p->c->server->stopping ||
-	       *p->c->abandoned;
+	return over(arg);
 }
 
 /* ---- one POST ---- */
@@ -175,10 +182,11 @@ static struct curl_slist *make_headers(struct http_client *c)
 		snprintf(line, sizeof line, "Mcp-Session-Id: %s", c->session);
 		list = curl.append(list, line);
 	}
+	if (c->revision) {
+		snprintf(line, sizeof line, "MCP-Protocol-Version: %s", c->revision);
+		list = curl.append(list, line);
+	}
 	pthread_mutex_unlock(&c->lock);
-	snprintf(line, sizeof line, "MCP-Protocol-Version: %s",
-		 mcp_revision_names[MCP_NEWEST_SESSION]);
-	list = curl.append(list, line);
 	for (char **at = c->headers; *at; at++)
 		list = curl.append(list, *at);
 	return list;
@@ -233,7 +241,7 @@ static long post(struct posting *p, json_t *message, struct err *err)
 	if (p->large)
 		return err_set(err, ERR_UNAVAILABLE,
 			       "the MCP server %s sent a message larger than 16 MiB", p->c->name);
-	if (code == CURLE_ABORTED_BY_CALLBACK)
+	if (code == CURLE_ABORTED_BY_CALLBACK || over(p))
 		return err_set(err, ERR_SLOW,
 			       p->ex && p->ex->cancelled
 				       ? "the call of the MCP server %s was cancelled"
@@ -243,15 +251,30 @@ static long post(struct posting *p, json_t *message, struct err *err)
 		       curl.strerror(code));
 }
 
-static void post_plainly(struct http_client *c, json_t *message)
+/* Within the time of what it is part of; NULL: of nothing. */
+static void post_plainly(struct http_client *c, json_t *message, const struct posting *within)
 {
 	struct posting p = { .c = c, .until_ms = clock_ms() + NOTIFY_MS };
 	struct err ignored;
+	if (within) {
+		p.ex = within->ex;
+		p.until_ms = within->until_ms < p.until_ms ? within->until_ms : p.until_ms;
+	}
 	(void)post(&p, message, &ignored);
 	json_decref(p.answer);
 }
 
 /* ---- requests ---- */
+
+/* What the answer to initialize says: it is repeated with every message. */
+static void agree(struct http_client *c, const json_t *result)
+{
+	int found =
+		mcp_revision_find(json_string_value(json_object_get(result, "protocolVersion")));
+	pthread_mutex_lock(&c->lock);
+	c->revision = found < 0 ? NULL : mcp_revision_names[found];
+	pthread_mutex_unlock(&c->lock);
+}
 
 static json_t *request(struct hub_client *client, const char *method, const json_t *params,
 		       struct exchange *ex, int64_t timeout_ms, struct err *err)
@@ -283,13 +306,15 @@ static json_t *request(struct hub_client *client, const char *method, const json
 		err_set(err, ERR_UNAVAILABLE, "the MCP server %s answered with HTTP status %ld",
 			c->name, status);
 	json_decref(p.answer);
+	if (result && !strcmp(method, "initialize"))
+		agree(c, result);
 	return result;
 }
 
 static int notify(struct hub_client *client, const char *method, struct err *err)
 {
 	(void)err;
-	post_plainly(of(client), json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", method));
+	post_plainly(of(client), json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", method), NULL);
 	return 0;
 }
 

@@ -127,12 +127,13 @@ static void say_why(struct stdio_client *c, const char *why)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!*c->reason)
-		snprintf(c->reason, sizeof c->reason, "%s", why);
+		snprintf(c->reason, sizeof c->reason, "%.*s", (int)sizeof c->reason - 1, why);
 	pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- writing ---- */
 
+/* Nobody waits for a program that is to be ended. */
 static int write_all(struct stdio_client *c, const char *data, size_t len, struct err *err)
 {
 	int64_t until = clock_ms() + WRITE_MS;
@@ -143,14 +144,16 @@ static int write_all(struct stdio_client *c, const char *data, size_t len, struc
 			len -= (size_t)n;
 			continue;
 		}
-		struct pollfd pfd = { .fd = c->in, .events = POLLOUT };
+		struct pollfd pfds[] = { { .fd = c->in, .events = POLLOUT },
+					 { .fd = c->wake_fd, .events = POLLIN } };
 		int64_t left = until - clock_ms();
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return err_set(err, ERR_UNAVAILABLE, "%s does not read its input: %s",
 				       c->name, strerror(errno));
-		if (left <= 0 || c->dead)
+		if (left > 0 && !c->dead)
+			poll(pfds, COUNT(pfds), left < 200 ? (int)left : 200);
+		if (left <= 0 || c->dead || pfds[1].revents)
 			return err_set(err, ERR_UNAVAILABLE, "%s does not read its input", c->name);
-		poll(&pfd, 1, left < 200 ? (int)left : 200);
 	}
 	return 0;
 }
@@ -209,36 +212,42 @@ static void deliver(struct stdio_client *c, json_t *message)
 	json_decref(message);
 }
 
-/* Takes the message over. */
-static void take_message(struct stdio_client *c, json_t *message)
+/* Takes the message over. False when it asks, and does not hear the answer. */
+static bool take_message(struct stdio_client *c, json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
-	struct err ignored;
+	struct err err;
+	bool heard = true;
 	if (!method) {
 		deliver(c, message);
-		return;
+		return true;
 	}
 	if (json_object_get(message, "id"))
-		(void)send_message(c, hub_answer(c->server, message), &ignored);
+		heard = send_message(c, hub_answer(c->server, message), &err) == 0;
 	else if (!strcmp(method, "notifications/progress"))
 		relay_progress(c, json_object_get(message, "params"));
 	else
 		hub_told(c->name, message, &c->events);
 	json_decref(message);
+	if (!heard)
+		say_why(c, err.msg);
+	return heard;
 }
 
 /* What is no message is what programs print by mistake: it is passed over. */
-static void take_line(struct stdio_client *c)
+static bool take_line(struct stdio_client *c)
 {
 	struct buf *line = &c->line;
+	bool heard = true;
 	json_t *message = line->len && memchr(line->data, '{', line->len)
 				  ? json_parse(line->data, line->len, NULL)
 				  : NULL;
 	if (json_is_object(message))
-		take_message(c, message);
+		heard = take_message(c, message);
 	else
 		json_decref(message);
 	line->len = 0;
+	return heard;
 }
 
 /* False when it cannot go on. */
@@ -256,8 +265,8 @@ static bool take_output(struct stdio_client *c)
 			say_why(c, "it sent a message larger than 16 MiB");
 			return false;
 		}
-		if (stop)
-			take_line(c);
+		if (stop && !take_line(c))
+			return false;
 		at = stop ? stop + 1 : end;
 	}
 	return true;

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -184,7 +185,86 @@ def test_a_server_over_http_that_is_not_there(hub):
         assert status(server, "far")["status"] == "unavailable"
 
 
+def test_a_server_over_http_is_spoken_to_in_its_own_revision(hub):
+    """Servers refuse a revision that they do not know, but for the request that agrees on one."""
+    def answer(message, headers):
+        if message.get("method") == "initialize":
+            return 200, [{"id": message["id"], "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}}]
+        if headers["MCP-Protocol-Version"] != "2025-06-18":
+            return 400, [{"id": None, "error": {"code": -32000, "message": "Unsupported protocol version"}}]
+
+    with mcp_servers.over_http(answer) as far, Peer(hub(far={"url": far.url})) as peer:
+        assert peer.text("far_echo") == "good"
+
+
+def test_names_of_servers_that_begin_alike(hub):
+    server = hub(git=program("good"), git_hub=program("good", env={"MINE": "hub"}), git_hub_2={"url": "http://127.0.0.1:9/"})
+    with Peer(server) as peer:
+        assert {"git_echo", "git_hub_echo"} < set(names(peer))
+        assert peer.text("git_hub_env", name="MINE") == "hub" and peer.text("git_env", name="MINE") == "absent"
+
+
 # --- bad ones ----------------------------------------------------------------------------------
+
+
+def test_one_over_http_that_asks_whenever_it_is_answered(hub):
+    """The answer to an answer is of no interest: who looked at it would be asked again, for ever."""
+    question = {"jsonrpc": "2.0", "id": "q", "method": "ping"}
+
+    def answer(message, _):
+        if "method" not in message:
+            return 200, [question]
+        if message["method"] == "tools/call":
+            return 200, [question, {"id": message["id"], "result": mcp_servers.text("after all")}]
+
+    with mcp_servers.over_http(answer) as far, Peer(hub(far={"url": far.url})) as peer:
+        assert peer.text("far_echo") == "after all"
+        assert len([one for one in far.posts if "method" not in one]) == 1
+
+
+def test_one_over_http_that_asks_too_much(hub):
+    """Answering takes no longer than the call may."""
+    asked = []
+
+    def answer(message, _):
+        if "method" not in message:
+            asked.append(message)
+            time.sleep(0.4)
+        elif message["method"] == "tools/call":
+            return 200, [{"id": n, "method": "ping"} for n in range(200)]
+
+    with mcp_servers.over_http(answer) as far, Peer(hub(far={"url": far.url, "timeout": 1})) as peer:
+        names(peer)
+        begin = time.monotonic()
+        assert "in time" in failed(peer.call("far_echo"))
+        assert time.monotonic() - begin < 10 and len(asked) < 20
+
+
+@pytest.mark.concurrency
+def test_one_that_asks_and_hears_nothing(hub):
+    server = hub(deaf=program("deaf", timeout=1), idle="600")
+    with Peer(server) as peer:
+        names(peer)
+        assert peer.text("deaf_echo", text="x") == "x"
+        [pid] = server.children()
+        assert eventually(lambda: (Path("/proc") / str(pid) / "stat").read_text().split()[2] == "S", 10)  # both pipes are full
+    begin = time.monotonic()
+    server.stop()
+    assert time.monotonic() - begin < 8
+
+
+def test_one_that_does_not_say_what_has_changed(hub):
+    server = hub(late=program("late"), good=program("good"), idle="600")
+    with Peer(server) as peer:
+        assert "late_echo" in names(peer)
+        peer.call("late_grow")
+        begin = time.monotonic()
+        for _ in range(3):
+            assert {"late_echo", "good_echo"} < set(names(peer))
+        assert time.monotonic() - begin < 10
+        server.config_file.write_text("{}")
+        names(peer)
+        assert eventually(lambda: not server.children(), 10)
 
 
 @pytest.mark.concurrency
