@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -51,10 +52,42 @@ bool kernel_is_born(struct kernel *kernel)
 	return born;
 }
 
+/* The process that a descriptor stands for; -1 when it is none, or that one was reaped. */
+static pid_t pid_of(int pidfd)
+{
+	char path[64], line[256];
+	int pid = -1;
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+	FILE *file = fopen(path, "re");
+	while (file && pid < 0 && fgets(line, sizeof line, file))
+		(void)sscanf(line, "Pid: %d", &pid);
+	if (file)
+		(void)fclose(file);
+	return pid;
+}
+
+/* A fork server is the user's, and may say what it likes. We, who may have more rights, end what it
+ * calls a kernel only if that is a process of the user, too. */
+static bool is_theirs(const struct kernel *kernel, pid_t pid, int pidfd)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof path, "/proc/%d", pid);
+	return pid > 1 && pid_of(pidfd) == pid && stat(path, &st) == 0 &&
+	       st.st_uid == kernel->user->uid &&
+	       pid_of(pidfd) == pid; /* still: what was looked at was that process */
+}
+
 void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd)
 {
 	struct err err;
 	kernel->order_fd = order_fd;
+	if (!is_theirs(kernel, pid, pidfd)) {
+		close(pidfd);
+		kernel_stillborn(kernel, ERR_UNAVAILABLE,
+				 "the fork server calls a process a kernel that is none");
+		return;
+	}
 	if (kernel_watch(kernel, pid, pidfd, false, &err) < 0)
 		kernel_stillborn(kernel, err.code, err.msg);
 	kernel_set_expendable(kernel, true);
@@ -92,7 +125,7 @@ static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, st
 	char text[ANSWER_MAX];
 	if (kernel_await(kernel->order_fd, wait, err) < 0)
 		return -1;
-	ssize_t n = recv(kernel->order_fd, text, sizeof text, 0);
+	ssize_t n = recv(kernel->order_fd, text, sizeof text, MSG_DONTWAIT);
 	if (n <= 0)
 		return err_set(err, ESRCH, "the kernel has ended");
 	json_t *answer = json_parse(text, (size_t)n, err);
@@ -117,7 +150,7 @@ static int give_order(struct kernel *kernel, const struct kernel_place *place, s
 	jw_key_str(&jw, TREE_MARKER, place->marker + sizeof TREE_MARKER);
 	jw_close(&jw, '}');
 	jw_close(&jw, '}');
-	ssize_t n = send(kernel->order_fd, jw.out.data, jw.out.len, MSG_NOSIGNAL);
+	ssize_t n = send(kernel->order_fd, jw.out.data, jw.out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	jw_done(&jw);
 	return n < 0 ? err_set(err, ESRCH, "the kernel has ended") : 0;
 }
@@ -289,7 +322,8 @@ static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct e
 			{ .fd = wait->client_fd }
 		};
 		eventfd_t ignored;
-		if (poll(pfds, COUNT(pfds), (int)(ask_ms - clock_ms())) > 0) {
+		int64_t left = ask_ms - clock_ms(); /* less than nothing would be for ever */
+		if (poll(pfds, COUNT(pfds), left > 0 ? (int)left : 0) > 0) {
 			if (pfds[2].revents)
 				(void)eventfd_read(kernel->wake_fd, &ignored);
 			if (pfds[3].revents)

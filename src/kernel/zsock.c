@@ -16,7 +16,7 @@
 #include "base/own.h"
 #include "kernel/zmtp.h"
 
-enum { SEND_MS = 10000, SEND_FRAMES = 8 };
+enum { CONNECT_MS = 1000, SEND_MS = 10000, SEND_FRAMES = 8 };
 
 struct zsock {
 	int fd;
@@ -75,6 +75,25 @@ static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 	return 0;
 }
 
+/* A kernel that takes no connections is not waited for. */
+static int dial(int fd, const struct sockaddr_storage *to, socklen_t len)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	int failed = 0;
+	socklen_t room = sizeof failed;
+	if (fd < 0)
+		return -1;
+	if (connect(fd, (const struct sockaddr *)to, len) == 0)
+		return 0;
+	if (errno != EINPROGRESS)
+		return -1;
+	if (poll(&pfd, 1, CONNECT_MS) == 1 &&
+	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &room) == 0 && !failed)
+		return 0;
+	errno = failed ? failed : ETIMEDOUT;
+	return -1;
+}
+
 struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, const char *identity,
 			    struct err *err)
 {
@@ -84,9 +103,9 @@ struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, const ch
 	struct zsock *sock = xcalloc(1, sizeof *sock);
 	zmtp_init(&sock->in);
 	sock->subscribes = type == ZSOCK_SUB;
-	sock->fd = len ? socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+	sock->fd = len ? socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
 	errno = len ? errno : EINVAL;
-	if (sock->fd >= 0 && connect(sock->fd, (struct sockaddr *)&to, len) == 0) {
+	if (dial(sock->fd, &to, len) == 0) {
 		if (to.ss_family == AF_INET)
 			(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
 					 sizeof(int));
@@ -94,7 +113,8 @@ struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, const ch
 		if (send_all(sock, &(struct iovec){ hello.data, hello.len }, 1) == 0)
 			return sock;
 	}
-	err_set(err, errno, "the kernel's socket %.200s", endpoint);
+	err_set(err, errno == EAGAIN ? ERR_UNAVAILABLE : errno, "the kernel's socket %.200s",
+		endpoint);
 	zsock_free(sock);
 	return NULL;
 }

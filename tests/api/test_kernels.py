@@ -452,6 +452,76 @@ def test_kernels_run_as_the_sandbox_user(start, tester, tmp_path):  # noqa: F811
     assert got["data"]["stdout"] == "True\n"
 
 
+# What a fork server is belongs to the user, who may have made it say anything.
+FALSE = """#!{python}
+import json, os, socket, sys, time
+control = socket.socket(fileno=os.dup(0))
+if "forkserver.py" not in sys.argv[-1]:
+    sys.exit(1)
+control.send(b'{{"version": "3"}}')
+while data := control.recv(65536):
+    request = json.loads(data)
+    if "id" in request:
+        ours, its = socket.socketpair(socket.AF_UNIX, {kind})
+        {more}
+        socket.send_fds(control, [json.dumps({{"id": request["id"], "pid": {pid}}}).encode()], [os.pidfd_open({real}), its.fileno()])
+        {after}
+"""
+
+
+def false_server(start, tester, **said):  # noqa: F811
+    home = Path(f"/home/{tester}")
+    program = home / "python"
+    program.write_text(FALSE.format(python=PYTHON, **{"kind": "socket.SOCK_SEQPACKET", "more": "", "after": "ours.close()", **said}))
+    program.chmod(0o755)
+    kernelspec(home, "false", [program, "-m", "ipykernel_launcher", "-f", "{connection_file}"])
+    return start(["--user", tester], env={"WORKSPACE": str(home), "HOME": str(home)})
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("real", ["{pid}", "os.getpid()"])
+def test_a_false_fork_server_cannot_have_others_killed(start, tester, real):  # noqa: F811
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as victim:
+        try:
+            server = false_server(start, tester, pid=victim.pid, real=real.format(pid=victim.pid))
+            status, _ = refused(server, kernel_name="false")
+            assert status == 503 and victim.poll() is None
+            server.stop()
+            assert victim.poll() is None
+        finally:
+            victim.kill()
+
+
+FULL = """
+        def fill(sock):
+            sock.setblocking(False)
+            try:
+                while True:
+                    sock.send(b"x" * 4096)
+            except BlockingIOError:
+                sock.setblocking(True)
+        def listen(n, room):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.bind(request["ip"] + "-" + str(n))
+            sock.listen(0 if not room else 5)
+            kept.append(sock)
+            if not room:
+                kept.append(socket.socket(socket.AF_UNIX))
+                kept[-1].connect(sock.getsockname())
+        kept.append(ours)
+        ours.send(b"{{}}")
+"""
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("what", ["listen(1, False); listen(2, False)", "listen(1, True); listen(2, True); fill(its)"])
+def test_a_false_kernel_keeps_nobody_waiting(start, tester, what):  # noqa: F811
+    """It takes no connection, or no order."""
+    server = false_server(start, tester, pid="os.getpid()", real="os.getpid()", kind="socket.SOCK_STREAM", after="",
+                          more="kept = globals().setdefault('kept', [])" + FULL.replace("{{", "{").replace("}}", "}") + "        " + what)
+    status, _ = refused(server, kernel_name="false")
+    assert status == 503
+
 @ROOT_ONLY
 def test_a_user_who_may_not_write_to_python_installs_packages(start, tester):  # noqa: F811
     home = Path(f"/home/{tester}")
@@ -497,11 +567,11 @@ def test_a_killed_server_leaves_nothing(start):
 def test_files_of_kernels_are_removed(start):
     server = start()
     execute(server, "1", session_id="a")
-    folder = Path(os.path.dirname(sessions(server)["a"]["connection_file"]))
-    ready(server)
-    before = len(list(folder.iterdir()))
+    file = Path(sessions(server)["a"]["connection_file"])
+    its = lambda: [one.name for one in file.parent.iterdir() if re.match(rf"{file.stem}[.-]", one.name)]
+    assert len(its()) == 6  # and its sockets
     close_all(server)
-    assert eventually(lambda: len(list(folder.iterdir())) == before - 6)
+    assert eventually(lambda: not its())
 
 
 def test_memory_of_further_sessions(start):
