@@ -167,19 +167,19 @@ json_t *outputs_shape(const char *type, const json_t *content)
 	return shape;
 }
 
+enum { VALUE_SIZE = 64, NAME_LEN = 200 }; /* of a value itself; of a name that is kept */
+
 static size_t size_of(const json_t *value)
 {
 	const char *key;
-	size_t size = 0, index;
+	size_t size = json_string_length(value), index;
 	json_t *each;
-	if (json_is_string(value))
-		return json_string_length(value);
 	if (json_is_object(value))
 		json_object_foreach((json_t *)value, key, each)
 			size += strlen(key) + size_of(each);
 	json_array_foreach(value, index, each)
 		size += size_of(each);
-	return size + 16;
+	return size + VALUE_SIZE;
 }
 
 static const char *display_id(const json_t *content)
@@ -188,24 +188,38 @@ static const char *display_id(const json_t *content)
 		json_object_get(json_object_get(content, "transient"), "display_id"));
 }
 
+/* A word about an output, in its place. */
+static json_t *left_out(const json_t *value, size_t size)
+{
+	char text[80];
+	const char *name = json_string_value(json_object_get(value, "ename"));
+	json_t *result = json_object(), *count = json_object_get(value, "execution_count");
+	snprintf(text, sizeof text, "[an output of %zu bytes was left out: too much]", size);
+	json_object_set(result, "output_type", json_object_get(value, "output_type"));
+	if (json_object_get(value, "traceback")) {
+		bool fits = name && strlen(name) <= NAME_LEN;
+		json_object_set_new(result, "ename", json_string(fits ? name : "Error"));
+		json_object_set_new(result, "evalue", json_string(text));
+		json_object_set_new(result, "traceback", json_array());
+		return result;
+	}
+	json_object_set_new(result, "data", json_pack("{s:s}", "text/plain", text));
+	json_object_set_new(result, "metadata", json_object());
+	if (json_is_integer(count))
+		json_object_set(result, "execution_count", count);
+	return result;
+}
+
 /* Gives an item a value; one that does not fit any more is replaced by a word about it. */
 static void set_value(struct outputs *outputs, struct outputs_item *item, json_t *value)
 {
 	size_t size = size_of(value);
 	outputs->data -= item->size;
 	if (outputs->data + size > OUTPUTS_DATA_MAX) {
-		char text[80];
-		snprintf(text, sizeof text, "[an output of %zu bytes was left out: too much]",
-			 size);
-		json_t *data = json_object();
-		json_object_set_new(data, "text/plain", json_string(text));
-		json_object_set_new(value, json_object_get(value, "traceback") ? "evalue" : "data",
-				    json_object_get(value, "traceback") ? json_string(text)
-									: json_incref(data));
-		if (json_object_get(value, "traceback"))
-			json_object_set_new(value, "traceback", json_array());
-		json_decref(data);
-		size = sizeof text;
+		json_t *word = left_out(value, size);
+		json_decref(value);
+		value = word;
+		size = size_of(value);
 	}
 	json_decref(item->value);
 	item->value = value;
@@ -224,8 +238,12 @@ static void add_value(struct outputs *outputs, const char *type, const json_t *c
 		json_decref(value);
 		return;
 	}
-	struct outputs_item *item = add(outputs);
-	item->display_id = id ? xstrdup(id) : NULL;
+	/* There is room for one error more: the latest. */
+	bool full = outputs->count > OUTPUTS_ITEMS_MAX;
+	struct outputs_item *item = full ? last(outputs) : add(outputs);
+	outputs->dropped_items += full;
+	if (!full && id && strlen(id) <= NAME_LEN)
+		item->display_id = xstrdup(id);
 	set_value(outputs, item, value);
 }
 

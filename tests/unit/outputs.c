@@ -174,6 +174,57 @@ static void bounds(void)
 	outputs_done(&outputs);
 }
 
+/* Whatever part of a message is large, what is kept of it is not. */
+static void check_small(const char *type, json_t *content)
+{
+	struct outputs outputs;
+	outputs_init(&outputs, 1000);
+	outputs_add(&outputs, type, content);
+	auto_free char *all = dump(&outputs);
+	CHECK(strstr(all, "was left out") && strlen(all) < 1000);
+	CHECK(outputs.count == 1 && outputs.data < 10000);
+	CHECK(!strcmp(type, "error") == (outputs_error(&outputs) != NULL));
+	outputs_done(&outputs);
+	json_decref(content);
+}
+
+static void hostile(void)
+{
+	struct outputs outputs;
+	auto_free char *big = xmalloc(OUTPUTS_DATA_MAX);
+	memset(big, 'x', OUTPUTS_DATA_MAX - 1);
+	big[OUTPUTS_DATA_MAX - 1] = 0;
+	check_small("display_data", json_pack("{s:{s:s},s:{s:s}}", "data", "text/plain", "x",
+					      "metadata", "m", big));
+	check_small("error", json_pack("{s:s,s:s,s:[]}", "ename", big, "evalue", "v", "traceback"));
+	check_small("error", json_pack("{s:s,s:s}", "ename", "E", "evalue", big));
+	json_t *many = json_array();
+	for (int i = 0; i < 900000; i++)
+		json_array_append_new(many, json_string(""));
+	check_small("execute_result", json_pack("{s:{s:o}}", "data", "a/b", many));
+	outputs_init(&outputs, 1000);
+	for (int i = 0; i < 2 * OUTPUTS_ITEMS_MAX; i++) {
+		json_t *content =
+			json_pack("{s:s,s:i,s:[]}", "ename", "E", "evalue", i, "traceback");
+		outputs_add(&outputs, "error", content);
+		json_decref(content);
+	}
+	const json_t *latest = json_object_get(outputs_error(&outputs), "evalue");
+	CHECK(outputs.count == OUTPUTS_ITEMS_MAX + 1);
+	CHECK(json_integer_value(latest) == 2 * OUTPUTS_ITEMS_MAX - 1);
+	outputs_done(&outputs);
+	outputs_init(&outputs, 1000); /* names are kept beside what they name */
+	for (int i = 0; i < 2; i++) {
+		json_t *content = json_pack("{s:{s:i},s:{s:s}}", "data", "n", i, "transient",
+					    "display_id", big);
+		outputs_add(&outputs, i ? "update_display_data" : "display_data", content);
+		json_decref(content);
+	}
+	check_dump(&outputs,
+		   "[{\"output_type\":\"display_data\",\"data\":{\"n\":0},\"metadata\":{}}]");
+	outputs_done(&outputs);
+}
+
 int main(void)
 {
 	streams();
@@ -181,5 +232,6 @@ int main(void)
 	middles();
 	displays();
 	bounds();
+	hostile();
 	return tap_done();
 }
