@@ -1,6 +1,7 @@
 #include "mcp/stdio.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,7 +31,7 @@ struct stdio {
 	struct server *server;
 	struct mcp_session *session;
 	struct mcp_stream *stream; /* the session's: everything goes there */
-	int in, out;
+	int in, out, signal_fd;    /* a signal stays there: everybody sees it */
 	struct buf line;
 	bool skipping; /* the rest of a line that is too long */
 	_Atomic bool gone;
@@ -38,12 +39,23 @@ struct stdio {
 
 /* ---- writing ---- */
 
+/* The descriptor may block, and is not only ours to change: as much at a time as a pipe that has room
+ * takes for certain. A client that does not read is not waited for once there is a signal. */
 static bool write_line(struct stdio *s, char *text, size_t len)
 {
 	text[len] = '\n'; /* in place of the NUL at its end */
 	for (size_t done = 0; done <= len;) {
-		ssize_t n = write(s->out, text + done, len + 1 - done);
-		if (n < 0 && errno != EINTR)
+		struct pollfd pfds[] = { { .fd = s->out, .events = POLLOUT },
+					 { .fd = s->signal_fd, .events = POLLIN } };
+		size_t left = len + 1 - done;
+		if (poll(pfds, COUNT(pfds), -1) < 0 && errno != EINTR)
+			return false;
+		if (!pfds[0].revents && pfds[1].revents)
+			return false;
+		if (!pfds[0].revents)
+			continue;
+		ssize_t n = write(s->out, text + done, left < PIPE_BUF ? left : PIPE_BUF);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return false;
 		done += n > 0 ? (size_t)n : 0;
 	}
@@ -179,13 +191,8 @@ static bool take_input(struct stdio *s)
 
 static void run(struct stdio *s)
 {
-	sigset_t signals;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	struct pollfd pfds[] = { { .fd = s->in, .events = POLLIN },
-				 { .fd = signal_fd, .events = POLLIN } };
+				 { .fd = s->signal_fd, .events = POLLIN } };
 	int64_t until = INT64_MAX;
 	while (!s->gone && clock_ms() < until && (until == INT64_MAX || session_busy(s->session))) {
 		int n = poll(pfds, COUNT(pfds), until == INT64_MAX ? TICK_MS : 10);
@@ -201,9 +208,15 @@ static void run(struct stdio *s)
 int stdio_serve(struct server *server, int in, int out)
 {
 	struct err err;
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	struct stdio s = { .server = server,
 			   .in = in,
 			   .out = out,
+			   .signal_fd = signal_fd,
 			   .line = BUF((size_t)server->config->max_body) };
 	pthread_t thread;
 	s.session = session_open(server->config, MCP_NEWEST_SESSION, NULL, NULL, &err);

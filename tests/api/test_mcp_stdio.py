@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -12,9 +13,9 @@ from mcp_peer import META, MODERN
 
 
 class Stdio:
-    def __init__(self, home, *args):
-        self.errors = open(home / "stderr", "wb+")
-        self.proc = subprocess.Popen([program("aio"), "mcp", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, home, *args, stdout=subprocess.PIPE):
+        self.home, self.errors = home, open(home / "stderr", "wb+")
+        self.proc = subprocess.Popen([program("aio"), "mcp", *args], stdin=subprocess.PIPE, stdout=stdout,
                                      stderr=self.errors, cwd=home, env=clean_environment(home))
         self.id = 0
 
@@ -59,15 +60,16 @@ class Stdio:
 def stdio(tmp_path):
     started = []
 
-    def start(*args):
-        started.append(Stdio(tmp_path, *args))
+    def start(*args, **more):
+        started.append(Stdio(tmp_path, *args, **more))
         return started[-1]
 
     yield start
     for one in started:
         if one.proc.poll() is None:
             one.proc.kill()
-        one.proc.stdout.close()
+        if one.proc.stdout:
+            one.proc.stdout.close()
         one.proc.wait()
 
 
@@ -162,6 +164,31 @@ def test_a_client_that_is_gone(stdio):
     s.proc.stdin.close()
     s.proc.stdout.close()
     assert s.proc.wait(25) == 0
+
+
+def test_a_client_that_does_not_read(stdio):
+    """What it does not take waits; a signal does not."""
+    s = stdio()
+    for id in range(20):  # far more than a pipe holds
+        s.send({"jsonrpc": "2.0", "id": id, "method": "tools/list"})
+    s.send({"jsonrpc": "2.0", "id": "last", "method": "tools/call",
+            "params": {"name": "sandbox_execute_bash", "arguments": {"command": "touch asked"}}})
+    assert eventually(lambda: os.path.exists(s.home / "asked"), 20)
+    s.proc.send_signal(signal.SIGTERM)
+    assert s.proc.wait(20) == 0
+
+
+def test_an_output_that_others_made_nonblocking(stdio):
+    ours, its = socket.socketpair()
+    its.setblocking(False)
+    s = stdio(stdout=its)
+    its.close()
+    for id in range(20):
+        s.send({"jsonrpc": "2.0", "id": id, "method": "tools/list"})
+    s.proc.stdin.close()
+    with ours, ours.makefile("rb") as lines:
+        assert sorted(json.loads(line)["id"] for line in lines) == list(range(20))
+    assert s.proc.wait(20) == 0
 
 
 def test_help_and_wrong_usage():
