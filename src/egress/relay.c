@@ -235,6 +235,10 @@ static int turn(struct relay *relay)
 	}
 	if (relay->out.told && relay->in.told)
 		return -1;
+	/* One that has hung up is not looked at while what it said before is on its way. */
+	for (int i = 0; i < 2; i++)
+		if (!wait[i].events && flows[i]->at < flows[i]->len)
+			wait[i].fd = -1;
 	int ready = poll(wait, 2, relay->known ? IDLE_MS : HELLO_MS);
 	if (ready <= 0)
 		return ready < 0 && errno == EINTR ? 0 : -1;

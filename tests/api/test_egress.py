@@ -320,6 +320,29 @@ def test_half_close_and_a_lot(way, serve):
         assert sock.recv(100) == b"%d" % (20 << 20)
 
 
+def test_a_client_that_has_said_all_gets_all(way, serve):
+    """Both sides have ended what they say, and the client is slow to take the last of it."""
+    it = way("--allow", "localhost", *LOOPBACK)
+    ended = threading.Semaphore(0)
+
+    def answer(client):
+        size = int(client.makefile("rb").read()[1:])
+        client.sendall(b"x" * size)
+        client.close()
+        ended.release()
+
+    port = serve(answer)
+    for size in range(2 << 20, 5 << 20, 1 << 19):
+        with it.net.connect(it.address("localhost"), port) as sock:
+            sock.sendall(b"\0%d" % size)
+            sock.shutdown(socket.SHUT_WR)
+            ended.acquire(timeout=1)  # or it still waits for us
+            got = 0
+            while data := sock.recv(1 << 16):
+                got += len(data)
+            assert got == size
+
+
 def test_closed_addresses(way, serve):
     """A name that leads to the machine itself, without the operator's word."""
     it = way("--allow", "localhost")
