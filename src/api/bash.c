@@ -20,6 +20,7 @@
 #include "net/server.h"
 #include "proc/command.h"
 #include "proc/environment.h"
+#include "proc/limits.h"
 #include "proc/signals.h"
 #include "proc/tree.h"
 #include "proc/user.h"
@@ -231,8 +232,8 @@ static void tell(struct call *call, const struct exec *exec, struct command *com
 		call->hint =
 			"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";
 	if (command_lock(command)->starved) {
-		call->message = "Out of memory: a process was killed at the sandbox's limit";
-		call->hint = "Use less memory, or a sandbox with a higher limits.memory.";
+		call->message = LIMITS_STARVED;
+		call->hint = LIMITS_STARVED_HINT;
 	}
 	command_unlock(command);
 }

@@ -564,6 +564,7 @@ static int run(struct call *call, struct session *session, const struct kernels_
 		return -1;
 	const struct kernel_wait wait = { clock_ms() + job->timeout_ms, call->sink->client_fd,
 					  server_stop_fd(call->server) };
+	int64_t killed = limits_killed();
 	session->executions++;
 	if (kernel_run(session->kernel, &what, &wait, take_message, &running, &result, err) < 0)
 		return -1;
@@ -582,6 +583,8 @@ static int run(struct call *call, struct session *session, const struct kernels_
 		add_notice(call, ret, "Some of the output did not arrive.");
 	if (kernel_ended(session->kernel))
 		tell_death(call, session, job, &result, ret);
+	if (ret->died && limits_killed() > killed)
+		add_notice(call, ret, LIMITS_STARVED ". " LIMITS_STARVED_HINT);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include "base/json.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "proc/limits.h"
 
 enum { EVENT_MAX = 256 << 20, PING_MS = 15000 };
 
@@ -136,9 +138,15 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 		return -1;
 	if (nodejs_programs_pick(call, copy.version, copy.request.typescript, &where, err) < 0)
 		return -1;
-	if (copy.stateful)
-		return run_in_session(&listener, &where, &caller, ret, ret_session, err);
-	return node_run(&where, &copy.request, &caller, call->arena, ret, err);
+	int64_t killed = limits_killed();
+	int result = copy.stateful
+			     ? run_in_session(&listener, &where, &caller, ret, ret_session, err)
+			     : node_run(&where, &copy.request, &caller, call->arena, ret, err);
+	if (result == 0 && ret->exit_code == 128 + SIGKILL && limits_killed() > killed)
+		ret->notice = arena_printf(call->arena,
+					   LIMITS_STARVED ". " LIMITS_STARVED_HINT "%s%s",
+					   ret->notice ? " " : "", ret->notice ? ret->notice : "");
+	return result;
 }
 
 /* ---- execute ---- */

@@ -20,6 +20,7 @@
 #include "net/server.h"
 #include "proc/command.h"
 #include "proc/environment.h"
+#include "proc/limits.h"
 #include "proc/tree.h"
 #include "proc/user.h"
 
@@ -269,6 +270,8 @@ static void finish(struct script *script)
 	if (view->out[COMMAND_STDOUT].lost || view->out[COMMAND_STDERR].lost)
 		script->result->notice =
 			"Output was lost: there was no room for it on the disk, or it is more than 1 GiB.";
+	if (view->starved)
+		script->result->notice = LIMITS_STARVED ". " LIMITS_STARVED_HINT;
 	command_unlock(script->command);
 	take_shown(script);
 	script->result->status = timed_out ? "timeout" : script->result->exit_code ? "error" : "ok";

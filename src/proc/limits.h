@@ -13,8 +13,11 @@ struct limits {
 };
 void limits_use(const struct limits *limits);
 
-/* How many processes the kernel has killed because the memory was used up; 0 where nobody counts. */
+/* How many processes the kernel has killed because the memory was used up; 0 where nobody counts. And
+ * what to tell who had one of them. */
 int64_t limits_killed(void);
+#define LIMITS_STARVED      "Out of memory: a process was killed at the sandbox's limit"
+#define LIMITS_STARVED_HINT "Use less memory, or a sandbox with a higher limits.memory."
 
 /* Whether so many more processes and threads leave a quarter of what there may be to others. */
 bool limits_fit(int64_t tasks);

@@ -94,6 +94,12 @@ def test_kernels_that_nobody_named_leave_memory_to_others(start_coder):
     kept = execute("len(x) >> 20", session_id="kept").json()
     assert kept["message"] == "Code executed" and kept["data"]["outputs"][0]["data"]["text/plain"] == "70"
     ids = [a.json()["data"]["session_id"] for a in answers]
+    bomb = {"python": "x = bytearray(400 << 20)", "javascript": "Buffer.alloc(400 << 20, 1)"}
+    for language, code in bomb.items():
+        for stateful in (False, True):
+            body = {"language": language, "code": code, "stateful": stateful}
+            answer = box.client.post("/v1/code/execute", json=body).json()
+            assert "limits.memory" in answer["hint"] and answer["data"]["status"] == "error", answer
     assert any("out of memory" in execute("1", session_id=id).json()["message"] for id in ids)
 
 
