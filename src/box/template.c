@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -22,6 +21,7 @@
 #include "base/own.h"
 #include "box/files.h"
 #include "box/ground.h"
+#include "box/hidden.h"
 #include "box/ids.h"
 
 #define LIVE   "/usr" /* shown as it is, but for what must be hidden */
@@ -92,7 +92,7 @@ void template_done(struct template *template)
 /* --- the machine's own directories ----------------------------------------------------------- */
 
 /* Root in a box is root for the mode bits of these files too, so only what everyone may read. */
-static bool is_public(const struct stat *st)
+bool template_is_public(const struct stat *st)
 {
 	mode_t wanted = S_ISDIR(st->st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
 	return S_ISLNK(st->st_mode) || (st->st_mode & wanted) == wanted;
@@ -111,13 +111,13 @@ static bool keep_of_etc(const char *path, const struct stat *st)
 	for (size_t i = 0; i < COUNT(own_files); i++)
 		if (!strcmp(path, own_files[i]))
 			return false;
-	return is_public(st) && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode);
+	return template_is_public(st) && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode);
 }
 
 static bool keep_public(const char *path, const struct stat *st)
 {
 	(void)path;
-	return is_public(st) && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode);
+	return template_is_public(st) && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode);
 }
 
 static int write_text(const char *root, const char *path, mode_t mode, const char *text,
@@ -285,39 +285,6 @@ static int make_root(const char *root, struct err *err)
 
 /* --- what must be hidden --------------------------------------------------------------------- */
 
-/* Paths of a live directory that not everyone may read. The walk has no argument. */
-static struct {
-	struct buf paths; /* each ended by NUL */
-	dev_t dev;
-	bool ready;
-} hidden = { .paths = { .cap = 64 << 20 } };
-
-static int look_at(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	if (type == FTW_NS || at->level == 0)
-		return FTW_CONTINUE;
-	if (st->st_dev != hidden.dev) /* what is mounted there is not seen in a box */
-		return FTW_SKIP_SUBTREE;
-	if (is_public(st) && !S_ISCHR(st->st_mode) && !S_ISBLK(st->st_mode))
-		return FTW_CONTINUE;
-	buf_add(&hidden.paths, path, strlen(path) + 1);
-	return FTW_SKIP_SUBTREE;
-}
-
-static int find_hidden(struct err *err)
-{
-	struct stat st;
-	if (hidden.ready)
-		return 0;
-	if (stat(LIVE, &st) < 0)
-		return err_set(err, errno, LIVE);
-	hidden.dev = st.st_dev;
-	if (nftw(LIVE, look_at, 64, FTW_PHYS | FTW_ACTIONRETVAL) != 0 || hidden.paths.full)
-		return err_set(err, errno ? errno : EIO, "looking through " LIVE);
-	hidden.ready = true;
-	return 0;
-}
-
 /* The directories on the way to a path of a layer, as they are in the live one. */
 static int make_way(char *to, size_t top, struct err *err)
 {
@@ -362,8 +329,9 @@ static int make_hiding(const char *layer, struct err *err)
 {
 	if (mkdir(layer, 0755) < 0)
 		return err_set(err, errno, "'%s'", layer);
-	const char *end = hidden.paths.data + hidden.paths.len;
-	for (const char *path = hidden.paths.data; path && path < end; path += strlen(path) + 1)
+	const struct buf *paths = hidden_paths();
+	const char *end = paths->data + paths->len;
+	for (const char *path = paths->data; path && path < end; path += strlen(path) + 1)
 		if (hide(layer, path, err) < 0)
 			return -1;
 	return make_point(layer, err);
@@ -439,7 +407,7 @@ static uint64_t mix(uint64_t hash, const void *data, size_t len)
 }
 
 /* What the template depends on: when it changes, another is made. */
-static void name_state(const char *python, char *to, size_t room)
+static uint64_t hash_state(const char *python)
 {
 	static const char *const seen[] = { LIVE, "/etc/passwd", "/etc/group", "/etc/alternatives",
 					    "/var/lib/dpkg/status" };
@@ -451,9 +419,7 @@ static void name_state(const char *python, char *to, size_t room)
 		hash = mix(hash, &st.st_ino, sizeof st.st_ino);
 		hash = mix(hash, &st.st_mtim, sizeof st.st_mtim);
 	}
-	hash = mix(hash, hidden.paths.data, hidden.paths.len);
-	hash = mix(hash, python, python ? strlen(python) : 0);
-	snprintf(to, room, PREFIX "%016llx", (unsigned long long)hash);
+	return mix(hash, python, python ? strlen(python) : 0);
 }
 
 int template_hold(const char *dir, struct err *err)
@@ -492,20 +458,18 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 		return err_set(err, ERR_INVALID,
 			       "a box of the machine's own programs takes root: name a template "
 			       "('aio template import' makes one)");
-	if (find_hidden(err) < 0)
-		return -1;
-	name_state(python, name, sizeof name);
-	auto_free char *path = xasprintf("%s/%s", state, name);
-	if (access(path, F_OK) == 0) {
-		*ret = TAKE(path);
-		return 0;
-	}
 	auto_free char *lock_path = xasprintf("%s/.machine", state),
 		       *making = xasprintf("%s/.machine.new", state);
 	auto_close int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_set(err, errno, "'%s'", lock_path);
-	if (access(path, F_OK) < 0) { /* else another made it meanwhile */
+	uint64_t hash = hash_state(python);
+	if (hidden_find(LIVE, lock, hash, err) < 0)
+		return -1;
+	hash = mix(hash, hidden_paths()->data, hidden_paths()->len);
+	snprintf(name, sizeof name, PREFIX "%016llx", (unsigned long long)hash);
+	auto_free char *path = xasprintf("%s/%s", state, name);
+	if (access(path, F_OK) < 0) {
 		if (files_remove(making, err) < 0 || build(making, python, err) < 0)
 			return -1;
 		if (rename(making, path) < 0)

@@ -4,10 +4,12 @@
  *   PLACE LAYER…       the topmost layer first; relative to the template, or of this machine
  * such as "/ root" and "/usr hide/usr /usr". Without that file it is "/ root". */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct err;
+struct stat;
 
 enum { TEMPLATE_PLACES = 4, TEMPLATE_LAYERS = 16 };
 
@@ -33,9 +35,12 @@ int template_hold(const char *dir, struct err *err);
  * none yet and kept in its directory. free() it. */
 char *template_of(const char *dir, uint32_t owner, struct err *err);
 
+/* Whether everyone may read it: boxes see nothing else of the machine's own directories. */
+bool template_is_public(const struct stat *st);
+
 /* Makes the template of the machine's own directories, or leaves the one that is there and still
  * right, and removes those that are no longer and that nobody holds. *ret is its path, below
- * `state`. What must be hidden is looked for once in the life of a process. `python` is where the
+ * `state`. `python` is where the
  * product's Python environment is on the machine, or NULL: what is installed in it wants to find it
  * there. */
 int template_machine(const char *state, const char *python, char **ret, struct err *err);

@@ -3,8 +3,11 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -357,3 +360,31 @@ def test_a_template_of_a_snapshot_by_the_command_line(host):
     assert two.data["template"] == "baked" and two.run("cat ~/baked") == "baked\n"
     two.delete()
     assert host.cli("template", "rm", "baked").stdout == "baked\n"
+
+
+def test_what_is_hidden_later_is_not_seen_by_boxes_made_later(host):
+    """A box is root for the mode bits of the machine's own files: so those that are not public are not there."""
+    folder = Path(tempfile.mkdtemp(prefix="aio-late-", dir="/usr/local/share"))
+    folder.chmod(0o755)
+    try:
+        (folder / "turned").write_text("was public")
+        assert host.create().run(f"sudo cat {folder}/turned") == "was public"
+        (folder / "turned").chmod(0o600)
+        (folder / "made").touch(0o600)
+        (folder / "made").write_text("late secret")
+        (folder / "moved").write_text("late secret")
+        (folder / "below").mkdir(0o755)
+        (folder / "below" / "made").touch(0o640)
+        os.rename(folder / "made", folder / "below" / "moved")
+        (folder / "shown").write_text("shown")
+        (folder / "closed").mkdir(0o700)
+        (folder / "closed" / "made").write_text("late secret")
+        box = host.create()
+        assert box.run(f"sudo find {folder} -type f | sort").split() == [f"{folder}/moved", f"{folder}/shown"]
+        (folder / "below" / "made").chmod(0o644)
+        again = host.create()
+        assert again.run(f"sudo find {folder} -type f | sort").split() == [f"{folder}/{name}" for name in
+                                                                               ("below/made", "moved", "shown")]
+        assert again.run(f"cat {folder}/shown") == "shown"
+    finally:
+        shutil.rmtree(folder)
