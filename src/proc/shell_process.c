@@ -407,9 +407,9 @@ int shell_start(struct shell *shell, struct err *err)
 		return 0;
 	if (shell->ended)
 		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
-	if (make_dir(shell, err) < 0)
-		return -1;
-	int result = open_terminal(shell, &slave, err);
+	int result = make_dir(shell, err);
+	if (result == 0)
+		result = open_terminal(shell, &slave, err);
 	if (result == 0 && (result = spawn_shell(shell, slave, err)) < 0)
 		close(TAKE_FD(shell->pty));
 	if (slave >= 0)

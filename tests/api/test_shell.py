@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -591,6 +592,26 @@ def test_a_command_that_waits_gets_a_whole_shell(server, tmp_path):
         data = run(server, "sleep 0.1; echo whole", sid, timeout=20)
         assert (data["status"], data["output"]) == ("completed", "whole")
         delete(server, sid)
+
+
+@ROOT_ONLY
+def test_a_shell_that_finds_no_room_leaves_nothing(start):
+    server = start()
+    sid = ask(server, "sessions/create")["session_id"]
+    (folder,) = {os.path.dirname(folder) for folder in folders_of(*below(server))}
+    delete(server, sid)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", folder], capture_output=True).returncode:
+        pytest.skip("NOT TESTED: nothing can be mounted here")
+    try:
+        Path(folder, "full").write_bytes(b"x" * 4096)
+        for _ in range(2):
+            status, text = refused(server, "sessions/create")
+            assert status == 507 and "No space left" in text
+            assert os.listdir(folder) == ["full"]
+        os.unlink(f"{folder}/full")
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+    delete(server, run(server, "true")["session_id"])
 
 
 @pytest.mark.concurrency
