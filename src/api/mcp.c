@@ -369,6 +369,13 @@ static bool find_session(struct post *post, int *ret_result, struct err *err)
 		post->from.revision = known < 0 ? MCP_2025_03_26 : (enum mcp_revision)known;
 		return true;
 	}
+	if (post->from.session && in->old_session &&
+	    stream_bytes(session_stream(post->from.session)) > STREAM_REPLY_MAX) {
+		*ret_result = answer_error(call, 429, json_object_get(post->value, "id"),
+					   RPC_FAILED, "read the replies on the other stream first",
+					   NULL, err);
+		return false;
+	}
 	if (!post->from.session) {
 		bool busy = why.code == ERR_LIMIT;
 		*ret_result =
@@ -385,7 +392,7 @@ static bool find_session(struct post *post, int *ret_result, struct err *err)
 	return true;
 }
 
-/* Whether the headers of a client with a session, or with none, are right. */
+/* Whether the headers of a client with a session, or with none, are right; and then whose it is. */
 static bool check_legacy(struct post *post, int *ret_result, struct err *err)
 {
 	const struct request *in = post->request;
@@ -393,6 +400,8 @@ static bool check_legacy(struct post *post, int *ret_result, struct err *err)
 	if (in->protocol && mcp_revision_find(in->protocol) < 0)
 		wrong = "Unsupported protocol version: 2024-11-05, 2025-03-26, 2025-06-18, "
 			"2025-11-25 and 2026-07-28 are spoken here";
+	else if (!find_session(post, ret_result, err))
+		return false;
 	else if (post->batch && post->from.revision != MCP_2025_03_26 &&
 		 post->from.revision != MCP_2024_11_05)
 		wrong = "batches are not part of this revision: send one message at a time";
@@ -453,7 +462,7 @@ static int serve_post(struct post *post, struct err *err)
 		if (json_object_get(post->value, "id") &&
 		    !check_modern(post, post->value, &result, err))
 			return result;
-	} else if (!find_session(post, &result, err) || !check_legacy(post, &result, err)) {
+	} else if (!check_legacy(post, &result, err)) {
 		return result;
 	}
 	struct sending *s = &post->sending;

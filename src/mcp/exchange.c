@@ -241,13 +241,23 @@ static int too_many(struct exchange *ex, struct err *err)
 	return exchange_fail(ex, RPC_FAILED, "too many calls at once: try again later");
 }
 
+static int too_large(struct exchange *ex, struct err *err)
+{
+	(void)err;
+	return exchange_fail(
+		ex, RPC_FAILED,
+		"the replies before this one are too large: ask again once they are read");
+}
+
 void exchange_start(struct exchange *ex)
 {
-	static const struct method busy = { .serve = too_many };
+	static const struct method busy = { .serve = too_many }, full = { .serve = too_large };
 	const struct method *method = method_find(ex);
 	if (ex->from.session)
 		session_remember(ex->from.session, ex);
-	if (!method->is_slow || !method->is_slow(ex))
+	if (stream_bytes(ex->stream) > STREAM_REPLY_MAX)
+		serve(ex, &full);
+	else if (!method->is_slow || !method->is_slow(ex))
 		serve(ex, method);
 	else if (!start_thread(ex))
 		serve(ex, &busy);

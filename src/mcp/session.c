@@ -16,7 +16,12 @@
 #include "mcp/stream.h"
 #include "mcp/watch.h"
 
-enum { KEPT_MAX = 16, SUBSCRIPTIONS_MAX = 1000, NOTICE_MAX = 65536 };
+enum {
+	KEPT_MAX = 16,
+	KEPT_BYTES_MAX = STREAM_REPLY_MAX,
+	SUBSCRIPTIONS_MAX = 1000,
+	NOTICE_MAX = 65536
+};
 
 /* A stream whose numbers a client knows. */
 struct kept {
@@ -243,24 +248,28 @@ struct mcp_stream *session_new_stream(struct mcp_session *session)
 
 void session_keep_stream(struct mcp_session *session, struct mcp_stream *stream)
 {
-	struct kept *kept = xcalloc(1, sizeof *kept), *gone = NULL;
+	struct kept *kept = xcalloc(1, sizeof *kept), *gone = NULL, *older;
 	kept->stream = stream_ref(stream);
 	pthread_mutex_lock(&session->lock);
 	kept->older = session->kept;
 	session->kept = kept;
-	size_t count = 0;
-	for (struct kept **at = &session->kept; *at && !gone; at = &(*at)->older)
-		if (++count > KEPT_MAX) {
+	size_t count = 0, bytes = 0;
+	for (struct kept **at = &session->kept; *at && !gone; at = &(*at)->older) {
+		bytes += stream_bytes((*at)->stream);
+		if (++count > KEPT_MAX || (count > 1 && bytes > KEPT_BYTES_MAX)) {
 			gone = *at;
-			*at = gone->older;
+			*at = NULL;
 			break;
 		}
+	}
 	if (session->ended)
 		stream_close(stream);
 	pthread_mutex_unlock(&session->lock);
-	if (gone)
+	for (; gone; gone = older) {
+		older = gone->older;
 		stream_unref(gone->stream);
-	free(gone);
+		free(gone);
+	}
 }
 
 struct mcp_stream *session_find_stream(struct mcp_session *session, uint64_t id)

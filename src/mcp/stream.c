@@ -91,6 +91,14 @@ void stream_add(struct mcp_stream *stream, const char *text, size_t len, bool re
 	pthread_mutex_unlock(&stream->lock);
 }
 
+size_t stream_bytes(struct mcp_stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	size_t bytes = stream->bytes;
+	pthread_mutex_unlock(&stream->lock);
+	return bytes;
+}
+
 void stream_skip(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);

@@ -51,6 +51,9 @@ void stream_forget(struct mcp_stream *stream, uint64_t number);
 /* Ends a stream that expects nothing. */
 void stream_close(struct mcp_stream *stream);
 
+/* The bytes of all its messages. */
+size_t stream_bytes(struct mcp_stream *stream);
+
 /* How things are. */
 struct stream_state {
 	bool over;           /* nothing will be added */

@@ -311,6 +311,17 @@ void tool_structured(struct tool_use *use, json_t *value)
 	put_json_text(use, value);
 }
 
+/* Base64 as MCP has it: without the lines that others break it into. */
+static json_t *one_line(const char *coded)
+{
+	auto_free char *copy = xstrdup(coded);
+	char *to = copy;
+	for (const char *at = coded; *at; at++)
+		if (!strchr("\r\n", *at))
+			*to++ = *at;
+	return json_stringn(copy, (size_t)(to - copy));
+}
+
 /* Takes the pictures out of one output of code; they are in base64 already. */
 static void take_pictures(json_t *output, json_t *to)
 {
@@ -320,9 +331,8 @@ static void take_pictures(json_t *output, json_t *to)
 		const char *coded = json_string_value(json_object_get(data, types[i]));
 		if (!coded)
 			continue;
-		json_array_append_new(to,
-				      json_pack("{s:s,s:s%,s:s}", "type", "image", "data", coded,
-						strcspn(coded, "\r\n"), "mimeType", types[i]));
+		json_array_append_new(to, json_pack("{s:s,s:o,s:s}", "type", "image", "data",
+						    one_line(coded), "mimeType", types[i]));
 		json_object_set_new(data, types[i], json_string("(the image that follows)"));
 	}
 }

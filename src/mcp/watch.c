@@ -38,15 +38,21 @@ static struct {
 
 /* ---- what the pump calls ---- */
 
-/* With the lock: the URIs that an event is about, to be freed. */
-static size_t concerned(const struct inotify_event *event, char **uris, size_t room)
+enum { TOLD_MAX = 512 }; /* as many events as are read at once */
+
+/* With the lock: adds the URIs that an event is about, to be freed. One change makes several events. */
+static void add_concerned(const struct inotify_event *event, char *uris[TOLD_MAX], size_t *count)
 {
-	size_t count = 0;
-	for (struct watch *at = watches.first; at && count < room; at = at->next)
-		if (at->wd == event->wd &&
-		    (!*at->name || (event->len && !strcmp(at->name, event->name))))
-			uris[count++] = xstrdup(at->uri);
-	return count;
+	for (struct watch *at = watches.first; at && *count < TOLD_MAX; at = at->next) {
+		if (at->wd != event->wd ||
+		    (*at->name && (!event->len || strcmp(at->name, event->name) != 0)))
+			continue;
+		bool known = false;
+		for (size_t i = 0; i < *count && !known; i++)
+			known = !strcmp(uris[i], at->uri);
+		if (!known)
+			uris[(*count)++] = xstrdup(at->uri);
+	}
 }
 
 static bool ready(struct source *source)
@@ -55,24 +61,19 @@ static bool ready(struct source *source)
 	ssize_t n = read(source->fd, data, sizeof data);
 	if (n <= 0)
 		return n < 0 && (errno == EAGAIN || errno == EINTR);
-	char *uris[64];
+	char *uris[TOLD_MAX];
 	size_t count = 0;
 	pthread_mutex_lock(&watches.lock);
 	for (ssize_t at = 0; at < n;) {
 		const struct inotify_event *event = (const struct inotify_event *)(data + at);
-		count += concerned(event, uris + count, COUNT(uris) - count);
+		add_concerned(event, uris, &count);
 		at += (ssize_t)(sizeof *event + event->len);
 	}
 	pthread_mutex_unlock(&watches.lock);
 	for (size_t i = 0; i < count; i++) {
-		bool told = false; /* one change makes several events */
-		for (size_t j = 0; j < i && !told; j++)
-			told = !strcmp(uris[i], uris[j]);
-		if (!told)
-			session_tell(NEWS_UPDATED, uris[i]);
-	}
-	for (size_t i = 0; i < count; i++)
+		session_tell(NEWS_UPDATED, uris[i]);
 		free(uris[i]);
+	}
 	return true;
 }
 

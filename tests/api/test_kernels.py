@@ -1,5 +1,6 @@
 """How kernels come and go: the fork server, what is ready, other kernels, users, limits, the end."""
 
+import base64
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 from harness import ROOT, Events, eventually
 from kernels import (close_all, error, execute, fork_server, kill, package, pid_of, ready, refused, sessions, spares, text,
                      value, warm)
+from mcp_peer import Peer
 from processes import ROOT_ONLY, alive, below, gone, tester, together  # noqa: F401
 
 PYTHON = ROOT / ".venv/bin/python"
@@ -234,6 +236,14 @@ def test_a_language_is_what_its_kernel_speaks(others):
     listed = [one["language"] for one in others.get("/v1/code/info").json()["data"]["languages"]]
     assert "snake" in listed and listed.count("python") == 1
     assert others.post("/api/v1/contexts", {"language": "snake"}, timeout=60).json()["language"] == "snake"
+
+
+def test_a_picture_whose_base64_has_lines(start):
+    data = bytes(range(256))
+    code = f"from IPython.display import display; import base64; display({{'image/png': base64.encodebytes({data!r}).decode()}}, raw=True)"
+    with Peer(start()) as peer:
+        result = peer.call("sandbox_execute_code", code=code, language="python", stateful=True)
+    assert base64.b64decode(result["content"][-1]["data"], validate=True) == data
 
 
 # Others' kernels, too, ask although a request says that nobody can answer: R's does.

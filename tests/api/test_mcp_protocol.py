@@ -137,6 +137,15 @@ def test_old_sessions_make_room(start_server):
         peer.close()
 
 
+def test_who_is_refused_opens_no_session(start_server):
+    server = start_server(["--max-sessions", "1"], program="fixture", env=FIXTURE)
+    with Peer(server) as peer:
+        other = Peer(server)
+        hello = other.build("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+        assert other.send(hello, MCP_Protocol_Version="nonsense").status_code == 400
+        assert peer.ask("ping") == {}
+
+
 def test_busy_sessions_do_not(start_server):
     server = start_server(["--max-sessions", "1"], program="fixture", env=FIXTURE)
     with Peer(server) as peer:
@@ -609,6 +618,49 @@ def test_a_stream_that_nobody_reads_forgets_the_oldest(start_server):
         assert server.memory() - before < 20 << 20
         with peer.stream() as events:
             assert events.message()["method"] == "notifications/tools/list_changed"
+
+
+@pytest.fixture
+def large(start_server):
+    """A server, and the URI of a file of 4 MiB there, which as JSON are 24."""
+    server = start_server(["--send-timeout", "2"], program="fixture", env=FIXTURE)
+    (server.home / "large").write_bytes(b"\x01" * (4 << 20))
+    return server, f"file://{server.home}/large"
+
+
+def test_a_batch_of_large_replies(large):
+    server, uri = large
+    before = server.memory()
+    peer = Peer(server)
+    batch = [peer.build("resources/read", {"uri": uri}) for _ in range(6)]
+    answers = peer.send(batch, 60, MCP_Protocol_Version="2025-03-26", Accept="application/json").json()
+    assert [answer["id"] for answer in answers] == [message["id"] for message in batch]
+    given = [answer for answer in answers if "result" in answer]
+    assert len(given) == 3 and all("too large" in answer["error"]["message"] for answer in answers[3:])
+    assert server.memory() - before < 250 << 20
+
+
+def test_the_first_transport_that_nobody_reads(large):
+    server, uri = large
+    with server.connect(receive_buffer=4096) as deaf:
+        deaf.send(request("/sse", "GET", {"Accept": "text/event-stream"}))
+        while b"sessionId=" not in deaf.data or not deaf.data.endswith(b"\n\n\r\n"):
+            assert deaf.more()
+        sender = Peer(server, re.search(rb"data: (\S+)", deaf.data).group(1).decode())
+        before = server.memory()
+        statuses = [sender.send(sender.build("resources/read", {"uri": uri}), 60).status_code for _ in range(8)]
+        assert statuses[0] == 202 and set(statuses[5:]) == {429}
+        assert server.memory() - before < 250 << 20
+
+
+def test_large_replies_are_not_remembered_for_ever(large):
+    server, uri = large
+    with Peer(server) as peer:
+        before = server.memory()
+        for _ in range(6):
+            with peer.stream(peer.build("resources/read", {"uri": uri}), Accept="text/event-stream") as events:
+                assert sum(map(len, events.answer.iter_raw())) > 24 << 20
+        assert server.memory() - before < 125 << 20
 
 
 # --- the revision without sessions -------------------------------------------------------------

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import re
 
 import httpx
@@ -364,6 +365,23 @@ def test_a_subscriber_hears_of_changes(server, peer):
         assert events.message()["params"]["uri"] == uri
         assert peer.ask("resources/unsubscribe", {"uri": uri}) == {}
     assert eventually(lambda: "inotify" not in " ".join(server._links()))
+
+
+def test_one_file_s_changes_do_not_hide_another_s(server, peer):
+    busy, quiet = server.home / "busy", server.home / "quiet"
+    for file in (busy, quiet):
+        file.write_text("1")
+        peer.ask("resources/subscribe", {"uri": f"file://{file}"})
+    with peer.stream() as events:
+        os.kill(server.pid, signal.SIGSTOP)  # so that it finds all of them at once
+        try:
+            for _ in range(100):
+                busy.write_text("2")
+            quiet.write_text("2")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        news = [events.message()["params"]["uri"] for _ in range(2)]
+        assert news == [f"file://{busy}", f"file://{quiet}"]
 
 
 def test_a_listener_hears_of_changes(server):
