@@ -11,9 +11,15 @@ more descriptors, threads and children than before, and no sanitizer may have re
 the end it must stop on SIGTERM with exit code 0, which it does not if it leaked memory.
 """
 
+import signal
+
 import pytest
 
 from harness import Server
+
+# Who was started in the background of a script ignores these, and so would all that we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 running = []
 
