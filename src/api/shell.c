@@ -1,6 +1,7 @@
 /* Commands in shells on a terminal: what one changes (directory, variables, functions) the next one
  * finds. */
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 #include "api/excerpt.h"
@@ -14,6 +15,7 @@
 #include "base/own.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "proc/limits.h"
 #include "proc/shell.h"
 #include "term/plain.h"
 #include "term/screen.h"
@@ -299,7 +301,7 @@ static void say_outcome(struct call *call, const struct exec *exec, const char *
 }
 
 static int answer_exec(struct call *call, const struct exec *exec, struct shell *shell,
-		       struct shell_command *command, struct err *err)
+		       struct shell_command *command, int64_t killed, struct err *err)
 {
 	bool silent = false;
 	int64_t until = ms_from_now(exec->timeout);
@@ -318,6 +320,10 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	if (silent && !strcmp(result.status, "running"))
 		result.status = "no_change_timeout";
 	say_outcome(call, exec, result.status, silence);
+	if (result.exit_code == 128 + SIGKILL && limits_killed() > killed) {
+		call->message = LIMITS_STARVED;
+		call->hint = LIMITS_STARVED_HINT;
+	}
 	return call_reply(call, &result, err);
 }
 
@@ -329,13 +335,14 @@ static int exec_in(struct call *call, const struct exec *exec, const char *dir, 
 		return -1;
 	int64_t hard = isnan(exec->hard_timeout) ? INT64_MAX
 						 : (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);
+	int64_t killed = limits_killed(); /* so far */
 	shell_lock(shell);
 	struct shell_command *command =
 		shell_run(shell, exec->command, dir, exec->preserve_symlinks, hard, err);
 	shell_unlock(shell);
 	if (!command)
 		return -1;
-	int result = answer_exec(call, exec, shell, command, err);
+	int result = answer_exec(call, exec, shell, command, killed, err);
 	release(shell, command);
 	return result;
 }

@@ -39,7 +39,7 @@ pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *
 
 /* Where the memory of a box runs out, the highest ends first. The cradle, which shares the limit of the
  * commands, is the last. Outside a box nothing is done. */
-enum spawn_worth { WORTH_SOURCE = 200, WORTH_COMMAND = 300, WORTH_NOTHING = 1000 };
+enum spawn_worth { WORTH_SOURCE = 500, WORTH_COMMAND = 600, WORTH_NOTHING = 1000 };
 void spawn_rate(pid_t pid, enum spawn_worth worth);
 
 /* Waits for a process that has ended and closes its pidfd. The exit status as a shell tells it:

@@ -110,6 +110,8 @@ def test_memory_bomb_is_killed_counted_and_told(start_box):
     assert answer["data"]["exit_code"] == 137 and answer["data"]["stdout"] == ""
     assert answer["message"].startswith("Out of memory") and "limits.memory" in answer["hint"]
     assert box.usage()["oom_kills"] == 1
+    again = box.post("/v1/shell/exec", command='/usr/bin/python3 -c "x = bytearray(400 << 20)"')
+    assert (again["message"], again["hint"]) == (answer["message"], answer["hint"])
     assert box.out("echo alive") == "alive\n"
     assert box.usage()["memory_peak"] <= (256 + 256) * MIB
 

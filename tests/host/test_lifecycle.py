@@ -309,8 +309,8 @@ def test_memory_is_limited_and_the_host_says_so(host):
     assert box.run("echo alive") == "alive\n"
     assert eventually(lambda: "oom" in box.events(), 20)
     # Commands are killed before what starts them.
-    assert box.run("for i in $(seq 200); do read score </proc/$$/oom_score_adj; [ $score = 300 ] && break; sleep 0.05; done; "
-                   "echo $score") == "300\n"
+    assert box.run("for i in $(seq 200); do read score </proc/$$/oom_score_adj; [ $score = 600 ] && break; sleep 0.05; done; "
+                   "echo $score") == "600\n"
 
 
 @pytest.mark.parametrize("field, value, word", [
