@@ -7,6 +7,7 @@
 #include "api/excerpt.h"
 #include "api/routes.h"
 #include "api/sessions.h"
+#include "api/shell_events.h"
 #include "api/shells.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -26,7 +27,6 @@ enum {
 	WAIT_S = 30,
 	KILL_MS = 5000,
 	INPUT_MS = 10000,
-	PING_MS = 15000,
 	TRIES = 8, /* to get a session that nobody takes away */
 	PIECE = 32768,
 	SILENCE_MAX_S = 1000000000,
@@ -36,18 +36,6 @@ enum {
 
 static const char *const states[] = { "running",      "completed",  "no_change_timeout",
 				      "hard_timeout", "terminated", NULL };
-
-static const char *status_of(const struct shell_command *command)
-{
-	static const char *const names[] = { "running", "running", "completed", "hard_timeout",
-					     "terminated" };
-	return command ? names[command->status] : "completed";
-}
-
-static int64_t exit_code_of(const struct shell_command *command)
-{
-	return command && command->status == SHELL_COMPLETED ? command->exit_code : INT_ABSENT;
-}
 
 /* Plain text made from what a terminal showed, kept like any output. */
 static size_t read_plain(void *arg, int64_t at, char *to, size_t room)
@@ -190,10 +178,10 @@ static struct exec_result result_of(struct call *call, struct shell *shell,
 	shell_lock(shell);
 	struct exec_result result = { .session_id = shell_id(shell),
 				      .command = console->command,
-				      .status = status_of(command),
+				      .status = shells_status(command),
 				      .output = console->output,
 				      .console = { 1, console },
-				      .exit_code = exit_code_of(command),
+				      .exit_code = shells_exit_code(command),
 				      .screen = screen };
 	if (command->shell_ended)
 		call->hint = "The command ended its shell. The next one starts a fresh shell.";
@@ -271,9 +259,6 @@ static enum call_wake wait_command(struct call *call, struct shell *shell,
 	return wake;
 }
 
-static int stream_exec(struct call *call, struct shell *shell, struct shell_command *command,
-		       int64_t until_ms, struct err *err);
-
 static void release(struct shell *shell, struct shell_command *command)
 {
 	shell_lock(shell);
@@ -311,7 +296,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	shell_unlock(shell);
 	silence = silence < SILENCE_MAX_S ? silence : SILENCE_MAX_S;
 	if (call->wants_events)
-		return stream_exec(call, shell, command, until, err);
+		return shell_events_stream(call, shell, command, until, err);
 	if (!exec->async_mode &&
 	    wait_command(call, shell, command, until, silence * 1000, &silent) == CALL_LEFT)
 		return err_set(err, ERR_GONE, "the caller left; the command runs on");
@@ -360,92 +345,6 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 	for (int i = 0; i < TRIES && result < 0 && unnamed && err->code == ERR_CONFLICT; i++)
 		result = exec_in(call, exec, dir, err);
 	return result;
-}
-
-/* ---- exec and view as streams of events ---- */
-
-static int put_event(struct call *call, const char *name, struct shell *shell, const char *text,
-		     size_t len, const struct shell_command *command, struct err *err)
-{
-	struct jw jw;
-	jw_init(&jw, 8 << 20);
-	jw_open(&jw, '{');
-	jw_key_str(&jw, "session_id", shell_id(shell));
-	if (text) {
-		jw_key(&jw, "data");
-		jw_text(&jw, text, len);
-	}
-	if (command) {
-		shell_lock(shell);
-		jw_key_str(&jw, "status", status_of(command));
-		jw_key(&jw, "exit_code");
-		if (exit_code_of(command) == INT_ABSENT)
-			jw_null(&jw);
-		else
-			jw_int(&jw, command->exit_code);
-		shell_unlock(shell);
-	}
-	jw_close(&jw, '}');
-	int result = call_event(call, name, NULL, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
-}
-
-/* Sends the command's new output as plain text, a line at a time. */
-static int send_new(struct call *call, struct shell *shell, const struct shell_command *command,
-		    struct plain *plain, int64_t *at, bool last, struct err *err)
-{
-	auto_free char *piece = xmalloc(PIECE);
-	auto_buf struct buf text = BUF(4 << 20);
-	for (size_t n = 1; n;) {
-		shell_lock(shell);
-		n = output_read(&command->raw, *at, piece, PIECE);
-		shell_unlock(shell);
-		*at += (int64_t)n;
-		text.len = 0;
-		plain_feed(plain, piece, n, &text);
-		if (!n && last)
-			plain_finish(plain, &text);
-		if (text.len &&
-		    put_event(call, "output", shell, text.data, text.len, NULL, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int stream_exec(struct call *call, struct shell *shell, struct shell_command *command,
-		       int64_t until_ms, struct err *err)
-{
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
-	struct plain plain;
-	int64_t at = 0;
-	plain_init(&plain);
-	int failed = put_event(call, "start", shell, NULL, 0, command, err);
-	shell_lock(shell);
-	shell_join(shell, &waiter);
-	shell_unlock(shell);
-	while (!failed) {
-		shell_lock(shell);
-		bool ended = command->status > SHELL_RUNNING;
-		shell_unlock(shell);
-		bool last = ended || wake == CALL_STOPPING || clock_ms() >= until_ms;
-		failed = send_new(call, shell, command, &plain, &at, last, err);
-		if (last || failed)
-			break;
-		int64_t ping = clock_ms() + PING_MS;
-		wake = call_wait(call, fd, until_ms < ping ? until_ms : ping);
-		if (wake == CALL_TIMEOUT && clock_ms() < until_ms)
-			failed = call_event_ping(call, err);
-		if (wake == CALL_LEFT)
-			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
-	}
-	shell_lock(shell);
-	shell_leave(shell, &waiter);
-	shell_unlock(shell);
-	plain_done(&plain);
-	return failed ? -1 : put_event(call, "exit", shell, NULL, 0, command, err);
 }
 
 /* ---- view ---- */
@@ -508,7 +407,7 @@ static int view(struct call *call, const void *in, struct err *err)
 	size_t count = hold_commands(shell, call->arena, &commands);
 	struct shell_command *latest = count ? commands[count - 1] : NULL;
 	if (call->wants_events && latest) {
-		int result = stream_exec(call, shell, latest, INT64_MAX, err);
+		int result = shell_events_stream(call, shell, latest, INT64_MAX, err);
 		for (size_t i = 0; i < count; i++)
 			release(shell, commands[i]);
 		return result;
@@ -533,9 +432,9 @@ static int view(struct call *call, const void *in, struct err *err)
 	shell_lock(shell);
 	struct view_result result = { .output = plain_stream(all, VIEW_CHARS_MAX),
 				      .session_id = shell_id(shell),
-				      .status = status_of(latest),
+				      .status = shells_status(latest),
 				      .command = latest ? console[count - 1].command : NULL,
-				      .exit_code = exit_code_of(latest),
+				      .exit_code = shells_exit_code(latest),
 				      .console = { count, console },
 				      .screen = screen };
 	shell_touch(shell);
@@ -586,7 +485,7 @@ static struct shell_command *hold_latest(struct shell *shell)
 static const char *locked_status(struct shell *shell, const struct shell_command *command)
 {
 	shell_lock(shell);
-	const char *status = status_of(command);
+	const char *status = shells_status(command);
 	shell_unlock(shell);
 	return status;
 }
@@ -722,9 +621,9 @@ static int kill_process(struct call *call, const void *in, struct err *err)
 	if (running && command)
 		wait_command(call, shell, command, clock_ms() + KILL_MS, 0, &silent);
 	shell_lock(shell);
-	struct kill_result result = { status_of(command), INT_ABSENT, INT_ABSENT };
+	struct kill_result result = { shells_status(command), INT_ABSENT, INT_ABSENT };
 	if (!running && command)
-		result.exit_code = result.returncode = exit_code_of(command);
+		result.exit_code = result.returncode = shells_exit_code(command);
 	shell_unlock(shell);
 	if (command)
 		release(shell, command);

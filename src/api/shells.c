@@ -83,6 +83,18 @@ void shells_release(struct shell **shell)
 	shell_unref(*shell);
 }
 
+const char *shells_status(const struct shell_command *command)
+{
+	static const char *const names[] = { "running", "running", "completed", "hard_timeout",
+					     "terminated" };
+	return command ? names[command->status] : "completed";
+}
+
+int64_t shells_exit_code(const struct shell_command *command)
+{
+	return command && command->status == SHELL_COMPLETED ? command->exit_code : INT_ABSENT;
+}
+
 int shells_check_dir(const char *dir, bool strict, const char **ret, struct err *err)
 {
 	struct stat st;

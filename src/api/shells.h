@@ -2,10 +2,12 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 struct server;
 struct shell;
+struct shell_command;
 
 /* Finds or makes a session (id NULL or empty: a new one), with a reference. dir NULL: the workspace;
  * no_change_s 0: the usual. */
@@ -20,3 +22,7 @@ int shells_check_dir(const char *dir, bool strict, const char **ret, struct err 
 
 /* Types all of it, waiting a while for a terminal that is full. */
 int shells_type(struct shell *shell, const char *data, size_t len, struct err *err);
+
+/* What is said of a command (NULL: none was run), with the shell's lock. */
+const char *shells_status(const struct shell_command *command);
+int64_t shells_exit_code(const struct shell_command *command); /* or INT_ABSENT */
