@@ -194,7 +194,7 @@ def quicken_session(session):
         if value == last:
             return packed
         try:
-            data = encode(value).encode()
+            data = encode(value).encode(errors="replace")  # half a character is no UTF-8
         except (TypeError, ValueError):
             return plain(value)  # which knows what to do with what is no JSON
         if "msg_id" in value and value.get("session") != session.session:

@@ -100,6 +100,12 @@ def test_unicode_and_ansi_arrive_as_they_are(server):
     assert value(execute(server, f"{EURO!r}*3")) == f"'{EURO * 3}'"
 
 
+def test_half_characters_are_replaced(server):
+    got = execute(server, r"print('a\ud83db')" + "\n" + r"'c\udcffd'", session_id="half")
+    assert text(got) == "a?b\n" and text(got, "stderr") == "" and got["status"] == "ok"
+    assert text(execute(server, "print(1)", session_id="half")) == "1\n"
+
+
 def test_progress_bar_leaves_its_last_state(server):
     got = execute(server, "import sys\nfor i in range(0, 101, 10):\n  sys.stderr.write(f'\\r{i}% done')\nprint()")
     assert text(got, "stderr") == "100% done"
