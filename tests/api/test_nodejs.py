@@ -871,7 +871,8 @@ def test_stopping_leaves_no_process(start_server, tmp_path):
     def busy(i):
         code = f"require('fs').writeFileSync('{tmp_path}/{i}', String(process.pid)); for (;;);"
         try:
-            server.post("/v1/nodejs/execute", {"code": code, "timeout": 100, "stateful": i == 0, "session_id": "busy"}, timeout=SLOW)
+            where = {"session_id": "busy"} if i == 0 else {}
+            server.post("/v1/nodejs/execute", {"code": code, "timeout": 100, **where}, timeout=SLOW)
         except Exception:
             pass
 
