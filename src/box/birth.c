@@ -5,12 +5,14 @@
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -245,6 +247,27 @@ static int equip(const struct box_spec *spec, const struct ground *ground,
 	return n == sizeof said ? -1 : err_set(err, EIO, "the box's first process");
 }
 
+/* What a box has of namespaces, inotify and the like, the kernel counts for whoever made its user namespace
+ * too: for its own root, or what one box has would be missed by root of the machine and by all others. All
+ * capabilities are kept meanwhile. */
+static pid_t clone_as(uint32_t owner, struct clone_args *args)
+{
+	int bits = prctl(PR_GET_SECUREBITS);
+	if (bits < 0 || prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP) < 0)
+		return -1;
+	pid_t pid = -1;
+	if (syscall(SYS_setresuid, -1, owner, -1) == 0)
+		pid = (pid_t)syscall(SYS_clone3, args, sizeof *args);
+	if (pid == 0)
+		return 0;
+	int code = errno;
+	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, bits) < 0)
+		_exit(1);                /* others are started in its place */
+	(void)prctl(PR_SET_DUMPABLE, 1); /* as it was */
+	errno = code;
+	return pid;
+}
+
 static int conceive(const struct box_spec *spec, const struct ground *ground,
 		    const struct template *template, struct inside *inside, inside_serve *serve,
 		    struct box_proc *ret, struct err *err)
@@ -258,7 +281,7 @@ static int conceive(const struct box_spec *spec, const struct ground *ground,
 	};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
 		return err_set(err, errno, "socketpair");
-	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	pid_t pid = clone_as(spec->uid_base, &args);
 	if (pid == 0)
 		inside_run(spec, serve, talk[1]);
 	int result = pid < 0 ? err_set(err, errno, "the namespaces of a box") : 0;

@@ -63,9 +63,10 @@ static const struct denied {
 	{ SYS_bpf, EPERM },
 	{ SYS_perf_event_open, EPERM },
 	{ SYS_userfaultfd, EPERM },
-	{ 425, ENOSYS }, /* io_uring_setup: programs go on without */
-	{ 426, ENOSYS }, /* io_uring_enter */
-	{ 427, ENOSYS }, /* io_uring_register */
+	{ 425, ENOSYS },          /* io_uring_setup: programs go on without */
+	{ 426, ENOSYS },          /* io_uring_enter */
+	{ 427, ENOSYS },          /* io_uring_register */
+	{ SYS_io_setup, ENOSYS }, /* the machine has 65,536 of these, whoever takes them */
 	{ SYS_keyctl, EPERM },
 	{ SYS_add_key, EPERM },
 	{ SYS_request_key, EPERM },

@@ -32,10 +32,9 @@ int64_t deadline_wall(int64_t deadline)
 
 json_t *deadline_note(int64_t deadline, const struct deadline_now *now)
 {
-	int64_t left = deadline - now->boot_ms;
-	return deadline ? json_pack("{sIsIsIss}", "wall_ms", (json_int_t)(now->wall_ms + left),
-				    "boot_ms", (json_int_t)deadline, "left_ms", (json_int_t)left,
-				    "boot_id", now->boot_id)
+	json_int_t left = deadline - now->boot_ms, wall = now->wall_ms + left;
+	return deadline ? json_pack("{sIsIsIss}", "wall_ms", wall, "boot_ms", (json_int_t)deadline,
+				    "left_ms", left, "boot_id", now->boot_id)
 			: json_null();
 }
 

@@ -428,6 +428,17 @@ static int note_group(const struct host *host, struct err *err)
 	return 0;
 }
 
+/* Open files are counted for the machine, and each box may have as many as its memory holds: what one has
+ * would be missed by all others. systemd does the same when a machine starts. */
+static void free_files(void)
+{
+	char most[32];
+	int len = snprintf(most, sizeof most, "%lld", LLONG_MAX);
+	auto_close int fd = open("/proc/sys/fs/file-max", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, most, (size_t)len);
+}
+
 static int start(struct host *host, struct err *err)
 {
 	struct auth_config auth = { .api_key = host->token };
@@ -440,6 +451,7 @@ static int start(struct host *host, struct err *err)
 			       host->means.text);
 	if (check_wishes(host, err) < 0)
 		return -1;
+	free_files();
 	host->full = network_full();
 	apparmor_prepare(host->means.text, sizeof host->means.text);
 	if (note_group(host, err) < 0 ||

@@ -241,6 +241,12 @@ static int io_uring(void)
 	char params[256] = { 0 };
 	return said(syscall(425, 4, params));
 }
+/* Of those there are so many for the whole machine, whoever has them. */
+static int aio_setup(void)
+{
+	unsigned long context = 0;
+	return said(syscall(SYS_io_setup, 60000, &context));
+}
 static int future_call(void)
 {
 	return said(syscall(600));
@@ -447,6 +453,7 @@ static const struct {
 	ROW(perf),
 	ROW(userfaultfd_call),
 	ROW(io_uring),
+	ROW(aio_setup),
 	ROW(future_call),
 	ROW(af_packet),
 	ROW(af_vsock),

@@ -11,7 +11,7 @@ DENIED = {
     "unshare_cgroup unshare_time",
     "nested user namespace": "nested_ns nested_mount",
     "the machine": "load_module load_module_fd kexec reboot_machine swap_on set_time read_syslog port_io",
-    "large parts of the kernel": "keyctl_call add_key_call bpf_call perf userfaultfd_call io_uring",
+    "large parts of the kernel": "keyctl_call add_key_call bpf_call perf userfaultfd_call io_uring aio_setup",
     "sockets": "af_packet af_vsock af_alg netfilter",
     "other call tables": "call_i386 call_x32 future_call",
     "CVE-2017-5226 TIOCSTI": "tiocsti",
@@ -26,6 +26,7 @@ DENIED = {
 EXACT = {
     "clone3_newns": "ENOSYS",
     "io_uring": "ENOSYS",
+    "aio_setup": "ENOSYS",
     "future_call": "ENOSYS",
     "af_vsock": "EAFNOSUPPORT",
     "netfilter": "EAFNOSUPPORT",

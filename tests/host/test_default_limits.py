@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from hosts import folder
 
 MIB = 1 << 20
 MEMORY = 256 * MIB
+FILE_MAX = Path("/proc/sys/fs/file-max")
 
 
 def memory_limits(host, *names):
@@ -31,6 +33,7 @@ def small():
     from hosts import Host
 
     with volume("mkfs.ext4", "-q", "-m", "0") as (place, _):
+        FILE_MAX.write_text("400000")
         host = Host(folder(), ["--box-memory", MEMORY], state=place / "state")
         yield host
         host.end()
@@ -59,4 +62,38 @@ def test_a_memory_bomb_in_a_box_without_limits(small):
     assert bomb.run("echo alive") == neighbour.run("echo alive") == "alive\n"
     assert "oom" not in neighbour.events() and small.client.get("/health").text == "OK"
     bomb.delete()
+    neighbour.delete()
+
+
+OPEN = """
+import os, resource, time
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+left, pipes = 420000, []
+while left:
+    each = min(left, hard - 64)
+    ready, told = os.pipe()
+    if os.fork() == 0:
+        for _ in range(each): os.open("/dev/null", os.O_RDONLY)
+        os.write(told, b"x")
+        time.sleep(60)
+        os._exit(0)
+    os.close(told)
+    pipes.append(ready)
+    left -= each
+print(420000 if all(os.read(ready, 1) for ready in pipes) else "too few", flush=True)
+time.sleep(60)
+"""
+
+
+def test_open_files_are_limited_by_memory_not_for_all(small):
+    """What the machine can have open must not be less than what one box can."""
+    assert int(FILE_MAX.read_text()) > 1 << 60
+    box, neighbour = small.create(limits={"memory": 1024 * MIB}), small.create()
+    place = "/tmp/open.py"
+    box.request("POST", "/v1/file/write", json={"file": place, "content": OPEN})
+    box.run(f"(/usr/bin/python3 {place} >/tmp/said 2>&1 &)")
+    assert eventually(lambda: box.run("cat /tmp/said"), 60) and box.run("cat /tmp/said") == "420000\n"
+    assert neighbour.run("sudo -u nobody cat /etc/hostname") == f"{neighbour.id}\n"
+    box.delete()
     neighbour.delete()
