@@ -95,6 +95,9 @@ int address_find(const struct http_head *head, const char *domain, struct addres
 		if (found)
 			return found < 0 ? -1 : 0;
 	}
+	/* One of them may be a proxy's, and nobody knows which. */
+	if (http_header_count(head, "x-aio-sandbox") > 1)
+		return err_set(err, ERR_INVALID, "x-aio-sandbox is there more than once");
 	if (header) {
 		snprintf(ret->id, sizeof ret->id, "%.*s", BOX_ID_MAX, header);
 		ret->named = true;

@@ -465,3 +465,65 @@ def test_an_upgrade_is_not_asked_for_again(host, box):
                    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
         assert peer.ask(to(box, "/again", headers=headers)).status == 502
         assert sum("/again" in head for head in fake.heads) == 1
+
+
+# Whatever leads to a path of the machine: tried as they are, and through what each process shows of itself.
+KNOCK = """
+import glob, os, socket
+paths = %r
+for path in paths + [top + path for path in paths for top in glob.glob("/proc/[0-9]*/root") + glob.glob("/proc/[0-9]*/cwd")]:
+    for name in (path, "\\0" + path):
+        s = socket.socket(socket.AF_UNIX)
+        try:
+            s.connect(name[:107])
+            print("reached", name)
+        except OSError:
+            pass
+for path in glob.glob("/proc/[0-9]*/fd/*"):
+    try:
+        if "host.sock" in os.readlink(path): print("held", path)
+    except OSError:
+        pass
+print("knocked")
+"""
+
+
+def test_the_hosts_control_socket_is_not_reached(host, box):
+    """Neither it nor the socket of any box, by gem or by root: they are in no directory that a box has."""
+    other = host.create()
+    place = "/tmp/knock.py"
+    paths = [str(host.state / "run" / name) for name in ("host.sock", box.id, other.id)]
+    box.request("POST", "/v1/file/write", json={"file": place, "content": KNOCK % paths})
+    for sudo in ("", "sudo "):
+        assert box.run(f"{sudo}python3 {place}") == "knocked\n"
+        assert box.run(f"{sudo}find / -name '*host.sock*' -not -path '/proc/*' 2>/dev/null; true") == ""
+    other.delete()
+
+
+def test_a_box_cannot_pass_for_another(host):
+    """Not by what it calls itself, not by its token, not by what its server answers."""
+    box, other = host.create(), host.create()
+    box.run(f"sudo hostname {other.id} 2>/dev/null; echo {other.id} | sudo tee /etc/hostname >/dev/null")
+    assert box.run("cat /etc/hostname") == f"{other.id}\n" and other.run("cat /etc/hostname") == f"{other.id}\n"
+    token = {"Authorization": f"Bearer {box.token}"}
+    for way in ({"x-aio-sandbox": other.id}, {"Host": f"{other.id}.localhost:{host.port}"}):
+        assert host.client.get("/v1/sandbox", headers={**token, **way}).status_code == 401, way
+    assert host.client.get(f"/s/{other.id}/v1/sandbox", headers=token).status_code == 401
+    with host.connect() as both:
+        two = (f"GET /v1/sandbox HTTP/1.1\r\nHost: localhost\r\nx-aio-sandbox: {box.id}\r\nx-aio-sandbox: {other.id}\r\n"
+               f"Authorization: Bearer {box.token}\r\n\r\n")
+        assert both.ask(two.encode()).status in (400, 422)
+
+    def serve(fake, conn):
+        while fake.read_head(conn):
+            conn.sendall(answer(b"mine", headers=[f"x-aio-sandbox: {other.id}", f"Location: /s/{other.id}/"]))
+
+    events = other.events()
+    with FakeServer(box, serve) as fake, host.connect() as peer:
+        for _ in range(2):
+            assert peer.ask(to(box)).body == b"mine"
+        assert b"mine" not in peer.ask(to(other, "/v1/sandbox")).body
+        assert len(fake.heads) == 2
+    assert other.events() == events
+    box.delete()
+    other.delete()

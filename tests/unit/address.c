@@ -67,6 +67,16 @@ static void headers_and_paths(void)
 	FINDS("localhost", NULL, NULL, "/s/A/x", "!");
 	FINDS("localhost", "abc/../def", NULL, "/", "!");
 	FINDS("localhost", "", NULL, "/", "!");
+	/* Said twice, one may be a proxy's. */
+	struct http_head twice = { .target = (char *)"/",
+				   .count = 2,
+				   .headers = { { "x-aio-sandbox", "abc" },
+						{ "X-Aio-Sandbox", "abc" } } };
+	struct address none;
+	struct err err;
+	CHECK(address_find(&twice, NULL, &none, &err) < 0);
+	twice.count = 1;
+	CHECK(address_find(&twice, NULL, &none, &err) == 0 && !strcmp(none.id, "abc"));
 	/* A page can set headers and paths: at a box's own name they say nothing. */
 	FINDS("abc.localhost", "def", "3000", "/s/ghi/x", "abc 0 0 own named");
 }
