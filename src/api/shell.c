@@ -418,8 +418,7 @@ static int view(struct call *call, const void *in, struct err *err)
 		struct output *plain = new_plain(call->arena);
 		const char *prompt = prompt_of(shell, commands[i], call->arena);
 		add_plain(shell, commands[i], plain);
-		console[i] = (struct console){ prompt,
-					       arena_strdup(call->arena, commands[i]->text),
+		console[i] = (struct console){ prompt, arena_strdup(call->arena, commands[i]->text),
 					       plain_stream(plain, OUTPUT_CHARS_MAX) };
 		const char *head = arena_printf(call->arena, "%s%s%s\n", all->size ? "\n" : "",
 						prompt, commands[i]->text);

@@ -46,6 +46,8 @@ static const struct err_row {
 	{ ENOSPC,               507, "no_space_left" },
 	{ EDQUOT,               507, "no_space_left" },
 	{ EILSEQ,               400, "decode_error" },
+	{ EMFILE,               429, "io_error" },
+	{ ENFILE,               429, "io_error" },
 	/* clang-format on */
 };
 

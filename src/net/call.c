@@ -15,7 +15,7 @@
 #include "net/route.h"
 #include "net/server.h"
 
-enum { REPLY_BUFFER_MAX = JW_FLUSH * 4 };
+enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, WAIT_MAX_MS = 3600000, BLIND_MS = 100 };
 
 /* ---- JSON ---- */
 
@@ -275,11 +275,9 @@ enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms)
 		struct pollfd pfds[] = { { .fd = event_fd, .events = POLLIN },
 					 { .fd = call->sink->client_fd },
 					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
-		int64_t left = until_ms == INT64_MAX ? 3600000 : until_ms - clock_ms();
-		int n = poll(pfds, COUNT(pfds),
-			     left < 0         ? 0
-			     : left > 3600000 ? 3600000
-					      : (int)left);
+		int64_t left = until_ms == INT64_MAX ? WAIT_MAX_MS : until_ms - clock_ms();
+		int64_t most = event_fd < 0 ? BLIND_MS : WAIT_MAX_MS;
+		int n = poll(pfds, COUNT(pfds), left < 0 ? 0 : (int)(left > most ? most : left));
 		if (n < 0 && errno != EINTR)
 			return CALL_LEFT;
 		if (n > 0 && pfds[0].revents) {
@@ -293,5 +291,7 @@ enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms)
 			return CALL_LEFT;
 		if (until_ms != INT64_MAX && clock_ms() >= until_ms)
 			return CALL_TIMEOUT;
+		if (event_fd < 0)
+			return CALL_WOKEN;
 	}
 }

@@ -77,5 +77,6 @@ int call_event_ping(struct call *call, struct err *err);
 enum call_wake { CALL_WOKEN, CALL_TIMEOUT, CALL_LEFT, CALL_STOPPING };
 
 /* Waits until the eventfd is signalled (and takes the signal), the moment (of clock_ms(); INT64_MAX
- * for never) has come, the caller has left, or the server stops. A half-closed caller has not left. */
+ * for never) has come, the caller has left, or the server stops. A half-closed caller has not left.
+ * Without an eventfd, because there was no descriptor for it, it is as if signalled now and then. */
 enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms);

@@ -110,7 +110,9 @@ static int open_terminal(struct shell *shell, int *ret_slave, struct err *err)
 		int code = errno;
 		if (master >= 0)
 			close(master);
-		return err_set(err, code, "no terminal");
+		return code == ENOSPC ? err_set(err, ERR_LIMIT,
+						"there are no more terminals: end a session")
+				      : err_set(err, code, "no terminal");
 	}
 	*ret_slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	struct winsize size = { .ws_col = (unsigned short)shell->cols,
@@ -337,6 +339,10 @@ static bool timer_ready(struct source *source)
 static struct link *pump_link(struct shell *shell, int fd, bool (*ready)(struct source *),
 			      struct err *err)
 {
+	if (fd < 0) {
+		err_set(err, errno, "no descriptor for another shell");
+		return NULL;
+	}
 	struct link *link = xcalloc(1, sizeof *link);
 	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done },
 			       shell_ref(shell),
@@ -399,9 +405,29 @@ static int spawn_shell(struct shell *shell, int slave, struct err *err)
 	return -1;
 }
 
-int shell_start(struct shell *shell, struct err *err)
+/* Gives the pump what it looks at. Each descriptor is made when the one before is the pump's. */
+static int hand_over(struct shell *shell, struct err *err)
 {
 	char path[128];
+	snprintf(path, sizeof path, "%s/up", shell->dir);
+	shell->pty_link = pump_link(shell, shell->pty, pty_ready, err);
+	if (!shell->pty_link)
+		return -1;
+	shell->fifo = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	shell->fifo_link = pump_link(shell, shell->fifo, fifo_ready, err);
+	if (!shell->fifo_link)
+		return -1;
+	shell->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	shell->timer_link = pump_link(shell, shell->timer, timer_ready, err);
+	if (!shell->timer_link)
+		return -1;
+	int end = fcntl(shell->process.pidfd, F_DUPFD_CLOEXEC, 3);
+	shell->end_link = pump_link(shell, end, end_ready, err);
+	return shell->end_link ? 0 : -1;
+}
+
+int shell_start(struct shell *shell, struct err *err)
+{
 	int slave = -1;
 	if (shell->process.pid)
 		return 0;
@@ -419,14 +445,7 @@ int shell_start(struct shell *shell, struct err *err)
 		shell_remove_dir(shell);
 		return -1;
 	}
-	snprintf(path, sizeof path, "%s/up", shell->dir);
-	shell->fifo = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	shell->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	int end = fcntl(shell->process.pidfd, F_DUPFD_CLOEXEC, 3);
-	if (!(shell->pty_link = pump_link(shell, shell->pty, pty_ready, err)) ||
-	    !(shell->fifo_link = pump_link(shell, shell->fifo, fifo_ready, err)) ||
-	    !(shell->timer_link = pump_link(shell, shell->timer, timer_ready, err)) ||
-	    !(shell->end_link = pump_link(shell, end, end_ready, err))) {
+	if (hand_over(shell, err) < 0) {
 		kill(shell->process.pid, SIGKILL);
 		shell->exit_code = process_reap(&shell->process, &result);
 		let_go(shell);

@@ -1,6 +1,8 @@
 """Whatever a client chooses the size of has a cap, and a clear answer beyond it."""
 
 import json
+import os
+import resource
 import time
 
 import pytest
@@ -406,3 +408,38 @@ def test_descriptors_run_out(start_server):
         for peer in peers:
             peer.__exit__()
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# --- descriptors -------------------------------------------------------------------------------
+
+
+def leave_descriptors(server, count, most):
+    """Lets a server have only so many more than it has."""
+    free = (fd for fd in range(most) if not os.path.exists(f"/proc/{server.pid}/fd/{fd}"))
+    limit = next(fd for i, fd in enumerate(free) if i == count)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, most))
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/shell/sessions/create", {}), ("/v1/shell/exec", {"command": "true", "timeout": 1}),
+    ("/v1/bash/exec", {"command": "true"}), ("/v1/file/watch", {"path": "/tmp", "recursive": False}),
+    ("/v1/file/watch/wait", {"path": "/etc/passwd"}), ("/v1/nodejs/execute", {"code": "1"})])
+def test_few_descriptors(start_server, path, body):
+    """Whichever is the one that is missing: it is said, nothing waits for ever, and nothing stays."""
+    server = start_server(env=LEAN)
+    server.post("/v1/bash/exec", {"command": "true"})  # the pump has its own from now on
+    statuses = set()
+    with server.connect() as peer:
+        assert peer.ask(request("/health")).status == 200
+        most = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[1]
+        for count in (0, 1, 2, 3, 4, 5, 7, 9):
+            leave_descriptors(server, count, most)
+            statuses.add(peer.ask(request(path, "POST", JSON, json.dumps(body).encode())).status)
+            resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (most, most))
+    assert statuses <= {200, 429} and 200 in statuses
+    server.request("DELETE", "/v1/shell/sessions")
+    for session in server.get("/v1/bash/sessions").json()["data"]:
+        server.post(f"/v1/bash/sessions/{session['session_id']}/close")
+    for watcher in server.get("/v1/file/watch").json()["watchers"]:
+        server.request("DELETE", f"/v1/file/watch/{watcher['watcher_id']}")
+    eventually(lambda: not server.children())
