@@ -289,6 +289,8 @@ static int upgrade(struct request *r, struct call *call, struct err *err)
 	if (!r->head->upgrade || !http_has_token(to, "websocket") || !version ||
 	    strcmp(version, "13") != 0)
 		return err_set(err, ERR_UPGRADE_REQUIRED, "this is a WebSocket, version 13");
+	if (r->head->length) /* it would be taken for frames */
+		return err_set(err, ERR_BAD_REQUEST, "a request for a WebSocket has no body");
 	if (!ws_valid_key(key))
 		return err_set(err, ERR_BAD_REQUEST,
 			       "Sec-WebSocket-Key must be 16 bytes in base64");

@@ -357,6 +357,7 @@ REFUSALS = {
     "upgrade without connection": ({"Connection": "keep-alive"}, {426}),
     "other protocol": ({"Upgrade": "h2c"}, {426}),
     "POST": ({"method": "POST"}, {405}),
+    "body": ({"Content_Length": "5"}, {400}),
 }
 
 
