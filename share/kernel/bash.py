@@ -3,9 +3,9 @@
     python bash.py -f CONNECTION_FILE
 
 The shell is an interactive one, though without a terminal: an interrupt then ends what runs, and not
-the shell. Code is a file that it sources. How that went comes back through a pipe from PROMPT_COMMAND,
-which is run in any case. Neither has a name that could be left behind, or is inherited by what the code
-leaves running: the shell opens this process's descriptors by their path.
+the shell. Code is a file that it sources. How that went comes back through a pipe from its next line of
+input, which it reads in any case. Neither has a name that could be left behind, or is inherited by what
+the code leaves running: the shell opens this process's descriptors by their path.
 """
 
 import codecs
@@ -18,8 +18,11 @@ from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
 
 PIECE, REST = 65536, 64
-BEGIN = "exec 2>&{errors} {errors}>&-; PS1= PS2=; set +o history; shopt -u checkwinsize\n"
-RUN = "PROMPT_COMMAND='printf \"%d\\n\" $? >{done}'; . {code} </dev/null\n"
+BEGIN = "exec 2>&{errors} {errors}>&-; PS1= PS2= PROMPT_COMMAND=; set +o history; shopt -u checkwinsize\n"
+# Code may change what a prompt is, as activating an environment does: nobody looks at one here.
+PLAIN = "\\declare PS1= PS2= PROMPT_COMMAND= 2>/dev/null"
+RUN = (f"\\unset __aio; . {{code}} </dev/null; __aio=$?; {PLAIN}\n"
+       f"__aio=${{{{__aio-$?}}}}; {PLAIN}; \\builtin printf '%d\\n' $__aio >{{done}}\n")
 
 
 def path(fd):

@@ -105,11 +105,12 @@ def frames_sender():
     nothing that one raises, can come between them: it is one call into C, and not by pyzmq, which looks
     for signals."""
     import zmq
-    from zmq.backend.cython import _zmq
 
     try:
+        from zmq.backend.cython import _zmq
+
         send = ctypes.PyDLL(_zmq.__file__).zmq_send  # of the library that pyzmq has loaded
-    except (AttributeError, OSError):
+    except (AttributeError, ImportError, OSError):  # it is older than 26, say
         return None
     send.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
     more = int(zmq.SNDMORE)

@@ -11,7 +11,7 @@ import types
 def show(_, value, trace):
     import traceback
 
-    traceback.print_exception(value.with_traceback(trace and trace.tb_next))
+    traceback.print_exception(type(value), value, trace and trace.tb_next)  # less does not do for 3.9
 
 
 class Figures:

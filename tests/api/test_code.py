@@ -239,6 +239,13 @@ def test_stateful_bash(server, tmp_path):
     assert got["status"] == "timeout"
     got = bash("if true; then")
     assert got["exit_code"] == 2 and "unexpected end of file" in got["stderr"]
+    for n, way in enumerate(["PROMPT_COMMAND='echo mine'", "PS1='mine '", "readonly PROMPT_COMMAND", "printf() { :; }", "set -C",
+                             "exec </dev/null", "trap : INT", "alias builtin=false declare=false"], 10):
+        got = bash(f"{way}; (exit {n})", timeout=10)
+        assert (got["stdout"], got["stderr"], got["exit_code"]) == ("", "", n), way
+    assert bash("sleep 1000", timeout=1)["status"] == "timeout"
+    got = bash("echo $x; : ${unset?is missing}")
+    assert (got["stdout"], got["exit_code"]) == ("5\n", 1) and "is missing" in got["stderr"]
     (tmp_path / "it's").mkdir()
     got = bash(f"echo $x; pwd; sleep 1000 & echo $! >{tmp_path}/pid", cwd=f"{tmp_path}/it's")
     assert got["stdout"] == f"5\n{tmp_path}/it's\n"

@@ -1,5 +1,6 @@
 """How kernels come and go: the fork server, what is ready, other kernels, users, limits, the end."""
 
+import ast
 import base64
 import json
 import os
@@ -112,6 +113,18 @@ def test_preloaded_modules_are_there(start):
     assert text(got) == "True True False\n"
     got = execute(server, "import matplotlib.pyplot as plt\nplt.plot([1, 2])", session_id=got["session_id"])
     assert [out["output_type"] for out in got["outputs"]] == ["execute_result", "display_data"]
+
+
+def test_other_versions_of_python_and_pyzmq():
+    """Those that others have: Python from 3.9 on, and a pyzmq that is built in another way."""
+    for file in (ROOT / "share/kernel").glob("*.py"):
+        ast.parse(file.read_text(), feature_version=(3, 9))
+    code = ("import importlib.util, sys, zmq; sys.modules['zmq.backend.cython._zmq'] = None\n"
+            "if hasattr(sys.modules['zmq.backend.cython'], '_zmq'): del sys.modules['zmq.backend.cython']._zmq\n"
+            "spec = importlib.util.spec_from_file_location('f', sys.argv[1])\n"
+            "f = importlib.util.module_from_spec(spec); spec.loader.exec_module(f); print(f.frames_sender())")
+    done = subprocess.run([PYTHON, "-c", code, ROOT / "share/kernel/forkserver.py"], capture_output=True, text=True)
+    assert done.stdout == "None\n", done.stderr
 
 
 def test_without_the_fork_server_kernels_still_come(start):
