@@ -9,9 +9,10 @@ time from the one that was just handed out; {"hurry"} ends that while. The serve
 with a pidfd and a socket to that kernel, or {"id", "error", "errno"}; later its end, {"exit": pid,
 "code", "signal"}. The first message it gets is {"version"}, or {"error"} and the end.
 
-A kernel opens its sockets, makes its shell, and says so, {} or {"error", "errno"}, on the socket it has
-to the server. Then it waits there for the one order {"cwd", "env", "tag"} that hands it out, answers {}
-or {"error"}, and begins to work. Without an order, when the socket is closed, it ends.
+A kernel opens its sockets, makes its shell, and says so on the socket it has to the server: {"welcomes"},
+whether it greets those who subscribe to its outputs (ipykernel 7 does), or {"error", "errno"}. Then it
+waits there for the one order {"cwd", "env", "tag"} that hands it out, answers {} or {"error"}, and begins
+to work. Without an order, when the socket is closed, it ends.
 
 Nothing that does not survive a fork is made before it: no thread, no ZeroMQ context, no event loop.
 """
@@ -314,8 +315,9 @@ class Kernel:
         app.shell.display_formatter.format(0)
         return app
 
-    def await_order(self):
-        self.server.send(b"{}")
+    def await_order(self, app):
+        welcomes = hasattr(app.iopub_thread, "_xpub_stream")
+        self.server.send(json.dumps({"welcomes": welcomes}).encode())
         data = self.server.recv(MESSAGE_MAX)
         if not data:
             os._exit(0)
@@ -351,7 +353,7 @@ class Kernel:
                 self.server.send(json.dumps({"error": str(error), "errno": code}).encode())
             raise
         self.wake_by_signals()
-        self.await_order()
+        self.await_order(app)
         app.start()
 
 

@@ -119,7 +119,7 @@ static int await_birth(struct kernel *kernel, const struct kernel_wait *wait, st
 	}
 }
 
-/* Takes what a forked kernel says: {} or {"error": …, "errno"}; nothing when it has ended. */
+/* Takes what a forked kernel says: {"welcomes"}, {} or {"error": …, "errno"}; nothing when it has ended. */
 static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
 {
 	char text[ANSWER_MAX];
@@ -134,6 +134,7 @@ static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, st
 	int result = !answer ? -1
 		     : error ? err_set(err, code ? code : ERR_BAD_REQUEST, "%s", error)
 			     : 0;
+	kernel->welcomes |= json_is_true(json_object_get(answer, "welcomes"));
 	json_decref(answer);
 	return result;
 }
@@ -180,12 +181,79 @@ static int reach(struct kernel *kernel, struct err *err)
 	return gone ? err_set(err, ESRCH, "the kernel has ended") : -1;
 }
 
+struct greeting {
+	char id[64];
+	bool replied, heard;
+};
+
+static void greet_take(struct kernel *kernel, struct greeting *greeting)
+{
+	const struct text *frames;
+	struct message message;
+	struct zsock *socks[] = { kernel->iopub, kernel->shell };
+	for (int i = 0; i < 2 && socks[i]; i++)
+		for (size_t n; (n = zsock_recv(socks[i], &frames));)
+			if (message_read(frames, n, kernel->signs, &message, NULL) == 0)
+				*(i ? &greeting->replied : &greeting->heard) = true;
+}
+
+/* Asks for information until there are an answer and something on iopub: its sockets are open, and
+ * our subscription has arrived. */
+static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+{
+	struct greeting greeting = { 0 };
+	for (int64_t ask_ms = 0;;) {
+		greet_take(kernel, &greeting);
+		if (greeting.replied && greeting.heard)
+			return 0;
+		if (kernel_ended(kernel)) {
+			char how[128];
+			int cause = kernel_end_cause(kernel);
+			return err_set(err, cause ? cause : ERR_UNAVAILABLE,
+				       "the kernel ended %s while it started",
+				       kernel_end_text(kernel, how, sizeof how));
+		}
+		bool connected = kernel_connect(kernel, NULL) == 0; /* once it listens */
+		if (!connected)
+			ask_ms = clock_ms() + CONNECT_MS;
+		if (clock_ms() >= ask_ms) {
+			struct buf content = BUF(16);
+			(void)buf_str(&content, "{}");
+			if (kernel_send(kernel, kernel->shell, "kernel_info_request", &content,
+					greeting.id, err) < 0)
+				return -1;
+			ask_ms = clock_ms() + ASK_AGAIN_MS;
+			continue;
+		}
+		struct pollfd pfds[] = {
+			{ .fd = connected ? zsock_fd(kernel->shell) : -1, .events = POLLIN },
+			{ .fd = connected ? zsock_fd(kernel->iopub) : -1, .events = POLLIN },
+			{ .fd = kernel->wake_fd, .events = POLLIN },
+			{ .fd = wait->stop_fd, .events = POLLIN },
+			{ .fd = wait->client_fd }
+		};
+		eventfd_t ignored;
+		int64_t left = ask_ms - clock_ms(); /* less than nothing would be for ever */
+		if (poll(pfds, COUNT(pfds), left > 0 ? (int)left : 0) > 0) {
+			if (pfds[2].revents)
+				(void)eventfd_read(kernel->wake_fd, &ignored);
+			if (pfds[3].revents)
+				return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+			if (pfds[4].revents)
+				return err_set(err, ERR_GONE, "the caller left");
+		}
+		if (clock_ms() >= wait->until_ms)
+			return err_set(err, ERR_UNAVAILABLE, "the kernel did not start in time");
+	}
+}
+
 int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
 		    const struct kernel_wait *wait, struct err *err)
 {
 	if (await_birth(kernel, wait, err) < 0 || take_answer(kernel, wait, err) < 0 ||
 	    reach(kernel, err) < 0 || give_order(kernel, place, err) < 0 ||
-	    take_answer(kernel, wait, err) < 0 || await_welcome(kernel, wait, err) < 0)
+	    take_answer(kernel, wait, err) < 0 ||
+	    (kernel->welcomes ? await_welcome : greet)(kernel, wait, err) < 0)
 		return -1;
 	close(kernel->order_fd);
 	kernel->order_fd = -1;
@@ -268,72 +336,6 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 	int result = spawn_start(&spawn, &process, err);
 	arena_done(&arena);
 	return result < 0 ? -1 : kernel_watch(kernel, process.pid, process.pidfd, true, err);
-}
-
-struct greeting {
-	char id[64];
-	bool replied, heard;
-};
-
-static void greet_take(struct kernel *kernel, struct greeting *greeting)
-{
-	const struct text *frames;
-	struct message message;
-	struct zsock *socks[] = { kernel->iopub, kernel->shell };
-	for (int i = 0; i < 2 && socks[i]; i++)
-		for (size_t n; (n = zsock_recv(socks[i], &frames));)
-			if (message_read(frames, n, kernel->signs, &message, NULL) == 0)
-				*(i ? &greeting->replied : &greeting->heard) = true;
-}
-
-/* Asks for information until there are an answer and something on iopub: its sockets are open, and
- * our subscription has arrived. */
-static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
-{
-	struct greeting greeting = { 0 };
-	for (int64_t ask_ms = 0;;) {
-		greet_take(kernel, &greeting);
-		if (greeting.replied && greeting.heard)
-			return 0;
-		if (kernel_ended(kernel)) {
-			char how[128];
-			int cause = kernel_end_cause(kernel);
-			return err_set(err, cause ? cause : ERR_UNAVAILABLE,
-				       "the kernel ended %s while it started",
-				       kernel_end_text(kernel, how, sizeof how));
-		}
-		bool connected = kernel_connect(kernel, NULL) == 0; /* once it listens */
-		if (!connected)
-			ask_ms = clock_ms() + CONNECT_MS;
-		if (clock_ms() >= ask_ms) {
-			struct buf content = BUF(16);
-			(void)buf_str(&content, "{}");
-			if (kernel_send(kernel, kernel->shell, "kernel_info_request", &content,
-					greeting.id, err) < 0)
-				return -1;
-			ask_ms = clock_ms() + ASK_AGAIN_MS;
-			continue;
-		}
-		struct pollfd pfds[] = {
-			{ .fd = connected ? zsock_fd(kernel->shell) : -1, .events = POLLIN },
-			{ .fd = connected ? zsock_fd(kernel->iopub) : -1, .events = POLLIN },
-			{ .fd = kernel->wake_fd, .events = POLLIN },
-			{ .fd = wait->stop_fd, .events = POLLIN },
-			{ .fd = wait->client_fd }
-		};
-		eventfd_t ignored;
-		int64_t left = ask_ms - clock_ms(); /* less than nothing would be for ever */
-		if (poll(pfds, COUNT(pfds), left > 0 ? (int)left : 0) > 0) {
-			if (pfds[2].revents)
-				(void)eventfd_read(kernel->wake_fd, &ignored);
-			if (pfds[3].revents)
-				return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-			if (pfds[4].revents)
-				return err_set(err, ERR_GONE, "the caller left");
-		}
-		if (clock_ms() >= wait->until_ms)
-			return err_set(err, ERR_UNAVAILABLE, "the kernel did not start in time");
-	}
 }
 
 struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,

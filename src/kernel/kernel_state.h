@@ -27,6 +27,7 @@ struct kernel {
 	uint64_t requests;
 	struct zsock *shell, *iopub, *control;
 	struct zsock *input; /* stdin, of one that may ask although it was told not to; or NULL */
+	bool welcomes;       /* it tells when our subscription to iopub has arrived */
 	int order_fd;        /* to a forked one, until it is handed out; -1: none */
 	int wake_fd;         /* an eventfd: something of what follows has changed */
 

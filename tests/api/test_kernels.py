@@ -127,6 +127,20 @@ def test_other_versions_of_python_and_pyzmq():
     assert done.stdout == "None\n", done.stderr
 
 
+def test_an_ipykernel_that_welcomes_nobody(start, tmp_path):
+    """Those before 7 do not tell when a subscription has arrived, and are the last for Python 3.9."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import ipykernel.iostream\nipykernel.iostream.IOPubThread._setup_xpub_listener = lambda self: None\n")
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {PYTHON} "$@"\n')
+    program.chmod(0o755)
+    kernelspec(tmp_path, "older", [program, "-m", "ipykernel_launcher", "-f", "{connection_file}"])
+    server = start(env={"JUPYTER_PATH": str(tmp_path / ".local/share/jupyter")})
+    for session in "abc":
+        assert value(execute(server, "6 * 7", kernel_name="older", session_id=session)) == "42"
+    assert fork_server(server)
+
+
 def test_without_the_fork_server_kernels_still_come(start):
     """Killed by hand, it is replaced; its kernels live on."""
     server = warm(start())
