@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,9 +47,18 @@ static int cmd_help(int argc, char **argv)
 	return 0;
 }
 
+/* A standard descriptor that is closed would be the next one that is opened, whatever that is. */
+static void fill_standard(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", O_RDWR);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "help";
+	fill_standard();
 	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
 		puts("aio " AIO_VERSION);
 		return 0;

@@ -191,6 +191,13 @@ def test_an_output_that_others_made_nonblocking(stdio):
     assert s.proc.wait(20) == 0
 
 
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_descriptors_that_are_closed(tmp_path, closed):
+    """Something else would have their numbers, and be read as input or written to as a log."""
+    command = ["sh", "-c", f'exec "$0" "$@" {closed}', program("aio"), "mcp"]
+    assert subprocess.run(command, cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, timeout=20).returncode == 0
+
+
 def test_help_and_wrong_usage():
     done = subprocess.run([program("aio"), "mcp", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "mcpServers" in done.stdout
