@@ -221,6 +221,8 @@ static bool start_thread(struct exchange *ex)
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	pthread_mutex_lock(&running.lock);
 	if (running.count < THREADS_MAX && pipe2(ex->cancel_fds, O_CLOEXEC) == 0) {
+		if (ex->cancelled) /* before there was anything to hang up */
+			close(TAKE_FD(ex->cancel_fds[1]));
 		started = pthread_create(&thread, &attr, run, exchange_ref(ex)) == 0;
 		if (started) {
 			ex->next_running = running.first;

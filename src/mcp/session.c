@@ -290,6 +290,8 @@ void session_remember(struct mcp_session *session, struct exchange *ex)
 	pthread_mutex_lock(&session->lock);
 	ex->next = session->exchanges;
 	session->exchanges = exchange_ref(ex);
+	if (session->ended)
+		exchange_cancel(ex);
 	pthread_mutex_unlock(&session->lock);
 }
 

@@ -1,0 +1,72 @@
+/* Requests that are cancelled before anybody serves them: they end all the same. */
+#include "mcp/exchange.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/err.h"
+#include "mcp/session.h"
+#include "mcp/stream.h"
+#include "net/server.h"
+#include "tap.h"
+
+enum { SECONDS = 10 };
+
+/* One that lasts until it is cancelled. */
+static struct exchange *listen_on(struct server *server, struct mcp_session *session,
+				  struct mcp_stream *stream)
+{
+	struct exchange_from from = {
+		.server = server, .session = session, .revision = MCP_2026_07_28, .listens = true
+	};
+	return exchange_new(&from, stream,
+			    json_pack("{s:i,s:s,s:{}}", "id", 1, "method", "subscriptions/listen",
+				      "params"));
+}
+
+static bool ends(struct mcp_stream *stream)
+{
+	for (int i = 0; i < SECONDS * 100 && !stream_look(stream, 0).over; i++)
+		poll(NULL, 0, 10);
+	return stream_look(stream, 0).over;
+}
+
+static void cancelled_at_once(struct server *server)
+{
+	struct mcp_stream *stream = stream_new(1, false);
+	struct exchange *ex = listen_on(server, NULL, stream);
+	exchange_cancel(ex);
+	exchange_start(ex);
+	CHECK(ends(stream));
+	exchange_unref(ex);
+	stream_unref(stream);
+}
+
+static void its_session_has_ended(struct server *server, const struct config *config)
+{
+	struct err err;
+	struct mcp_session *session = session_open(config, MCP_NEWEST_SESSION, NULL, NULL, &err);
+	struct mcp_stream *stream = session_new_stream(session);
+	struct exchange *ex = listen_on(server, session, stream);
+	CHECK(session_close(session_id(session), &err) == 0);
+	exchange_start(ex);
+	CHECK(ends(stream));
+	exchange_unref(ex);
+	stream_unref(stream);
+	session_unref(session);
+}
+
+int main(void)
+{
+	int stop[2];
+	struct config config = { .max_sessions = 4, .session_ms = 60000 };
+	CHECK(pipe(stop) == 0);
+	struct server server = { .config = &config, .stop_fd = stop[0] };
+	cancelled_at_once(&server);
+	its_session_has_ended(&server, &config);
+	close(stop[1]); /* what is left ends, too */
+	exchange_end_all();
+	close(stop[0]);
+	return tap_done();
+}
