@@ -119,15 +119,18 @@ static const char *screen_of(struct shell *shell, const struct shell_command *co
 {
 	auto_buf struct buf text = BUF(4 << 20);
 	const char *result = NULL;
+	int64_t at;
 	*ret_alternate = false;
 	shell_lock(shell);
-	if (!command || command->status == SHELL_RUNNING) {
-		struct screen *screen = shell_screen(shell);
-		*ret_alternate = screen_alternate(screen);
-		if (screen_text(screen, &text) == 0)
-			result = arena_strndup(arena, text.data ? text.data : "", text.len);
-	}
+	bool over = command && command->status != SHELL_RUNNING;
 	shell_unlock(shell);
+	if (over)
+		return NULL;
+	const struct screen *screen = shell_screen(shell, &at);
+	*ret_alternate = screen_alternate(screen);
+	if (screen_text(screen, &text) == 0)
+		result = arena_strndup(arena, text.data ? text.data : "", text.len);
+	shell_screen_done(shell);
 	return result;
 }
 

@@ -92,13 +92,10 @@ static int send_ping(struct viewer *v, struct err *err)
 static int send_screen(struct viewer *v, bool announce, struct err *err)
 {
 	auto_buf struct buf text = BUF(REPLAY_MAX);
-	shell_lock(v->shell);
-	struct shell_tail tail = shell_tail(v->shell);
-	bool anything = tail.start + (int64_t)tail.len > 0;
-	if (anything)
-		screen_replay(shell_screen(v->shell), &text);
-	v->at = tail.start + (int64_t)tail.len;
-	shell_unlock(v->shell);
+	const struct screen *screen = shell_screen(v->shell, &v->at);
+	if (v->at)
+		screen_replay(screen, &text);
+	shell_screen_done(v->shell);
 	if (!announce)
 		return send_text(v, "output", text.data ? text.data : "", text.len, err);
 	if (send_text(v, "restore_output", text.data ? text.data : "", text.len, err) < 0)
@@ -207,11 +204,8 @@ static int take_message(struct viewer *v, const struct ws_message *message, stru
 	} else if (!strcmp(type, "resize")) {
 		json_int_t cols = json_integer_value(json_object_get(data, "cols"));
 		json_int_t rows = json_integer_value(json_object_get(data, "rows"));
-		shell_lock(v->shell);
 		if (cols > 0 && rows > 0 && cols <= 10000 && rows <= 10000)
-			shell_resize(v->shell, (int)cols, (int)rows);
-		v->size_version = shell_size_version(v->shell);
-		shell_unlock(v->shell);
+			v->size_version = shell_resize(v->shell, (int)cols, (int)rows);
 	} else if (!strcmp(type, "restart")) {
 		shell_lock(v->shell);
 		result = shell_start(v->shell, err);

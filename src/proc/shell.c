@@ -68,6 +68,7 @@ void shell_unref(struct shell *shell)
 	free(shell->home);
 	free(shell->cwd);
 	pthread_mutex_destroy(&shell->lock);
+	pthread_mutex_destroy(&shell->screen_lock);
 	free(shell);
 }
 
@@ -318,20 +319,28 @@ int shell_input_fd(const struct shell *shell)
 							   : -1;
 }
 
-int shell_resize(struct shell *shell, int cols, int rows)
+unsigned shell_resize(struct shell *shell, int cols, int rows)
 {
 	cols = cols < 1 ? 1 : cols > 1000 ? 1000 : cols;
 	rows = rows < 1 ? 1 : rows > 500 ? 500 : rows;
-	if (cols == shell->cols && rows == shell->rows)
-		return 0;
-	if (shell->screen)
-		screen_resize(shell_screen(shell), cols, rows);
+	pthread_mutex_lock(&shell->lock);
+	bool changed = cols != shell->cols || rows != shell->rows;
 	shell->cols = cols;
 	shell->rows = rows;
-	shell->size_version++;
-	struct winsize size = { .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows };
+	shell->size_version += changed;
+	unsigned version = shell->size_version;
+	pthread_mutex_unlock(&shell->lock);
+	if (!changed)
+		return version;
+	shell_screen_fit(shell); /* before what runs hears of it, and draws for the new size */
+	pthread_mutex_lock(&shell->lock);
+	struct winsize size = { .ws_col = (unsigned short)shell->cols,
+				.ws_row = (unsigned short)shell->rows };
+	if (shell_running(shell))
+		(void)ioctl(shell->pty, TIOCSWINSZ, &size);
 	waiter_wake(shell->waiters);
-	return shell_running(shell) ? ioctl(shell->pty, TIOCSWINSZ, &size) : 0;
+	pthread_mutex_unlock(&shell->lock);
+	return version;
 }
 
 void shell_size(const struct shell *shell, int *ret_cols, int *ret_rows)
@@ -351,6 +360,7 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	struct shell *shell = xcalloc(1, sizeof *shell);
 	shell->refs = 1;
 	pthread_mutex_init(&shell->lock, NULL);
+	pthread_mutex_init(&shell->screen_lock, NULL);
 	snprintf(shell->id, sizeof shell->id, "%s", id);
 	tree_marker(shell->marker, sizeof shell->marker, id);
 	shell->has_user = settings->as != NULL;

@@ -102,7 +102,6 @@ int shell_start(struct shell *shell, struct err *err);
  * descriptor to be polled for POLLOUT, and closed by the caller; -1: none, a waiter will be woken. */
 ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err *err);
 int shell_input_fd(const struct shell *shell);
-int shell_resize(struct shell *shell, int cols, int rows);
 void shell_size(const struct shell *shell, int *ret_cols, int *ret_rows);
 /* Changes with every resize. */
 unsigned shell_size_version(const struct shell *shell);
@@ -116,5 +115,10 @@ struct shell_tail {
 };
 struct shell_tail shell_tail(const struct shell *shell);
 
-/* The terminal as it looks now, brought up to date. */
-struct screen *shell_screen(struct shell *shell);
+/* The terminal as it looks now, brought up to date: as far as *ret_at in its stream. Called without the
+ * shell's lock, which it takes now and then; nobody else has the screen before shell_screen_done(). */
+struct screen *shell_screen(struct shell *shell, int64_t *ret_at);
+void shell_screen_done(struct shell *shell);
+
+/* Without the lock, too. Returns what shell_size_version() was then. */
+unsigned shell_resize(struct shell *shell, int cols, int rows);

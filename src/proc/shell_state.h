@@ -77,6 +77,8 @@ struct shell {
 
 	struct buf tail;
 	int64_t tail_start;
+
+	pthread_mutex_t screen_lock; /* of what follows; never taken with the other one held */
 	struct screen *screen;
 	int64_t screen_at;
 };
@@ -99,6 +101,7 @@ int shell_launch(struct shell *shell, struct shell_command *command, struct err 
 
 /* shell_stream.c */
 void shell_take(struct shell *shell, const char *data, size_t len);
+void shell_screen_fit(struct shell *shell); /* to a new size; without the lock */
 
 /* shell_process.c */
 void shell_arm(struct shell *shell); /* the timer, for the next time that matters */

@@ -9,6 +9,8 @@
 
 enum {
 	PROBE_MS = 100, /* for another shell in the place of ours, at first */
+	FEED_PIECE = 65536,
+	OVERRUNS_MAX = 2,
 };
 
 static void tail_add(struct shell *shell, const char *data, size_t len)
@@ -29,19 +31,73 @@ struct shell_tail shell_tail(const struct shell *shell)
 	return (struct shell_tail){ shell->tail.data, shell->tail.len, shell->tail_start };
 }
 
-struct screen *shell_screen(struct shell *shell)
+/* Copies what the screen has not shown yet, up to *end. What is gone meanwhile is passed over, and all
+ * that there is then is wanted; a few times, for a program that is always faster. */
+static size_t next_piece(struct shell *shell, char *piece, int64_t *end, int *overruns)
 {
+	pthread_mutex_lock(&shell->lock);
+	int64_t start = shell->tail_start, all = start + (int64_t)shell->tail.len;
+	if (shell->screen_at < start && (*overruns)++ < OVERRUNS_MAX)
+		*end = all;
+	if (shell->screen_at < start)
+		shell->screen_at = start;
+	int64_t left = *end - shell->screen_at;
+	size_t n = left <= 0 ? 0 : left < FEED_PIECE ? (size_t)left : FEED_PIECE;
+	if (n)
+		memcpy(piece, shell->tail.data + (shell->screen_at - start), n);
+	pthread_mutex_unlock(&shell->lock);
+	return n;
+}
+
+/* With the screen's lock only: whoever needs the shell's, the pump above all, does not wait for this. */
+static void catch_up(struct shell *shell)
+{
+	auto_free char *piece = xmalloc(FEED_PIECE);
+	int overruns = 0;
+	pthread_mutex_lock(&shell->lock);
 	int64_t end = shell->tail_start + (int64_t)shell->tail.len;
-	if (!shell->screen) {
-		shell->screen = screen_new(shell->cols, shell->rows);
-		shell->screen_at = shell->tail_start;
+	pthread_mutex_unlock(&shell->lock);
+	for (size_t n; (n = next_piece(shell, piece, &end, &overruns));) {
+		screen_feed(shell->screen, piece, n);
+		shell->screen_at += (int64_t)n;
 	}
-	if (shell->screen_at < shell->tail_start)
-		shell->screen_at = shell->tail_start;
-	screen_feed(shell->screen, shell->tail.data + (shell->screen_at - shell->tail_start),
-		    (size_t)(end - shell->screen_at));
-	shell->screen_at = end;
+}
+
+static void size_now(struct shell *shell, int *ret_cols, int *ret_rows)
+{
+	pthread_mutex_lock(&shell->lock);
+	shell_size(shell, ret_cols, ret_rows);
+	pthread_mutex_unlock(&shell->lock);
+}
+
+struct screen *shell_screen(struct shell *shell, int64_t *ret_at)
+{
+	int cols, rows;
+	pthread_mutex_lock(&shell->screen_lock);
+	if (!shell->screen) {
+		size_now(shell, &cols, &rows);
+		shell->screen = screen_new(cols, rows);
+	}
+	catch_up(shell);
+	*ret_at = shell->screen_at;
 	return shell->screen;
+}
+
+void shell_screen_done(struct shell *shell)
+{
+	pthread_mutex_unlock(&shell->screen_lock);
+}
+
+void shell_screen_fit(struct shell *shell)
+{
+	int cols, rows;
+	pthread_mutex_lock(&shell->screen_lock);
+	if (shell->screen) {
+		catch_up(shell);
+		size_now(shell, &cols, &rows);
+		screen_resize(shell->screen, cols, rows);
+	}
+	pthread_mutex_unlock(&shell->screen_lock);
 }
 
 const char *shell_prompt(const struct shell *shell)
