@@ -709,30 +709,32 @@ static bool pick_name(struct hub_server *s, const char *asked, char *own, size_t
  * with those of several: the one that is known to have such a tool, else the longest. */
 static struct hub_server *find_tool(const char *server, const char *name, char *ret, size_t room)
 {
-	struct hub_server **list = all(), *found = NULL;
+	struct hub_server *found = NULL;
 	bool known = false;
 	size_t longest = 0;
-	for (struct hub_server **at = list; *at; at++) {
-		const char *own = (*at)->entry->spec.name;
+	refresh();
+	pthread_mutex_lock(&hub.lock);
+	for (struct hub_server *s = hub.first; s; s = s->next) {
+		const char *own = s->entry->spec.name;
 		size_t len = strlen(own);
 		bool prefixed = !strncmp(name, own, len) && name[len] == '_';
 		char its[2 * HUB_NAME_MAX + 2];
 		if (server ? strcmp(server, own) != 0 : !prefixed)
 			continue;
 		snprintf(its, sizeof its, "%s", prefixed ? name + len + 1 : name);
-		pthread_mutex_lock(&(*at)->lock);
-		bool has = pick_name(*at, name, its, sizeof its);
-		pthread_mutex_unlock(&(*at)->lock);
+		pthread_mutex_lock(&s->lock);
+		bool has = pick_name(s, name, its, sizeof its);
+		pthread_mutex_unlock(&s->lock);
 		if (found && (has == known ? len <= longest : known))
 			continue;
-		found = *at;
+		found = s;
 		known = has;
 		longest = len;
 		snprintf(ret, room, "%s", its);
 	}
 	if (found)
 		server_ref(found);
-	all_done(list);
+	pthread_mutex_unlock(&hub.lock);
 	return found;
 }
 
