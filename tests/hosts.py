@@ -49,29 +49,32 @@ def seed_of(state):
 
 
 class Machine:
-    """The template of the machine that the first host made. The others get it as links: it is thousands of files, which
-    only their contents make worth a copy."""
+    """The template of the machine that the first host made. Others on the same disk get it as links: it is thousands of
+    files, which only their contents make worth a copy."""
 
     def __init__(self):
         self.folder, self.made = None, None
 
+    def is_near(self, place):
+        return self.folder.stat().st_dev == place.stat().st_dev
+
     def lend(self, state):
-        if self.made and not state.exists():
-            state.mkdir(mode=0o711)
-            copy = state / self.made.name
-            subprocess.run(["cp", "-al", self.made, copy], check=True)
-            (copy / "layers").unlink()  # hosts lock it
-            shutil.copy2(self.made / "layers", copy)
+        if not self.made or state.exists() or not self.is_near(state.parent):
+            return
+        state.mkdir(mode=0o711)
+        copy = state / self.made.name
+        subprocess.run(["cp", "-al", self.made, copy], check=True)
+        (copy / "layers").unlink()  # hosts lock it
+        shutil.copy2(self.made / "layers", copy)
 
     def keep(self, state):
-        made = next(state.glob("machine-*"), None)
-        if not made or (self.made and self.made.name == made.name):
-            return
         if not self.folder:
             self.folder = Path(tempfile.mkdtemp(prefix="aio-machine."))
             atexit.register(subprocess.run, ["rm", "-rf", str(self.folder)], check=False)
-        self.made = self.folder / made.name
-        subprocess.run(["cp", "-al", made, self.made], check=True)
+        made = next(state.glob("machine-*"), None)
+        if made and self.is_near(made) and not (self.folder / made.name).exists():
+            self.made = self.folder / made.name
+            subprocess.run(["cp", "-al", made, self.made], check=True)
 
 
 machine = Machine()
