@@ -32,6 +32,7 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from itertools import repeat
 
 MESSAGE_MAX = 1 << 20
@@ -104,22 +105,29 @@ def quicken_flush():
 def frames_sender():
     """A function that sends all frames of a message; None where there is none. No signal's handler, and
     nothing that one raises, can come between them: it is one call into C, and not by pyzmq, which looks
-    for signals."""
+    for signals. Nor is a frame refused because a signal came: meanwhile others take them."""
     import zmq
 
     try:
         from zmq.backend.cython import _zmq
 
         send = ctypes.PyDLL(_zmq.__file__).zmq_send  # of the library that pyzmq has loaded
+        mask = ctypes.PyDLL(None).pthread_sigmask
     except (AttributeError, ImportError, OSError):  # it is older than 26, say
         return None
     send.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
-    more = int(zmq.SNDMORE)
+    mask.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p)
+    more, size = int(zmq.SNDMORE), 128  # of a set of signals
+    everything, set_mask, call = b"\xff" * size, int(signal.SIG_SETMASK), partial.__call__
 
     def send_frames(socket, message):
         frames = [bytes(frame) for frame in message]
         flags = [more] * (len(frames) - 1) + [0]
-        if min(map(send, repeat(socket.underlying), frames, map(len, frames), flags)) < 0:
+        before = ctypes.create_string_buffer(size)
+        steps = [partial(mask, set_mask, everything, before),
+                 *map(partial, repeat(send), repeat(socket.underlying), frames, map(len, frames), flags),
+                 partial(mask, set_mask, before, None)]
+        if min(map(call, steps)) < 0:
             raise zmq.ZMQError()
 
     return send_frames

@@ -207,6 +207,21 @@ def test_outputs_of_threads_and_signals_stay_whole(start):
     assert shown[-1] == "last" and set(shown) == {"x", "last"}
 
 
+OFTEN = """
+import signal, time
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.00005, 0.00005)
+for i in range(5000): get_ipython().display_pub.publish({"text/plain": "x"})
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_signals_do_not_keep_an_output_from_being_sent(start):
+    got = execute(start(), OFTEN, session_id="s", timeout=120)
+    assert got["status"] == "ok", got["outputs"][-1]
+    assert len([out for out in got["outputs"] if out["output_type"] == "display_data"]) == 5000
+
+
 # --- other kernels -----------------------------------------------------------------------------
 
 
