@@ -105,12 +105,8 @@ struct box *life_fork(struct host *host, const char *id, json_t *spec, struct er
 /* Takes back what the store knows, and removes what it does not. */
 int life_recover(struct host *host, struct err *err);
 
-extern const char
-	*const life_services[]; /* that a box can be asked to have ready; ends with NULL */
-
 /* The name of a box's cgroup. */
 void life_cgroup(const struct host *host, const char *id, char *to, size_t room);
-enum box_network life_network(const json_t *spec); /* which one it asks for */
 
 /* ---- keeper.c: a thread that watches boxes, timers and logs ---- */
 

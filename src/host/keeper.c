@@ -16,6 +16,7 @@
 #include "host/deadline.h"
 #include "host/host.h"
 #include "host/network.h"
+#include "host/run.h"
 
 enum {
 	TICK_MS = 250,
@@ -192,7 +193,7 @@ static void check_box(struct host *host, struct box *box, bool memory)
 		act(host, box, pause_idle);
 	else if (state == BOX_RUNNING && memory && clock_ms() - box->used_ms < 60000)
 		check_memory(host, box);
-	if (state == BOX_RUNNING && life_network(box->spec) != BOX_NETWORK_NONE)
+	if (state == BOX_RUNNING && run_network(box->spec) != BOX_NETWORK_NONE)
 		check_network(host, box);
 }
 
@@ -208,7 +209,7 @@ static void readdress(struct host *host, const char *unused)
 	struct box **list = boxes_list(&host->boxes, &count);
 	for (size_t i = 0; i < count; i++) {
 		struct err err;
-		if (life_network(list[i]->spec) == BOX_NETWORK_FULL &&
+		if (run_network(list[i]->spec) == BOX_NETWORK_FULL &&
 		    life_readdress(host, list[i]->id, &err) < 0 && err.code != ERR_NOT_FOUND)
 			log_warn("box %s: %s", list[i]->id, err.msg);
 		boxes_put(&host->boxes, list[i]);

@@ -13,6 +13,7 @@
 #include "host/host.h"
 #include "host/limits.h"
 #include "host/mounts.h"
+#include "host/run.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
@@ -78,7 +79,7 @@ static const struct field create_fields[] = {
 	     .of = &mount_schema, .max_len = 16),
 	LIST(create, services, OPTIONAL,
 	     "What its server is to have ready at once, not on first use. jupyter: a Python kernel.",
-	     .item = T_STR, .max_len = 16, .choices = life_services),
+	     .item = T_STR, .max_len = 16, .choices = run_services),
 	ENUM(create, auth, OPTIONAL,
 	     "token: callers send the box's token; none: whoever reaches the host may call it.",
 	     .choices = auth_modes, .def = "token"),
