@@ -204,7 +204,7 @@ void desc_names(const struct schema *schema, const json_t *from, const struct lo
 /* desc_encode.c: writes the struct as a JSON object; or one value as a field describes it. */
 void desc_encode(const struct schema *schema, const void *from, struct jw *jw);
 void desc_encode_value(const struct field *field, const void *value, struct jw *jw);
-size_t desc_item_size(const struct field *list); /* of one item in memory */
+size_t desc_item_size(const struct field *field); /* of one item of a list, in memory */
 
 /* desc_schema.c: writes the JSON Schema of an object's fields that stand in `place`, of one field, and of a
  * reference to a schema. Fields of an answer are never "optional": `answer` tells which it is. */

@@ -90,11 +90,12 @@ static void set_problem(struct hub_entry *entry, const char *text)
 
 /* ---- the file ---- */
 
+/* One that is empty is as if it was not there. */
 static char *copy_string(struct hub_entry *entry, const json_t *from, const char *key)
 {
 	const json_t *value = json_object_get(from, key);
 	char text[100];
-	if (!value || json_is_null(value))
+	if (!value || json_is_null(value) || (json_is_string(value) && !json_string_length(value)))
 		return NULL;
 	if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
 		return xstrdup(json_string_value(value));
@@ -159,9 +160,9 @@ static void check(struct hub_entry *entry)
 		   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != len)
 		set_problem(entry,
 			    "its name may have letters, digits, '_' and '-', and 64 of them");
-	if ((!spec->command || !*spec->command) == (!spec->url || !*spec->url))
+	if (!spec->command == !spec->url)
 		set_problem(entry, "it needs either 'command' or 'url'");
-	if (spec->url && *spec->url &&
+	if (spec->url &&
 	    (url_split(spec->url, &parts, &err) < 0 || strncmp(parts.scheme, "http", 4) != 0))
 		set_problem(entry, "'url' must be an http: or https: URL");
 	if (spec->cwd && *spec->cwd != '/')

@@ -41,6 +41,15 @@ static void test_good(void)
 	free_all(a);
 }
 
+static void test_empty_is_absent(void)
+{
+	struct hub_entry *a =
+		parse("{\"mcpServers\":{\"a\":{\"command\":\"x\",\"url\":\"\",\"cwd\":\"\"}}}");
+	CHECK(!a->problem && !a->spec.url && !a->spec.cwd);
+	CHECK_STR(a->spec.command, "x");
+	free_all(a);
+}
+
 static void test_bad(void)
 {
 	static const char *const wrong[] = {
@@ -70,6 +79,7 @@ static void test_bad(void)
 int main(void)
 {
 	test_good();
+	test_empty_is_absent();
 	test_bad();
 	return tap_done();
 }
