@@ -112,7 +112,7 @@ class Box:
 
     @property
     def socket_path(self):
-        return self.host.state / "run" / self.id
+        return self.host.state / "boxes" / self.id / "socket"
 
     def delete(self):
         self.host.api("DELETE", f"/v1/sandboxes/{self.id}")
@@ -220,7 +220,7 @@ class Host:
         """All that a box leaves traces in, of this host alone."""
         return {
             "directories": sorted(os.listdir(self.state / "boxes")),
-            "sockets": sorted(os.listdir(self.state / "run")),
+            "sockets": sorted(path.parent.name for path in self.state.glob("boxes/*/socket")),
             "logs": sorted(name for name in os.listdir(self.state / "log") if not name.startswith("default")),
             "cgroups": sorted(path for base in ("", "*/") for path in
                               glob.glob(f"/sys/fs/cgroup/{base}aiobox/{self.seed()}-*")),

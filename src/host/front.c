@@ -268,13 +268,16 @@ void front_leave(struct link *link)
 static int open_stream(struct request *r, struct err *err)
 {
 	struct link *link = r->link;
-	const char *name = r->place == TO_BOX ? r->box->id : r->config->host_socket;
 	if (r->place == TO_BOX && r->box->streams >= r->config->max_streams)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox '%s' has too many connections",
 			       r->box->id);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
-		 r->config->run_dir, name);
+	if (r->place == TO_BOX)
+		snprintf(address.sun_path, sizeof address.sun_path,
+			 "/proc/self/fd/%d/" GATEWAY_SOCKET, r->config->state_dir, r->box->id);
+	else
+		snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
+			 r->config->state_dir, r->config->host_socket);
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");

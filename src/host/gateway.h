@@ -12,11 +12,14 @@ struct box;
 struct boxes;
 struct err;
 
+/* Each in its box's own directory: file systems are slow where many files have just been deleted. */
+#define GATEWAY_SOCKET "boxes/%s/socket"
+
 struct gateway_config {
 	struct boxes *boxes;
 	int listen_fd;           /* not blocking */
-	int run_dir;             /* where the boxes' sockets are, named by their ids */
-	const char *host_socket; /* name there of the host's own server */
+	int state_dir;           /* below which the sockets are: of boxes as GATEWAY_SOCKET, */
+	const char *host_socket; /* and of the host's own server */
 	const char *host_token;  /* that its server takes */
 	const struct auth *host_auth;
 	const char *domain, *cors_origins;

@@ -39,7 +39,7 @@
 
 enum { STOP_MS = 5000, LOCK_MS = 15000, LOOPS_MAX = 8 };
 
-#define HOST_SOCKET "host.sock" /* no id has a dot */
+#define HOST_SOCKET "run/host.sock"
 
 char *host_path(const struct host *host, const char *folder, const char *name, const char *end)
 {
@@ -228,9 +228,8 @@ static int open_state(struct host *host, struct err *err)
 		if (make_dir(host, folders[i], err) < 0)
 			return -1;
 	spread_boxes(host);
-	host->run_fd = openat(host->state_fd, "run", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	host->seed = host_seed(host->state);
-	return host->run_fd < 0 ? err_set(err, errno, "--state: '%s/run'", host->state) : 0;
+	return 0;
 }
 
 /* Held by the host and by what it has in the making: after a crash the next host waits until the last
@@ -281,8 +280,8 @@ static int open_server(struct host *host, struct err *err)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	char *no_args[] = { (char *)"aio", NULL };
 	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" HOST_SOCKET,
-		 host->run_fd);
-	unlinkat(host->run_fd, HOST_SOCKET, 0);
+		 host->state_fd);
+	unlinkat(host->state_fd, HOST_SOCKET, 0);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
 	    listen(fd, 1024) < 0)
@@ -332,7 +331,7 @@ static int open_front(struct host *host, struct err *err)
 	struct gateway_config gateway = {
 		.boxes = &host->boxes,
 		.listen_fd = host->listener.fd,
-		.run_dir = host->run_fd,
+		.state_dir = host->state_fd,
 		.host_socket = HOST_SOCKET,
 		.host_token = host->token,
 		.host_auth = host->auth,
@@ -501,7 +500,7 @@ static void stop(struct host *host)
 	store_close(host->store);
 	if (host->server.stop_fd > 0) {
 		server_done(&host->server);
-		unlinkat(host->run_fd, HOST_SOCKET, 0);
+		unlinkat(host->state_fd, HOST_SOCKET, 0);
 	}
 	boxes_done(&host->boxes);
 	auth_free(host->auth);
@@ -511,7 +510,6 @@ static void stop(struct host *host)
 	free(host->listener.path);
 	own_close(&host->listener.fd);
 	own_close(&host->lock_fd);
-	own_close(&host->run_fd);
 	own_close(&host->state_fd);
 	free(host->state);
 }
@@ -520,9 +518,7 @@ int host_run(const struct host_config *config, void (*ready)(const struct host *
 	     struct err *err)
 {
 	static struct host host; /* threads of unfinished requests may outlive this function */
-	host = (struct host){
-		.config = config, .state_fd = -1, .run_fd = -1, .lock_fd = -1, .listener.fd = -1
-	};
+	host = (struct host){ .config = config, .state_fd = -1, .lock_fd = -1, .listener.fd = -1 };
 	host.keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	boxes_init(&host.boxes);
 	host.boxes.changed = on_change;

@@ -38,7 +38,7 @@ struct host {
 	char token[48];           /* of the lifecycle API */
 	struct auth *auth;
 	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
-	int state_fd, run_fd, lock_fd;
+	int state_fd, lock_fd;
 	struct box_means means; /* what this machine offers */
 	bool first;             /* it began with a box 'default' */
 	const char *full;       /* by which means boxes have network 'full'; NULL: it is refused */

@@ -106,7 +106,6 @@ static int remove_files(struct host *host, const char *id, struct err *err)
 		auto_free char *path = host_path(host, "log", id, ends[i]);
 		unlink(path);
 	}
-	unlinkat(host->run_fd, id, 0);
 	return 0;
 }
 
@@ -123,14 +122,6 @@ static uint32_t *bases_of(struct box *const *list, size_t count)
 	for (size_t i = 0; i < count; i++)
 		bases[i] = list[i]->uid_base;
 	return bases;
-}
-
-/* Before it is out of the table: until then none of ours is given its range. */
-static void drop_box(struct host *host, struct box *box)
-{
-	const struct uids uids = uids_of(host);
-	uids_give(&uids, box->uid_base);
-	boxes_drop(&host->boxes, box);
 }
 
 /* Adds the box to the table with a range of uids that no other on the machine has. */
@@ -150,10 +141,10 @@ static int add_box(struct host *host, struct box *box, struct err *err)
 	box->uid_base = base;
 	if (!room)
 		err_set(err, ERR_LIMIT, "there are %zu sandboxes already: see --max-boxes", count);
-	if (!base)
+	if (base)
+		result = boxes_add(&host->boxes, box, err);
+	else
 		boxes_free(box);
-	else if ((result = boxes_add(&host->boxes, box, err)) < 0)
-		uids_give(&uids, base);
 	pthread_mutex_unlock(&one_at_a_time);
 	free(list);
 	return result;
@@ -223,7 +214,7 @@ struct box *life_create(struct host *host, json_t *spec, const char *from, struc
 		boxes_set_state(&host->boxes, box, BOX_DELETED);
 		(void)run_stop(host, box, &ignored);
 		(void)remove_files(host, box->id, &ignored);
-		drop_box(host, box);
+		boxes_drop(&host->boxes, box);
 		boxes_end(&host->boxes, box);
 		return NULL;
 	}
@@ -279,7 +270,7 @@ int life_delete(struct host *host, const char *id, const char *why, struct err *
 	}
 	if (remove_files(host, id, err) < 0)
 		log_warn("box %s: its files are not removed: %s", id, err->msg);
-	drop_box(host, box);
+	boxes_drop(&host->boxes, box);
 	return end(host, box, 0);
 }
 
@@ -565,7 +556,6 @@ static void claim_ids(struct host *host, struct box *const *list, size_t count)
 			list[i]->uid_base = taken[i] = base;
 			continue;
 		}
-		uids_give(&uids, base);
 		log_warn("box %s: its user ids are claimed by another host: %s", list[i]->id,
 			 base ? "it runs" : err.msg);
 	}

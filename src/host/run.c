@@ -15,6 +15,7 @@
 #include "box/ids.h"
 #include "box/limit.h"
 #include "egress/veth.h"
+#include "host/gateway.h"
 #include "host/host.h"
 #include "host/image.h"
 #include "host/mounts.h"
@@ -36,9 +37,9 @@ static double number(const json_t *object, const char *key)
 static int listen_for(struct host *host, const char *id, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", host->run_fd,
-		 id);
-	unlinkat(host->run_fd, id, 0);
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" GATEWAY_SOCKET,
+		 host->state_fd, id);
+	unlink(address.sun_path);
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
 	    listen(fd, BACKLOG) < 0)
@@ -227,7 +228,8 @@ int run_stop(struct host *host, struct box *box, struct err *err)
 	pthread_mutex_unlock(&host->boxes.lock);
 	own_close(&pidfd);
 	own_close(&log_fd);
-	unlinkat(host->run_fd, box->id, 0);
+	auto_free char *socket = xasprintf("%s/socket", dir);
+	unlink(socket);
 	return 0;
 }
 

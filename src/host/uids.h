@@ -29,10 +29,8 @@ struct uids {
 uint32_t uids_take(const struct uids *uids, uint32_t wanted, const uint32_t *taken, size_t count,
 		   struct err *err);
 
-/* Gives up the claim. */
-void uids_give(const struct uids *uids, uint32_t base);
-
-/* Gives up all claims of this host but for these. */
+/* Gives up all claims of this host but for these. A range that no box has any more stays claimed until
+ * then, for the next one. */
 void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count);
 
 /* Whether a range overlaps one of /etc/subuid, the text of which is given: pure. */

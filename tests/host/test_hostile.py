@@ -70,18 +70,27 @@ def test_surplus_bytes_that_come_later_close_both_sides(host, box):
 
 
 def test_surplus_bytes_never_answer_another_box(host, box):
-    """The client goes on to another box before the surplus comes: it is that box's answer it gets."""
-    late = threading.Event()
+    """The client goes on to another box before the surplus comes: it is that box's answer it gets. If the surplus is
+    faster, the connection ends."""
 
-    def then(conn):
-        late.wait(10)
-        conn.sendall(answer(b"poison"))
+    def ask():
+        late = threading.Event()
 
-    with FakeServer(box, once(answer(b"ok"), then)), host.connect() as peer:
-        assert peer.ask(to(box)).body == b"ok"
-        peer.send(to(host.default(), "/health"))
-        late.set()
-        assert peer.answer().body == b"OK"
+        def then(conn):
+            late.wait(10)
+            conn.sendall(answer(b"poison"))
+
+        with FakeServer(box, once(answer(b"ok"), then)), host.connect() as peer:
+            assert peer.ask(to(box)).body == b"ok"
+            peer.send(to(host.default(), "/health"))
+            late.set()
+            try:
+                return peer.answer().body
+            except (ConnectionError, EOFError):
+                return None
+
+    answers = [ask() for _ in range(5)]
+    assert set(answers) <= {b"OK", None} and b"OK" in answers
 
 
 @pytest.mark.parametrize("data", [
@@ -492,7 +501,7 @@ def test_the_hosts_control_socket_is_not_reached(host, box):
     """Neither it nor the socket of any box, by gem or by root: they are in no directory that a box has."""
     other = host.create()
     place = "/tmp/knock.py"
-    paths = [str(host.state / "run" / name) for name in ("host.sock", box.id, other.id)]
+    paths = [str(path) for path in (host.state / "run/host.sock", box.socket_path, other.socket_path)]
     box.request("POST", "/v1/file/write", json={"file": place, "content": KNOCK % paths})
     for sudo in ("", "sudo "):
         assert box.run(f"{sudo}python3 {place}") == "knocked\n"

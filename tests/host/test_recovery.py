@@ -81,7 +81,7 @@ def test_boxes_outlive_the_host(start_host):
     for one in (box, paused):
         one.delete()
     left = host.holdings()
-    assert left["directories"] == ["default"] and sorted(left["sockets"]) == ["default", "host.sock"]
+    assert left["directories"] == ["default"] and left["sockets"] == ["default"]
 
 
 def test_a_box_that_died_while_nobody_watched(start_host):
@@ -257,6 +257,8 @@ def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
     assert its.run("echo again") == "again\n" and ids(other)[its.id] != taken[its.id]
     (claims / number).unlink()
     its.delete()
+    other.stop()
+    other.start()  # then what no box has is given up
     assert str(other.state) not in [os.readlink(path) for path in claims.iterdir()
                                     if path.name != str(ids(other)["default"] // 65536)]
     box.delete()
