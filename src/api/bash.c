@@ -27,8 +27,7 @@
 
 enum {
 	EVENT_PIECE = 65536, /* bytes of output in one event */
-	PING_MS = 15000,
-	INPUT_MS = 10000, /* for a command to take its input */
+	INPUT_MS = 10000,    /* for a command to take its input */
 };
 
 /* ---- exec ---- */
@@ -357,10 +356,7 @@ static int stream_events(struct call *call, struct command *command, struct exec
 			failed = send_new(call, command, i, ended, result, &at[i], &sent, err);
 		if (failed || ended || wake == CALL_STOPPING || clock_ms() >= until_ms)
 			break;
-		int64_t ping = clock_ms() + PING_MS;
-		wake = call_wait(call, fd, until_ms < ping ? until_ms : ping);
-		if (wake == CALL_TIMEOUT && clock_ms() < until_ms)
-			failed = call_event_ping(call, err);
+		wake = call_wait_events(call, fd, until_ms);
 		if (wake == CALL_LEFT)
 			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
 	}

@@ -21,7 +21,7 @@
 #include "net/server.h"
 #include "proc/limits.h"
 
-enum { EVENT_MAX = 256 << 20, PING_MS = 15000 };
+enum { EVENT_MAX = 256 << 20 };
 
 int nodejs_check_cwd(const char *path, struct err *err)
 {
@@ -46,20 +46,15 @@ static bool wait_events(void *arg, int event_fd, int64_t until_ms)
 {
 	struct listener *listener = arg;
 	struct call *call = listener->call;
-	struct err ignored;
-	while (!listener->gone) {
-		int64_t ping = clock_ms() + PING_MS;
-		bool pings = listener->job->write && call->wants_events && ping < until_ms;
-		enum call_wake wake = call_wait(call, event_fd, pings ? ping : until_ms);
-		if (wake == CALL_STOPPING)
-			return false;
+	if (!listener->gone) {
+		bool streams = listener->job->write && call->wants_events;
+		enum call_wake wake =
+			(streams ? call_wait_events : call_wait)(call, event_fd, until_ms);
 		listener->gone = wake == CALL_LEFT;
-		if (pings && wake == CALL_TIMEOUT)
-			listener->gone = call_event_ping(call, &ignored) < 0;
-		else if (!listener->gone)
-			return true;
-		if (listener->gone && !listener->job->stateful)
+		if (wake == CALL_STOPPING || (listener->gone && !listener->job->stateful))
 			return false;
+		if (!listener->gone)
+			return true;
 	}
 	struct pollfd pfds[] = { { .fd = event_fd, .events = POLLIN },
 				 { .fd = server_stop_fd(call->server), .events = POLLIN } };

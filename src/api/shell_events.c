@@ -13,7 +13,7 @@
 #include "proc/waiter.h"
 #include "term/plain.h"
 
-enum { PING_MS = 15000, PIECE = 32768 };
+enum { PIECE = 32768 };
 
 static int put_event(struct call *call, const char *name, struct shell *shell, const char *text,
 		     size_t len, const struct shell_command *command, struct err *err)
@@ -85,10 +85,7 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 		failed = send_new(call, shell, command, &plain, &at, last, err);
 		if (last || failed)
 			break;
-		int64_t ping = clock_ms() + PING_MS;
-		wake = call_wait(call, fd, until_ms < ping ? until_ms : ping);
-		if (wake == CALL_TIMEOUT && clock_ms() < until_ms)
-			failed = call_event_ping(call, err);
+		wake = call_wait_events(call, fd, until_ms);
 		if (wake == CALL_LEFT)
 			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
 	}

@@ -137,7 +137,8 @@ void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count)
 {
 	char whose[PATH_MAX];
 	auto_claims int fd = ids_mapped() ? open_claims(uids->claims, NULL) : -1;
-	DIR *dir = fd < 0 ? NULL : fdopendir(dup(fd));
+	int copy = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		uint32_t base = (uint32_t)strtoul(entry->d_name, NULL, 10) * UIDS_COUNT;
 		if (read_claim(fd, entry->d_name, whose) && !strcmp(whose, uids->state) &&

@@ -15,7 +15,7 @@
 #include "net/route.h"
 #include "net/server.h"
 
-enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, WAIT_MAX_MS = 3600000, BLIND_MS = 100 };
+enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, WAIT_MAX_MS = 3600000, BLIND_MS = 100, PING_MS = 15000 };
 
 /* ---- JSON ---- */
 
@@ -293,5 +293,18 @@ enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms)
 			return CALL_TIMEOUT;
 		if (event_fd < 0)
 			return CALL_WOKEN;
+	}
+}
+
+enum call_wake call_wait_events(struct call *call, int event_fd, int64_t until_ms)
+{
+	struct err ignored;
+	for (;;) {
+		int64_t ping = clock_ms() + PING_MS;
+		enum call_wake wake = call_wait(call, event_fd, until_ms < ping ? until_ms : ping);
+		if (wake != CALL_TIMEOUT || clock_ms() >= until_ms)
+			return wake;
+		if (call_event_ping(call, &ignored) < 0)
+			return CALL_LEFT;
 	}
 }

@@ -80,3 +80,6 @@ enum call_wake { CALL_WOKEN, CALL_TIMEOUT, CALL_LEFT, CALL_STOPPING };
  * for never) has come, the caller has left, or the server stops. A half-closed caller has not left.
  * Without an eventfd, because there was no descriptor for it, it is as if signalled now and then. */
 enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms);
+
+/* The same for one who is sent events: the stream is kept alive meanwhile. */
+enum call_wake call_wait_events(struct call *call, int event_fd, int64_t until_ms);
