@@ -444,8 +444,9 @@ def test_paste_of_several_lines(server, visit):
 
 def test_paste_of_a_lot(server, visit):
     page = visit(server)
-    page.keyboard.type("stty -echo; wc -c; stty echo; echo d''one\n")  # the kernel's echo may come in between
-    assert eventually(lambda: not page.evaluate("terminal.modes.bracketedPasteMode"))
+    page.keyboard.type("stty -echo; echo rea''dy; wc -c; stty echo; echo d''one\n")  # no echo among what wc prints
+    sees(page, re.compile("^ready$", re.M))
+    assert not page.evaluate("terminal.modes.bracketedPasteMode")
     page.evaluate("t => navigator.clipboard.writeText(t)", "0123456789abcde\n" * 4096)
     page.keyboard.press("Control+Shift+V")
     page.keyboard.press("Control+D")
