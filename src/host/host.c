@@ -402,7 +402,8 @@ int host_ensure_default(struct host *host, struct err *err)
 	return box ? 0 : -1;
 }
 
-/* What was asked for the default box; also where it is there already: who gives it means it. */
+/* What was asked for the default box, also where it is there already: who gives it means it; and for
+ * those that ask for nothing. */
 static int check_wishes(const struct host *host, struct err *err)
 {
 	const char *allow = host->config->allow;
@@ -411,7 +412,12 @@ static int check_wishes(const struct host *host, struct err *err)
 			err, ERR_INVALID,
 			"--allow: names are listed for '--network allow', which was not given");
 	json_t *spec = default_spec(host->config);
+	json_t *each = json_pack("{sIsI}", "memory", (json_int_t)host->config->box_memory, "disk",
+				 (json_int_t)host->config->box_disk);
 	int result = limits_check(host, json_object_get(spec, "limits"), "--", err);
+	if (result == 0)
+		result = limits_check(host, each, "--box-", err);
+	json_decref(each);
 	json_decref(spec);
 	return result;
 }

@@ -140,6 +140,12 @@ static int64_t most_memory(const struct host *host, const json_t *limits)
 	return most ? most : limit_machine_memory() / 4 * 3;
 }
 
+static int64_t disk_of(const struct host *host, const json_t *limits)
+{
+	int64_t asked = (int64_t)number(limits, "disk");
+	return asked ? asked : host->config->box_disk;
+}
+
 static int start_box(const struct host *host, const struct box *box, const char *root, int listener,
 		     int log, struct box_proc *ret, struct err *err)
 {
@@ -161,8 +167,8 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.cgroup = cgroup,
 		.uid_base = box->uid_base,
 		.limits = { (int64_t)number(limits, "memory"), most_memory(host, limits),
-			    (int64_t)number(limits, "disk"), number(limits, "cpus"),
-			    pids_of(host, limits), (int64_t)number(limits, "io_weight") },
+			    disk_of(host, limits), number(limits, "cpus"), pids_of(host, limits),
+			    (int64_t)number(limits, "io_weight") },
 		.network = run_network(box->spec),
 		.mounts = from,
 		.mount_count = json_array_size(mounts),

@@ -12,6 +12,7 @@ from hosts import folder
 
 MIB = 1 << 20
 MEMORY = 256 * MIB
+DISK = 48 * MIB
 FILE_MAX = Path("/proc/sys/fs/file-max")
 
 
@@ -34,7 +35,7 @@ def small():
 
     with volume("mkfs.ext4", "-q", "-m", "0") as (place, _):
         FILE_MAX.write_text("400000")
-        host = Host(folder(), ["--box-memory", MEMORY], state=place / "state")
+        host = Host(folder(), ["--box-memory", MEMORY, "--box-disk", DISK], state=place / "state")
         yield host
         host.end()
         # What made its boxes ends a moment after it; nothing else is left there.
@@ -63,6 +64,27 @@ def test_a_memory_bomb_in_a_box_without_limits(small):
     assert "oom" not in neighbour.events() and small.client.get("/health").text == "OK"
     bomb.delete()
     neighbour.delete()
+
+
+def test_a_disk_bomb_in_a_box_without_limits(small):
+    bomb, neighbour, roomy = small.create(), small.create(), small.create(limits={"disk": 2 * DISK})
+    for box, room in [(bomb, DISK), (roomy, 2 * DISK)]:
+        said = box.run("head -c 200M /dev/zero 2>&1 >~/big; stat -c %s ~/big")
+        assert "No space left on device" in said and room // 2 < int(said.split()[-1]) < room
+    assert neighbour.run("head -c 20M /dev/zero >~/some && stat -c %s ~/some") == f"{20 * MIB}\n"
+    assert small.client.get("/health").text == "OK"
+    bomb.delete()
+    neighbour.delete()
+    roomy.delete()
+
+
+@pytest.mark.parametrize("flag, word", [("--box-disk", "--box-disk: 1000 is too little: the least is 16M"),
+                                        ("--box-memory", "--box-memory: 1000 is too little: the least is 16M")])
+def test_what_each_box_may_use_is_checked_at_the_start(flag, word):
+    state = folder()
+    got = subprocess.run([os.environ["AIO"], "up", "--state", state, "--listen", f"unix:{state}/x", flag, "1000"],
+                         capture_output=True, text=True, timeout=60)
+    assert got.returncode == 2 and word in got.stderr, got
 
 
 OPEN = """
