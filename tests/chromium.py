@@ -1,9 +1,9 @@
 """Chromium inside a box, and whether its own sandbox is around its pages there."""
 
+import contextlib
 import os
 import re
 import shlex
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import eventually
@@ -15,7 +15,7 @@ import os, socket, subprocess, sys
 server = socket.create_server(("127.0.0.1", 0))
 at = "http://127.0.0.1:%d/" % server.getsockname()[1]
 os.mkfifo("/tmp/go")
-browser = subprocess.Popen(["timeout", "60", "chromium", "--headless", "--no-first-run", "--disable-gpu", "--dump-dom", at],
+browser = subprocess.Popen(["timeout", "100", "chromium", "--headless", "--no-first-run", "--disable-gpu", "--dump-dom", at],
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 held = []
 while not held:
@@ -62,20 +62,32 @@ def filters(path):
     return int(re.search(r"^Seccomp_filters:\s+(\d+)$", status, re.M).group(1))
 
 
+def is_apart(page, main):
+    """Whether a page's process has its own namespaces, and a filter more than the box's."""
+    own = all(os.readlink(page / "ns" / kind) != os.readlink(main / "ns" / kind) for kind in ("user", "pid", "net"))
+    return own and filters(page) > filters(main) >= 1
+
+
+def are_apart(group):
+    """Whether all pages are. One that is just being made is not yet, and what is about to be another program looks like
+    Chromium itself."""
+    main, pages = processes(group)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return len(main) == 1 and pages and all(is_apart(page, main[0]) for page in pages)
+    return False
+
+
 def check_sandbox(run, group, more=""):
     """Shows a page, with more in it, in the box whose commands `run` runs and whose processes are in `group`."""
-    with ThreadPoolExecutor(1) as pool:
-        shown = pool.submit(run, f"python3 -c {shlex.quote(SCRIPT)} {shlex.quote(more)}")
-        try:
-            assert eventually(lambda: shown.done() or "there" in run("ls /tmp"), 60)
-            assert not shown.done(), shown.result()
-            main, pages = processes(group)
-            assert len(main) == 1 and pages, (main, pages)
-            for page in pages:
-                for kind in ("user", "pid", "net"):
-                    assert os.readlink(page / "ns" / kind) != os.readlink(main[0] / "ns" / kind), kind
-                # One filter is the box's, another Chromium's.
-                assert filters(page) > filters(main[0]) >= 1
-        finally:
-            run("timeout 5 sh -c 'echo >/tmp/go'; rm -f /tmp/go /tmp/there")
-        assert "<p>hello</p>" in shown.result(60)
+    ends = lambda seconds: eventually(lambda: "ended" in run("ls /tmp"), seconds, 0.1)
+    run(f"(python3 -c {shlex.quote(SCRIPT)} {shlex.quote(more)} >/tmp/shown 2>&1; echo $? >/tmp/new; mv /tmp/new /tmp/ended) "
+        ">/dev/null 2>&1 &")
+    try:
+        assert eventually(lambda: {"there", "ended"} & set(run("ls /tmp").split()), 90, 0.1)
+        assert "ended" not in run("ls /tmp"), run("cat /tmp/shown")
+        assert eventually(lambda: are_apart(group)), processes(group)
+        run("timeout 20 sh -c 'echo >/tmp/go'")
+        assert ends(60) and run("cat /tmp/ended") == "0\n", run("cat /tmp/shown")
+        assert "<p>hello</p>" in run("cat /tmp/shown")
+    finally:
+        run("pkill -x chromium; rm -f /tmp/go /tmp/there /tmp/shown /tmp/ended; true")

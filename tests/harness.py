@@ -57,7 +57,11 @@ def eventually(check, seconds=SETTLE_SECONDS, pause=0.01):
 def children_of(pid):
     """The processes whose parent it is, the oldest first."""
     found = []
-    for task in os.listdir(f"/proc/{pid}/task") if os.path.exists(f"/proc/{pid}/task") else []:
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        tasks = []
+    for task in tasks:
         try:
             found += Path(f"/proc/{pid}/task/{task}/children").read_text().split()
         except (FileNotFoundError, ProcessLookupError):

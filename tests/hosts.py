@@ -19,7 +19,7 @@ import httpx
 
 from harness import SANITIZER_REPORT, Peer, clean_environment, eventually, program, request, sanitizer
 
-START_SECONDS = 60
+START_SECONDS = 100
 UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
                 if (p / "cgroup.procs").exists()), None)
 
@@ -146,7 +146,7 @@ class Host:
             machine.keep(self.state)
         self.token = (self.state / "token").read_text().strip()
         self.auth = {"Authorization": f"Bearer {self.token}"}
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False,
+        self.client = httpx.Client(base_url=self.url, timeout=100, trust_env=False,
                                    limits=httpx.Limits(keepalive_expiry=None))
 
     @property
