@@ -11,7 +11,7 @@ ERROR_FIELDS = {"path", "operation", "message", "error_type", "retryable", "errn
 
 def ask(server, what, **body):
     """The whole answer of a call that is answered at all."""
-    answer = server.post(f"/v1/file/{what}", body, timeout=60)
+    answer = server.post(f"/v1/file/{what}", body, timeout=100)
     assert answer.status_code == 200, answer.text[:1000]
     return answer.json()
 

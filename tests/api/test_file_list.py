@@ -168,7 +168,6 @@ def test_null_is_absent(server, tree):
     assert listed(server, tree, **everything) == listed(server, tree)
 
 
-@pytest.mark.timeout(100)
 def test_a_large_directory_in_little_memory(server, tmp_path):
     count = 30_000
     for i in range(count):
@@ -196,7 +195,6 @@ def test_more_than_deep(server, tmp_path):
     assert names(tmp_path) == []
 
 
-@pytest.mark.timeout(60)
 def test_the_whole_of_proc(server):
     """It changes all the time, has things nobody may see, and names that lead in circles."""
     data = good(server, "list", path="/proc", recursive=True, max_depth=4)

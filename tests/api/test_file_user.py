@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from files import ask, bad, good, names, refused
-from harness import clean_environment, eventually, program
+from harness import START_SECONDS, STOP_SECONDS, clean_environment, eventually, program
 from processes import ROOT_ONLY, tester, together  # noqa: F401
 
 pytestmark = ROOT_ONLY
@@ -229,13 +229,13 @@ def test_a_server_that_is_not_root(tester, who, place, mine):
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
         process = subprocess.Popen(command, env=env, stdout=stdout, stderr=stderr, cwd=mine)
     try:
-        assert eventually(lambda: b"\n" in out.read_bytes(), 20), err.read_text()
+        assert eventually(lambda: b"\n" in out.read_bytes(), START_SECONDS), err.read_text()
         import httpx
 
         url = out.read_text().split("ready: ")[1].split()[0]
         (mine / "file").write_text("x")
         os.chown(mine / "file", who.pw_uid, who.pw_gid)
-        with httpx.Client(base_url=url) as client:
+        with httpx.Client(base_url=url, timeout=60) as client:
             for what, body in [("read", {"file": f"{mine}/file"}), ("write", {"file": f"{mine}/file", "content": "y"})]:
                 answer = client.post(f"/v1/file/{what}", json={**body, "sudo": True}).json()
                 assert answer["success"] is False and answer["data"]["error_type"] == "permission_denied"
@@ -244,6 +244,6 @@ def test_a_server_that_is_not_root(tester, who, place, mine):
         assert (mine / "file").read_text() == "y"
     finally:
         process.terminate()
-        assert process.wait(20) == 0, err.read_text()
+        assert process.wait(STOP_SECONDS) == 0, err.read_text()
 
 

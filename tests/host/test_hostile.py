@@ -70,8 +70,30 @@ def test_surplus_bytes_that_come_later_close_both_sides(host, box):
 
 
 def test_surplus_bytes_never_answer_another_box(host, box):
-    """The client goes on to another box before the surplus comes: it is that box's answer it gets. If the surplus is
-    faster, the connection ends."""
+    """The client goes on to another box before the surplus comes: it is that box's answer it gets."""
+    late, came = threading.Event(), threading.Event()
+
+    def then(conn):
+        late.wait(20)
+        try:
+            conn.sendall(answer(b"poison"))
+        finally:  # the host may have closed it by now
+            came.set()
+
+    def other(fake, conn):
+        fake.read_head(conn)
+        late.set()
+        came.wait(20)
+        conn.sendall(answer(b"its own"))
+        conn.recv(1)
+
+    with FakeServer(box, once(answer(b"ok"), then)), FakeServer(host.default(), other), host.connect() as peer:
+        assert peer.ask(to(box)).body == b"ok"
+        assert peer.ask(to(host.default())).body == b"its own"
+
+
+def test_surplus_bytes_that_may_be_faster_never_answer_another_box(host, box):
+    """If they are, the connection ends."""
 
     def ask():
         late = threading.Event()
@@ -89,8 +111,7 @@ def test_surplus_bytes_never_answer_another_box(host, box):
             except (ConnectionError, EOFError):
                 return None
 
-    answers = [ask() for _ in range(5)]
-    assert set(answers) <= {b"OK", None} and b"OK" in answers
+    assert {ask() for _ in range(5)} <= {b"OK", None}
 
 
 @pytest.mark.parametrize("data", [
@@ -207,7 +228,7 @@ def test_descriptors_sent_by_a_box_do_not_stop_the_host(host, box):
     def serve(fake, conn):
         fake.read_head(conn)
         bomb = socket.create_connection(sink.getsockname())
-        bomb.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 8))
+        bomb.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 20))
         bomb.setblocking(False)
         try:
             while bomb.send(b"x" * 65536):
@@ -230,7 +251,7 @@ def test_descriptors_sent_by_a_box_do_not_stop_the_host(host, box):
             assert other.ask(to(host.default(), "/health")).body == b"OK"
             slowest = max(slowest, time.monotonic() - begin)
         assert peer.answer().status == 200
-        assert slowest < 6
+        assert slowest < 15
     sink.close()
 
 
@@ -412,7 +433,7 @@ def test_without_the_kernels_help_a_box_keeps_only_itself_waiting(start_host):
         other.delete()
     host.client.close()
     host.client = httpx.Client(base_url=host.url, timeout=30, trust_env=False)
-    assert eventually(lambda: polls() == before, 20), (before, polls())
+    assert eventually(lambda: polls() <= before), (before, polls())
     assert box.run("echo again") == "again\n"
 
 

@@ -9,7 +9,7 @@ from harness import eventually
 from hosts import Box
 
 MIB = 1 << 20
-SECONDS = 30  # after which a bomb ends by itself
+SECONDS = 120  # after which a bomb ends by itself
 FLOOR = 0.05  # of the p99 that is borne: a machine with other work is no quieter than that
 REQUESTS = 300
 PIDS, FILES = 64, 100_000
@@ -102,7 +102,7 @@ def pids_limit_holds(box):
 import json, subprocess
 made = []
 try:
-    while len(made) < {PIDS} * 2: made.append(subprocess.Popen(["sleep", "30"]))
+    while len(made) < {PIDS} * 2: made.append(subprocess.Popen(["sleep", "100"]))
     print(json.dumps([len(made), 0]))
 except OSError as error:
     print(json.dumps([len(made), error.errno]))
@@ -114,6 +114,18 @@ for one in made: one.wait()
     return 0 < count < PIDS and error == 11
 
 
+def felt(bomb, neighbour, before):
+    """The p99 of the neighbour, and whether it is the bomb's doing: other work on this machine may have come meanwhile,
+    and is still there while the bomb is paused."""
+    during = p99(neighbour)
+    if during > max(3 * before, FLOOR):
+        bomb.call("POST", "/pause")
+        before = p99(neighbour)
+        bomb.call("POST", "/resume")
+    return during, during > max(3 * before, FLOOR)
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name, code, limits", [
     ("fork", FORKS, {}),
     ("memory", MEMORY, {}),
@@ -135,10 +147,10 @@ def test_a_bomb_is_felt_by_nobody_else(host, name, code, limits):
     before = p99(neighbour)
     begin = time.monotonic()
     bomb.request("POST", "/v1/bash/exec", json={"command": "exec /usr/bin/python3 /tmp/bomb.py", "async_mode": True})
-    assert eventually(lambda: progress(bomb)[:1] == ["full"], SECONDS - 5, 0.05), progress(bomb)
+    assert eventually(lambda: progress(bomb)[:1] == ["full"], SECONDS / 2, 0.05), progress(bomb)
     for _ in range(3):  # what other work on this machine does to a figure passes; a bomb goes on
-        during = p99(neighbour)
-        if during <= max(3 * before, FLOOR):
+        during, too_much = felt(bomb, neighbour, before)
+        if not too_much:
             break
     assert bomb.request("GET", "/v1/sandbox").status_code == 200
     said, metrics = progress(bomb), bomb.call("GET", "/metrics")
@@ -146,7 +158,7 @@ def test_a_bomb_is_felt_by_nobody_else(host, name, code, limits):
     print(f"{name}: p99 {before * 1e3:.1f} ms before, {during * 1e3:.1f} ms during; {said}, {metrics}")
 
     assert said[0] == "full"
-    assert during <= max(3 * before, FLOOR), (before, during)
+    assert not too_much, (before, during)
     if name == "fork":
         assert PIDS - 2 <= metrics["pids"] <= PIDS + 8
     if name == "disk":

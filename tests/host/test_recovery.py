@@ -115,7 +115,7 @@ def test_half_made_boxes_are_removed(start_host):
         for thread in threads:
             thread.start()
         known = len(host.ids())
-        assert eventually(lambda: len(os.listdir(host.state / "boxes")) > known + 1, 20)
+        assert eventually(lambda: len(os.listdir(host.state / "boxes")) > known + 1, 60)
         host.kill()
         for thread in threads:
             thread.join()
@@ -152,7 +152,7 @@ def test_no_request_brings_a_box_back_while_the_host_goes_down(start_host):
 
     # With a key that is none, a host that has boxes starts no more than one that has none.
     done = subprocess.run([program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(host.state)],
-                          capture_output=True, text=True, timeout=30,
+                          capture_output=True, text=True, timeout=60,
                           env=clean_environment(host.home, {"JWT_PUBLIC_KEY": "garbage"}))
     assert done.returncode != 0 and "JWT_PUBLIC_KEY" in done.stderr, done
 
