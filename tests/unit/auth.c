@@ -7,6 +7,7 @@
 
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/url.h"
@@ -310,15 +311,29 @@ static void test_tickets(void)
 	auth_free(other);
 }
 
+/* Gets a ticket that is good for a second and tries it, all within that second. */
+static char *try_fresh(const struct auth *auth)
+{
+	for (int i = 0; i < 10; i++) {
+		int64_t start = clock_ms();
+		auto_free char *query = ticket_query(auth);
+		const char *said = why(auth, QUERY(query));
+		if (clock_ms() - start >= 1000)
+			continue;
+		CHECK_STR(said, "");
+		return TAKE(query);
+	}
+	CHECK(false);
+	return NULL;
+}
+
 static void test_ticket_expiry(void)
 {
 	struct auth *auth = make((struct auth_config){ .api_key = "k", .ticket_ttl = 1 });
-	auto_free char *query = ticket_query(auth);
-	CHECK_STR(why(auth, QUERY(query)), "");
+	auto_free char *query = try_fresh(auth);
 	nanosleep(&(struct timespec){ 1, 10000000 }, NULL);
 	CHECK_STR(why(auth, QUERY(query)), "ticket expired: get another");
-	auto_free char *fresh = ticket_query(auth);
-	CHECK_STR(why(auth, QUERY(fresh)), "");
+	auto_free char *fresh = try_fresh(auth);
 	auth_free(auth);
 
 	auth = make((struct auth_config){ .api_key = "k", .ticket_ttl = __INT_MAX__ });

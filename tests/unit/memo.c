@@ -16,7 +16,7 @@ struct number {
 };
 
 static _Atomic int made, freed, wanted, at_once;
-static _Atomic bool slow, failing, overlap;
+static _Atomic bool slow, held, failing, overlap;
 
 static bool fresh(const struct memo_value *value, void *arg)
 {
@@ -32,6 +32,8 @@ static struct memo_value *make(const struct memo_value *old, void *arg, struct e
 	int next = old ? ((const struct number *)old)->number + 1 : 1;
 	if (slow)
 		usleep(20000);
+	while (held)
+		usleep(100);
 	atomic_fetch_sub(&at_once, 1);
 	if (failing) {
 		err_set(err, ERR_UNAVAILABLE, "not today");
@@ -108,12 +110,14 @@ int main(void)
 
 	/* Stale: one makes the next; whoever may have the old one does not wait for it. */
 	wanted = 2;
+	held = true;
 	pthread_t maker;
 	void *result;
 	pthread_create(&maker, NULL, get_one, (void *)&hasty);
 	while (!at_once)
 		usleep(100);
 	CHECK(get(&hasty) == 1);
+	held = false;
 	CHECK(get(&waiting) == 2);
 	pthread_join(maker, &result);
 	CHECK((long)result == 2);

@@ -18,7 +18,7 @@
 
 #define MASK "\0\0\0\0" /* a key of zeros leaves the payload readable */
 
-enum { MAX = 4 * 1024 * 1024 };
+enum { MAX = 4 * 1024 * 1024, LONG_MS = 30000 /* for what comes for certain */ };
 
 static struct err err;
 static struct ws_message message;
@@ -59,7 +59,7 @@ static int get(int fd, char *payload, size_t *ret_len)
 {
 	unsigned char head[2];
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	if (poll(&pfd, 1, 1000) != 1 || recv(fd, head, 2, MSG_WAITALL) != 2 || head[1] > 125)
+	if (poll(&pfd, 1, LONG_MS) != 1 || recv(fd, head, 2, MSG_WAITALL) != 2 || head[1] > 125)
 		return -1;
 	if (head[1] && recv(fd, payload, head[1], MSG_WAITALL) != head[1])
 		return -1;
@@ -117,7 +117,8 @@ static void test_fragments(void)
 		    "\x00\x83" MASK "two"
 		    "\x80\x82" MASK "\xc3\xa9"
 		    "\x82\x80" MASK);
-	CHECK(ws_recv(raw.ws, &message, 1000, &err) == 1 && is_message(WS_TEXT, "onetwo\xc3\xa9"));
+	CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == 1 &&
+	      is_message(WS_TEXT, "onetwo\xc3\xa9"));
 	CHECK(ws_pending(raw.ws));
 	CHECK(get(raw.fd, payload, &len) == 0x8a && len == 2 && !memcmp(payload, "hi", 2));
 	CHECK(ws_recv(raw.ws, &message, 0, &err) == 1 && is_message(WS_BINARY, ""));
@@ -231,7 +232,7 @@ static void test_breaches(void)
 		struct raw raw = raw_open(WS_SERVER, 1000);
 		put(raw.fd, b->bytes, b->len);
 		int got;
-		while ((got = ws_recv(raw.ws, &message, 200, &err)) == 1)
+		while ((got = ws_recv(raw.ws, &message, LONG_MS, &err)) == 1)
 			;
 		bool ok = got == -1 && ws_close_code(raw.ws) == b->code;
 		ok = ok && err.code == (b->code == 1009 ? ERR_TOO_LARGE : ERR_BAD_REQUEST);
@@ -243,11 +244,10 @@ static void test_breaches(void)
 	}
 	struct raw raw = raw_open(WS_CLIENT, MAX);
 	PUT(raw.fd, "\x81\x81" MASK "x");
-	CHECK(ws_recv(raw.ws, &message, 200, &err) == -1 && ws_close_code(raw.ws) == 1002);
+	CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == -1 && ws_close_code(raw.ws) == 1002);
 	raw_close(&raw);
 }
 
-/* After a breach the peer reads our Close, however much of its own is still on the way. */
 static void *send_much(void *arg)
 {
 	int fd = *(int *)arg;
@@ -257,21 +257,33 @@ static void *send_much(void *arg)
 	return NULL;
 }
 
-static void test_drain(void)
+/* What is done well before the time that a peer is given to answer Close, at one of some tries: other
+ * work on the machine passes. */
+static bool is_soon(int64_t (*close_one)(void))
+{
+	bool soon = false;
+	for (int i = 0; i < 5 && !soon; i++)
+		soon = close_one() < 1500;
+	return soon;
+}
+
+/* After a breach the peer reads our Close, however much of its own is still on the way. */
+static int64_t drain(void)
 {
 	struct raw raw = raw_open(WS_SERVER, 1000);
 	pthread_t thread;
 	PUT(raw.fd, "\x82\xff\0\0\0\0\0\x10\0\0" MASK);
 	pthread_create(&thread, NULL, send_much, &raw.fd);
-	CHECK(ws_recv(raw.ws, &message, 1000, &err) == -1 && err.code == ERR_TOO_LARGE);
+	CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == -1 && err.code == ERR_TOO_LARGE);
 	int64_t start = clock_ms();
 	ws_close(raw.ws, WS_NORMAL, NULL);
-	CHECK(clock_ms() - start < 1500);
+	int64_t took = clock_ms() - start;
 	pthread_join(thread, NULL);
 	CHECK(get_close(raw.fd) == 1009);
 	char end;
 	CHECK(recv(raw.fd, &end, 1, 0) == 0);
 	raw_close(&raw);
+	return took;
 }
 
 /* ---- closing ---- */
@@ -286,7 +298,7 @@ static void test_peer_closes(void)
 		frame[6] = (char)(codes[i] >> 8);
 		frame[7] = (char)codes[i];
 		put(raw.fd, frame, sizeof frame - 1);
-		CHECK(ws_recv(raw.ws, &message, 200, &err) == 0 &&
+		CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == 0 &&
 		      ws_close_code(raw.ws) == codes[i]);
 		CHECK_STR(ws_close_reason(raw.ws), "bye");
 		CHECK(get_close(raw.fd) == codes[i]);
@@ -294,9 +306,9 @@ static void test_peer_closes(void)
 	}
 	struct raw raw = raw_open(WS_SERVER, MAX);
 	PUT(raw.fd, "\x88\x80" MASK "\x81\x81" MASK "x");
-	CHECK(ws_recv(raw.ws, &message, 200, &err) == 0 && ws_close_code(raw.ws) == WS_NO_CODE);
+	CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == 0 && ws_close_code(raw.ws) == WS_NO_CODE);
 	CHECK(get_close(raw.fd) == 0);
-	CHECK(ws_recv(raw.ws, &message, 200, &err) == 0);
+	CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == 0);
 	CHECK(ws_send(raw.ws, WS_TEXT, "x", 1, &err) == -1 && err.code == ERR_GONE);
 	close(raw.fd);
 	raw.fd = -1;
@@ -308,14 +320,14 @@ static void *echo(void *arg)
 {
 	struct ws *ws = arg;
 	struct ws_message got;
-	while (ws_recv(ws, &got, 10000, NULL) == 1)
+	while (ws_recv(ws, &got, LONG_MS, NULL) == 1)
 		if (ws_send(ws, got.opcode, got.data, got.len, NULL) < 0)
 			break;
 	ws_close(ws, WS_INTERNAL_ERROR, NULL);
 	return NULL;
 }
 
-static void test_we_close(void)
+static int64_t we_close(void)
 {
 	struct raw raw = raw_open(WS_SERVER, MAX);
 	struct ws *client = ws_new(raw.fd, WS_CLIENT, NULL, 0, MAX);
@@ -324,13 +336,14 @@ static void test_we_close(void)
 	CHECK(ws_send(raw.ws, WS_TEXT, "dropped", 7, &err) == 0);
 	int64_t start = clock_ms();
 	ws_close(raw.ws, 4321, "done \xe2\x82\xac");
-	CHECK(clock_ms() - start < 1500);
+	int64_t took = clock_ms() - start;
 	pthread_join(thread, NULL);
 	CHECK(ws_close_code(raw.ws) == 4321);
 	CHECK(ws_close_code(client) == 4321);
 	CHECK_STR(ws_close_reason(client), "done \xe2\x82\xac");
 	ws_free(client);
 	raw_close(&raw);
+	return took;
 }
 
 /* A peer that neither answers Close nor stops sending. */
@@ -345,14 +358,14 @@ static void test_close_is_bounded(void)
 	int64_t start = clock_ms();
 	ws_close(raw.ws, WS_GOING_AWAY, reason);
 	int64_t took = clock_ms() - start;
-	CHECK(took >= 1900 && took < 2500);
+	CHECK(took >= 1900 && took < LONG_MS);
 	CHECK(get(raw.fd, payload, &len) == 0x88 && len == 123); /* no half characters */
 	CHECK(nothing_comes(raw.fd));                            /* no Pong behind a Close */
 	CHECK(ws_close_code(raw.ws) == WS_ABNORMAL);
 	raw_close(&raw);
 }
 
-static void test_gone(void)
+static int64_t close_gone(void)
 {
 	struct raw raw = raw_open(WS_SERVER, MAX);
 	PUT(raw.fd, "\x81\x85" MASK "he");
@@ -364,11 +377,17 @@ static void test_gone(void)
 	CHECK(ws_ping(raw.ws, &err) == -1 && err.code == ERR_GONE);
 	int64_t start = clock_ms();
 	ws_close(raw.ws, WS_NORMAL, NULL);
-	CHECK(clock_ms() - start < 1000);
+	int64_t took = clock_ms() - start;
 	raw_close(&raw);
+	return took;
+}
+
+static void test_gone(void)
+{
+	CHECK(is_soon(close_gone));
 
 	/* Its last words count, even where our answers cannot be sent any more. */
-	raw = raw_open(WS_SERVER, MAX);
+	struct raw raw = raw_open(WS_SERVER, MAX);
 	PUT(raw.fd, "\x81\x81" MASK "x\x89\x80" MASK "\x88\x82" MASK "\x03\xe9");
 	close(raw.fd);
 	raw.fd = -1;
@@ -394,15 +413,15 @@ static void test_timeout(void)
 	int64_t start = clock_ms();
 	CHECK(ws_recv(raw.ws, &message, 100, &err) == -1 && err.code == ERR_SLOW);
 	int64_t took = clock_ms() - start;
-	CHECK(took >= 100 && took < 1000);
+	CHECK(took >= 100 && took < LONG_MS);
 	PUT(raw.fd, "\x81\x82" MASK "a");
 	CHECK(ws_recv(raw.ws, &message, 50, &err) == -1 && err.code == ERR_SLOW);
 	PUT(raw.fd, "b");
-	CHECK(ws_recv(raw.ws, &message, 50, &err) == 1 && is_message(WS_TEXT, "ab"));
+	CHECK(ws_recv(raw.ws, &message, LONG_MS, &err) == 1 && is_message(WS_TEXT, "ab"));
 	raw_close(&raw);
 }
 
-static void test_never_reads(enum ws_role role)
+static int64_t never_reads(enum ws_role role)
 {
 	struct raw raw = raw_open(role, MAX);
 	auto_free char *much = xcalloc(1, MAX);
@@ -410,12 +429,23 @@ static void test_never_reads(enum ws_role role)
 	int64_t start = clock_ms();
 	CHECK(ws_send(raw.ws, WS_BINARY, much, MAX, &err) == -1 && err.code == ERR_SLOW);
 	int64_t took = clock_ms() - start;
-	CHECK(took >= 100 && took < 1500);
+	CHECK(took >= 100 && took < LONG_MS);
 	CHECK(ws_send(raw.ws, WS_TEXT, "x", 1, &err) == -1 && err.code == ERR_GONE);
 	start = clock_ms();
 	ws_close(raw.ws, WS_NORMAL, NULL);
-	CHECK(clock_ms() - start < 1000);
+	took = clock_ms() - start;
 	raw_close(&raw);
+	return took;
+}
+
+static int64_t client_never_reads(void)
+{
+	return never_reads(WS_SERVER);
+}
+
+static int64_t server_never_reads(void)
+{
+	return never_reads(WS_CLIENT);
 }
 
 /* Pings without reading the answers: nothing is queued, and the time to wait has an end. */
@@ -455,32 +485,42 @@ static void test_endless_input(void)
 	int64_t start = clock_ms();
 	CHECK(ws_recv(raw.ws, &message, 100, &err) == -1 && err.code == ERR_SLOW);
 	CHECK(ws_recv(raw.ws, &message, 0, &err) == -1 && err.code == ERR_SLOW);
-	CHECK(clock_ms() - start < 1000);
+	CHECK(clock_ms() - start < LONG_MS);
 	shutdown(raw.ws_fd, SHUT_RDWR);
 	pthread_join(thread, NULL);
 	raw_close(&raw);
 }
 
-static void test_keepalive(void)
+/* One ping in one and a half times `ms`, none in a time soon after its answer, and then the end. */
+static bool keeps_alive(int ms)
 {
 	struct raw raw = raw_open(WS_SERVER, MAX);
 	char payload[128];
 	size_t len;
-	CHECK(ws_wait_ms(raw.ws) == -1);
-	ws_set_keepalive_ms(raw.ws, 100);
+	bool good = ws_wait_ms(raw.ws) == -1;
+	ws_set_keepalive_ms(raw.ws, ms);
 	int wait = ws_wait_ms(raw.ws);
-	CHECK(wait > 0 && wait <= 100);
-	CHECK(ws_recv(raw.ws, &message, 150, &err) == -1 && err.code == ERR_SLOW);
-	CHECK(get(raw.fd, payload, &len) == 0x89 && nothing_comes(raw.fd));
+	good = good && wait > 0 && wait <= ms;
+	good = good && ws_recv(raw.ws, &message, ms * 3 / 2, &err) == -1 && err.code == ERR_SLOW;
+	good = good && get(raw.fd, payload, &len) == 0x89 && nothing_comes(raw.fd);
 	PUT(raw.fd, "\x8a\x80" MASK);
-	CHECK(ws_recv(raw.ws, &message, 80, &err) == -1 && err.code == ERR_SLOW);
-	CHECK(nothing_comes(raw.fd));
+	good = good && ws_recv(raw.ws, &message, ms / 2, &err) == -1 && err.code == ERR_SLOW;
+	good = good && nothing_comes(raw.fd);
 	int64_t start = clock_ms();
-	CHECK(ws_recv(raw.ws, &message, -1, &err) == -1 && err.code == ERR_GONE);
-	CHECK(clock_ms() - start < 1000);
-	CHECK(get(raw.fd, payload, &len) == 0x89);
-	CHECK(ws_close_code(raw.ws) == WS_ABNORMAL);
+	good = good && ws_recv(raw.ws, &message, -1, &err) == -1 && err.code == ERR_GONE;
+	good = good && clock_ms() - start < 10 * ms && get(raw.fd, payload, &len) == 0x89 &&
+	       ws_close_code(raw.ws) == WS_ABNORMAL;
 	raw_close(&raw);
+	return good;
+}
+
+/* With more time where the machine has stood still for as long as a ping may take. */
+static void test_keepalive(void)
+{
+	bool good = false;
+	for (int ms = 100; ms <= 6400 && !good; ms *= 4)
+		good = keeps_alive(ms);
+	CHECK(good);
 }
 
 /* ---- two ws ---- */
@@ -497,16 +537,16 @@ static void test_echo(void)
 		data[i] = (char)(i * 7 + i / 251);
 	for (size_t i = 0; i < COUNT(sizes); i++) {
 		CHECK(ws_send(client, WS_BINARY, data, sizes[i], &err) == 0);
-		CHECK(ws_recv(client, &message, 5000, &err) == 1 && message.opcode == WS_BINARY);
+		CHECK(ws_recv(client, &message, LONG_MS, &err) == 1 && message.opcode == WS_BINARY);
 		CHECK(message.len == sizes[i] && !memcmp(message.data, data, sizes[i]));
 	}
 	CHECK(ws_ping(client, &err) == 0);
 	CHECK(ws_recv(client, &message, 50, &err) == -1 && err.code == ERR_SLOW);
 	memset(data, 'a', MAX);
 	CHECK(ws_send(client, WS_TEXT, data, MAX, &err) == 0);
-	CHECK(ws_recv(client, &message, 5000, &err) == 1 && message.opcode == WS_TEXT);
+	CHECK(ws_recv(client, &message, LONG_MS, &err) == 1 && message.opcode == WS_TEXT);
 	CHECK(ws_send(client, WS_TEXT, "\xff", 1, &err) == 0);
-	CHECK(ws_recv(client, &message, 5000, &err) == 0);
+	CHECK(ws_recv(client, &message, LONG_MS, &err) == 0);
 	CHECK(ws_close_code(client) == WS_BAD_DATA);
 	ws_close(client, WS_NORMAL, NULL);
 	pthread_join(thread, NULL);
@@ -537,7 +577,7 @@ static void test_senders(void)
 	for (int i = 0; i < SENDERS; i++)
 		pthread_create(&threads[i], NULL, send_many, client);
 	int whole = 0, got = 0;
-	while (got < SENDERS * SENT_EACH && ws_recv(client, &message, 5000, &err) == 1) {
+	while (got < SENDERS * SENT_EACH && ws_recv(client, &message, LONG_MS, &err) == 1) {
 		whole += message.len == SENT_LEN && message.data[0] == message.data[SENT_LEN - 1];
 		got++;
 	}
@@ -622,9 +662,9 @@ static void test_connect(const char *url, int listener)
 {
 	static const char *const headers[] = { "Authorization: Bearer x",
 					       "sec-websocket-protocol: one, two", NULL };
-	const struct ws_options options = { .timeout_ms = 300 };
 	for (size_t i = 0; i < COUNT(handshakes); i++) {
 		const struct handshake *h = &handshakes[i];
+		const struct ws_options options = { .timeout_ms = h->head ? LONG_MS : 300 };
 		struct answer answer = { .listener = listener, .head = h->head };
 		pthread_t thread;
 		pthread_create(&thread, NULL, answer_one, &answer);
@@ -632,9 +672,9 @@ static void test_connect(const char *url, int listener)
 		int64_t start = clock_ms();
 		struct ws *ws = ws_connect(url, headers, &options, &err);
 		bool ok = (ws != NULL) == !h->code && err.code == h->code &&
-			  clock_ms() - start < 1500;
+			  clock_ms() - start < LONG_MS / 2;
 		if (ws)
-			ok = ok && ws_recv(ws, &message, 1000, &err) == 1 &&
+			ok = ok && ws_recv(ws, &message, LONG_MS, &err) == 1 &&
 			     is_message(WS_TEXT, "hi");
 		tap_check(ok, __FILE__, __LINE__, h->head ? "handshake" : "no handshake");
 		if (!ok)
@@ -695,14 +735,14 @@ int main(void)
 	test_trickle();
 	test_pending();
 	test_breaches();
-	test_drain();
+	CHECK(is_soon(drain));
 	test_peer_closes();
-	test_we_close();
+	CHECK(is_soon(we_close));
 	test_close_is_bounded();
 	test_gone();
 	test_timeout();
-	test_never_reads(WS_SERVER);
-	test_never_reads(WS_CLIENT);
+	CHECK(is_soon(client_never_reads));
+	CHECK(is_soon(server_never_reads));
 	test_ping_flood();
 	test_endless_input();
 	test_keepalive();
