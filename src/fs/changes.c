@@ -12,7 +12,7 @@
 enum {
 	BATCH_ROOM = 256 * 1024, /* bytes that are looked at together */
 	MATE_EVENTS = 64,        /* within which the other half of a rename is found */
-	MATE_MS = 10,            /* for which the kernel may be between the two halves */
+	MATE_MS = 100, /* for which who renames may be between the two halves, on a busy machine */
 };
 
 int changes_open(struct changes *changes)
@@ -43,6 +43,7 @@ bool changes_more(struct changes *c, int wait_ms)
 	if (c->at) {
 		memmove(c->batch, c->batch + c->at, c->end - c->at);
 		c->end -= c->at;
+		c->whole -= c->whole < c->at ? c->whole : c->at;
 		c->at = 0;
 	}
 	if (c->end + sizeof(struct inotify_event) + NAME_MAX + 1 > BATCH_ROOM ||
@@ -89,8 +90,11 @@ static bool find_mate(struct changes *c, uint32_t cookie, bool *ret_last, struct
 
 bool changes_mate(struct changes *c, uint32_t cookie, struct change *ret)
 {
+	bool fresh = c->at > c->whole;
 	bool last, found = find_mate(c, cookie, &last, ret);
-	while (!found && last && changes_more(c, MATE_MS))
+	while (fresh && !found && last && changes_more(c, MATE_MS))
 		found = find_mate(c, cookie, &last, ret);
+	if (fresh && !found && last)
+		c->whole = c->end; /* nothing came for so long: many such halves wait once */
 	return found;
 }

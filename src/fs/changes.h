@@ -10,6 +10,7 @@ struct changes {
 	int fd;      /* of inotify; -1: closed */
 	char *batch; /* what was read and not taken yet is between at and end */
 	size_t at, end;
+	size_t whole; /* before this, all halves have come that come at all */
 };
 
 /* One of them, apart from the buffer it came in. */
