@@ -3,6 +3,7 @@
 AIO and FIXTURE name the programs; without them build/asan/ is taken, else build/.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -17,9 +18,10 @@ import httpx
 
 ROOT = Path(__file__).resolve().parents[1]
 # How long may take what takes milliseconds on an idle machine; a test that passes never waits for so long.
-START_SECONDS = 60
-SETTLE_SECONDS = 20
-STOP_SECONDS = 30
+START_SECONDS = 90
+SETTLE_SECONDS = 60
+STOP_SECONDS = 60
+ANSWER_SECONDS = 60
 # For tests that measure memory: ASan keeps what was freed.
 LEAN = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}
 SANITIZER_REPORT = re.compile(
@@ -45,17 +47,19 @@ def sanitizer():
 
 
 def eventually(check, seconds=SETTLE_SECONDS, pause=0.01):
-    """Calls check until it says something true, and returns that; the last answer after `seconds`."""
+    """Calls check until it says something true, and returns that; the last answer after `seconds`, which is one to a
+    question asked then: the machine may have slept meanwhile."""
     until = time.monotonic() + seconds
     while True:
+        late = time.monotonic() > until
         result = check()
-        if result or time.monotonic() > until:
+        if result or late:
             return result
         time.sleep(pause)
 
 
 def children_of(pid):
-    """The processes whose parent it is, the oldest first."""
+    """The processes whose parent it is."""
     found = []
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
@@ -222,7 +226,7 @@ class Events:
     """An answer as a stream of events, to a POST with a body or a GET without one."""
 
     def __init__(self, server, target, headers=None, **body):
-        self.peer, self.data = server.connect(timeout=30), b""
+        self.peer, self.data = server.connect(), b""
         head = {"Accept": "text/event-stream", **({"Content-Type": "application/json"} if body else {}), **(headers or {})}
         self.peer.send(request(target, "POST" if body else "GET", head, json.dumps(body).encode() if body else b""))
         self.head = self.peer.head()
@@ -313,8 +317,8 @@ class Server:
         said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
                           START_SECONDS)
         assert said and self.proc.poll() is None, f"no start: {self.proc.poll()}\n{self.log}"
-        # What was started is the first stage; the server is its child.
-        self.pid = (children_of(self.proc.pid) or [self.proc.pid])[0]
+        # What was started is the first stage; the server is its child. Twice: a child can be missed while another ends.
+        self.pid = (children_of(self.proc.pid) or children_of(self.proc.pid) or [self.proc.pid])[0]
         self.ready = self.out_path.read_text().splitlines()[0]
         where = re.search(r"ready(?: on|:) (\S+)", self.ready).group(1)
         self.path = where.removeprefix("unix:") if where.startswith("unix:") else None
@@ -324,7 +328,7 @@ class Server:
         self.client = httpx.Client(
             base_url=self.url,
             transport=Fresh(self.path),
-            timeout=30,
+            timeout=ANSWER_SECONDS,
             trust_env=False,
         )
         # Its threads before any connection, its descriptors once it accepts. ThreadSanitizer has a
@@ -346,7 +350,7 @@ class Server:
     def post(self, target, json=None, **more):
         return self.request("POST", target, **({"json": json} if json is not None else {}), **more)
 
-    def connect(self, timeout=30, receive_buffer=None):
+    def connect(self, timeout=ANSWER_SECONDS, receive_buffer=None):
         """A Peer: a connection to speak by hand."""
         family = socket.AF_UNIX if self.path else socket.AF_INET6 if ":" in self.host else socket.AF_INET
         sock = socket.socket(family)
@@ -469,8 +473,9 @@ class Server:
 
     def kill(self):
         """Ends it by force: the first stage goes with its child."""
-        for pid in children_of(self.proc.pid)[:1]:
-            os.kill(pid, signal.SIGKILL)
+        for pid in [self.pid] if self.pid != self.proc.pid else children_of(self.proc.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         try:
             self.proc.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

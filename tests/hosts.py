@@ -17,9 +17,9 @@ from pathlib import Path
 
 import httpx
 
-from harness import SANITIZER_REPORT, Peer, clean_environment, eventually, program, request, sanitizer
+from harness import (ANSWER_SECONDS, SANITIZER_REPORT, START_SECONDS, STOP_SECONDS, Peer, clean_environment, eventually,
+                     program, request, sanitizer)
 
-START_SECONDS = 100
 UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
                 if (p / "cgroup.procs").exists()), None)
 
@@ -146,7 +146,7 @@ class Host:
             machine.keep(self.state)
         self.token = (self.state / "token").read_text().strip()
         self.auth = {"Authorization": f"Bearer {self.token}"}
-        self.client = httpx.Client(base_url=self.url, timeout=100, trust_env=False,
+        self.client = httpx.Client(base_url=self.url, timeout=ANSWER_SECONDS, trust_env=False,
                                    limits=httpx.Limits(keepalive_expiry=None))
 
     @property
@@ -168,12 +168,12 @@ class Host:
     def ids(self):
         return [box["id"] for box in self.api("GET", "/v1/sandboxes?limit=1000")["sandboxes"]]
 
-    def connect(self, timeout=30):
+    def connect(self, timeout=ANSWER_SECONDS):
         sock = socket.create_connection(("127.0.0.1", self.port), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Peer(sock)
 
-    def cli(self, *args, input=None, check=True, timeout=60):
+    def cli(self, *args, input=None, check=True, timeout=100):
         done = subprocess.run([*self.before, program("aio"), *map(str, args)], capture_output=True, text=True,
                               input=input, timeout=timeout,
                               env=clean_environment(self.home, {"AIO_STATE": str(self.state)}))
@@ -192,7 +192,7 @@ class Host:
         self.client.close()
         if self.proc.poll() is None:
             self.proc.send_signal(number)
-        code = self.proc.wait(60)
+        code = self.proc.wait(STOP_SECONDS)
         self.check_reports()
         assert code == 0, f"the host ended with {code}:\n{self.log[-4000:]}"
 
@@ -260,7 +260,7 @@ class FakeServer:
                 conn, _ = self.listener.accept()
             except OSError:
                 return
-            conn.settimeout(20)
+            conn.settimeout(ANSWER_SECONDS)
             self.streams.append(conn)
             threading.Thread(target=self._run, args=(conn,), daemon=True).start()
 

@@ -76,7 +76,7 @@ def spares(server):
 
 def ready(server):
     """Waits until the next kernel is there, and no other one is left over."""
-    assert eventually(lambda: len(spares(server)) == 1, 20), (fork_server(server), sessions(server))
+    assert eventually(lambda: len(spares(server)) == 1), (fork_server(server), sessions(server))
 
 
 def kill(server, session_id):
