@@ -17,8 +17,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from harness import ANSWER_SECONDS, eventually
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-sync_api.expect.set_options(timeout=30_000)
+sync_api.expect.set_options(timeout=ANSWER_SECONDS * 1000)
 
 CHROMIUM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -42,7 +44,7 @@ KEY = "docs key/+&=%"  # characters that a URL has to escape
 @pytest.fixture(scope="module")
 def chromium():
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=ANSWER_SECONDS * 1000)
         yield browser
         browser.close()
 
@@ -70,16 +72,23 @@ def visit(chromium):
 
     def visit(url, scheme="light", width=1280):
         context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        context.set_default_timeout(ANSWER_SECONDS * 1000)
         contexts.append(context)
         page = context.new_page()
         page.watch = Watch(page)
         assert page.goto(url).status == 200
-        page.locator(ROW).first.wait_for()
+        loaded(page)
         return page
 
     yield visit
     for context in contexts:
         context.close()
+
+
+def loaded(page):
+    """Waits until the operations are there, and the list of groups, which comes after them."""
+    page.locator(ROW).first.wait_for()
+    sync_api.expect(page.locator("#count")).to_contain_text("operations")
 
 
 def shot(page, name):
@@ -176,9 +185,8 @@ def test_follows_the_colour_scheme(server, visit, scheme):
         assert level < 0.15 if scheme == "dark" else level > 0.9, part
     shot(page, f"{scheme}-call")
     other = {"light": "dark", "dark": "light"}[scheme]
-    page.emulate_media(color_scheme=other)
-    level = luminance(page, "body")
-    assert level > 0.9 if other == "light" else level < 0.15
+    page.emulate_media(color_scheme=other)  # the page is told of it a little later
+    assert eventually(lambda: luminance(page, "body") > 0.9 if other == "light" else luminance(page, "body") < 0.15)
 
 
 def test_colour_scheme_can_be_chosen(server, visit):
@@ -188,7 +196,7 @@ def test_colour_scheme_can_be_chosen(server, visit):
     assert page.locator("#theme").get_attribute("aria-label").endswith("dark")
     assert luminance(page, "body") < 0.15
     page.reload()
-    page.locator(ROW).wait_for()
+    loaded(page)
     assert luminance(page, "body") < 0.15
 
 
@@ -230,7 +238,7 @@ def test_group_list_leads_to_the_group(server, visit):
     link.click()
     heading = page.locator(f'.opblock-tag[data-tag="{tag}"]')
     sync_api.expect(heading).to_be_in_viewport()
-    assert urlsplit(page.url).fragment == f"/{tag}"
+    assert urlsplit(page.evaluate("location.href")).fragment == f"/{tag}"
 
 
 def test_link_to_an_operation_opens_it(server, visit):
