@@ -14,7 +14,7 @@ import websockets.sync.client
 from agent_sandbox import Sandbox
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from harness import eventually, request
+from harness import ANSWER_SECONDS, eventually, request
 from hosts import FakeServer, answer, to
 
 HOSTNAME = {"command": "hostname"}
@@ -42,7 +42,8 @@ def test_four_ways_to_a_box(host, box):
 def test_urls_of_a_new_box_work_as_they_are(host):
     box = host.create(name="named-one")
     assert box.data["urls"]["api"] == f"http://named-one.localhost:{host.port}"
-    with httpx.Client(base_url=box.data["urls"]["path"], headers=bearer(box), trust_env=False) as client:
+    with httpx.Client(base_url=box.data["urls"]["path"], headers=bearer(box), trust_env=False,
+                      timeout=ANSWER_SECONDS) as client:
         assert hostname(client, "v1/bash/exec") == "named-one"
 
 
@@ -63,7 +64,7 @@ def test_the_official_sdk(host, box):
             return super().handle_request(request)
 
     by_name = Sandbox(base_url=f"http://{box.id}.localhost:{host.port}", headers=bearer(box),
-                      httpx_client=httpx.Client(transport=Loopback()))
+                      httpx_client=httpx.Client(transport=Loopback(), timeout=ANSWER_SECONDS))
     assert by_name.shell.exec_command(command="hostname").data.output == box.id
 
 
@@ -148,7 +149,7 @@ def test_bodies_of_every_framing(host, box):
             else:
                 conn.sendall(answer(body))
 
-    with FakeServer(box, serve), httpx.Client(base_url=host.url, trust_env=False, timeout=30) as client:
+    with FakeServer(box, serve), httpx.Client(base_url=host.url, trust_env=False, timeout=ANSWER_SECONDS) as client:
         for size in (1, 1000, 65_536, 1_000_003, 20_000_000):
             data = bytes(i % 251 for i in range(min(size, 5000))) * (size // min(size, 5000) + 1)
             data = data[:size]
@@ -162,10 +163,10 @@ def test_bodies_of_every_framing(host, box):
 
 def test_a_terminal_over_websocket(host, box):
     url = f"ws://127.0.0.1:{host.port}/v1/shell/ws"
-    with websockets.sync.client.connect(url, additional_headers=box.headers, proxy=None) as ws:
+    with websockets.sync.client.connect(url, additional_headers=box.headers, proxy=None, open_timeout=ANSWER_SECONDS) as ws:
         typed, text = False, ""
         while "is:" + box.id not in text:
-            message = json.loads(ws.recv(timeout=20))
+            message = json.loads(ws.recv(timeout=ANSWER_SECONDS))
             text += message.get("data", "") if message["type"] == "output" else ""
             if message["type"] == "ready" and not typed:
                 ws.send(json.dumps({"type": "input", "data": "echo is:$(hostname)\r"}))
@@ -182,7 +183,7 @@ def test_events_come_as_they_happen(host, box):
             event = json.loads(line[5:]) if line.startswith("data:") else {}
             came += [event["data"]] if "data" in event else []
             if event.get("data") == "one\n":
-                with httpx.Client(base_url=host.url, trust_env=False, timeout=30) as other:
+                with httpx.Client(base_url=host.url, trust_env=False, timeout=ANSWER_SECONDS) as other:
                     words = {"session_id": event["session_id"], "input": "two\n"}
                     assert other.post("/v1/bash/write", json=words, headers=box.headers).status_code == 200
     assert came == ["one\n", "two\n"]
@@ -193,7 +194,6 @@ def test_a_client_that_leaves_is_left_by_the_host(host, box):
 
     def serve(fake, conn):
         fake.read_head(conn)
-        conn.settimeout(20)
         gone.append(conn.recv(1))
 
     with FakeServer(box, serve) as fake:
@@ -272,7 +272,7 @@ def app(host, box):
     box.request("POST", "/v1/bash/exec", json={
         "command": f"cat >/tmp/app.py <<'E'\n{APP}\nE\nexec python3 /tmp/app.py", "async_mode": True})
     ready = lambda: box.request("GET", "/proxy/4321/up").status_code == 200
-    assert eventually(ready, 20)
+    assert eventually(ready)
     return f"4321-{box.id}.localhost:{host.port}"
 
 
@@ -307,12 +307,12 @@ def test_an_application_may_have_tokens_of_its_own(host, box, app):
 
 def test_a_browser_that_came_with_a_ticket_stays(host, box, app):
     ticket = box.request("POST", "/tickets").json()["ticket"]
-    first = httpx.get(f"{host.url}/?ticket={ticket}", headers={"Host": app}, trust_env=False)
+    first = httpx.get(f"{host.url}/?ticket={ticket}", headers={"Host": app}, trust_env=False, timeout=ANSWER_SECONDS)
     cookies = first.headers.get_list("set-cookie")
     own = next(cookie for cookie in cookies if cookie.startswith("aio_box="))
     assert "HttpOnly" in own and "SameSite=Lax" in own and "domain" not in own.lower()
     value = own.split(";")[0]
-    with httpx.Client(base_url=host.url, trust_env=False) as fresh:
+    with httpx.Client(base_url=host.url, trust_env=False, timeout=ANSWER_SECONDS) as fresh:
         assert fresh.get("/more", headers={"Host": app, "Cookie": value}).status_code == 200
         assert fresh.get("/more", headers={"Host": app}).status_code == 401
         # Not on the plain address, not for another box, and never for the host.
@@ -344,7 +344,7 @@ while True:
 '''
     box.request("POST", "/v1/bash/exec", json={
         "command": f"cat >/tmp/up.py <<'E'\n{script}\nE\nexec python3 /tmp/up.py", "async_mode": True})
-    assert eventually(lambda: box.request("GET", "/proxy/4323/").status_code == 200, 20)
+    assert eventually(lambda: box.request("GET", "/proxy/4323/").status_code == 200)
     with host.connect() as peer:
         peer.send(to(box, "/proxy/4323/ws", headers={"Connection": "Upgrade", "Upgrade": "echo"}))
         assert peer.head().status == 101
@@ -456,7 +456,7 @@ def test_a_host_without_descriptors_waits_for_some(host):
         waiting = [stack.enter_context(host.connect()) for _ in range(20)]
         for peer in waiting:
             peer.send(to(default, "/health"))
-        assert eventually(lambda: "cannot accept: Too many open files" in host.log, 20)
+        assert eventually(lambda: "cannot accept: Too many open files" in host.log)
         before = cpu_seconds(pid)
         time.sleep(1)
         assert cpu_seconds(pid) - before < 0.5

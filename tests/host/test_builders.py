@@ -54,13 +54,17 @@ class Builder:
     def images(self):
         driver = [] if self.name == "docker" else ["--storage-driver", "vfs"]
         said = subprocess.run([self.name, *driver, "images"], capture_output=True, text=True,
-                              env=self.env, check=True, timeout=30).stdout
+                              env=self.env, check=True, timeout=60).stdout
         return [line for line in said.splitlines() if "aio-template" in line]
 
 
 def end(daemon, folder):
     daemon.terminate()
-    daemon.wait(30)
+    try:
+        daemon.wait(60)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()
     with open("/proc/self/mounts") as mounts:
         ours = [line.split()[1] for line in mounts if line.split()[1].startswith(str(folder))]
     for mount in reversed(ours):
@@ -95,7 +99,7 @@ def builder(host, no_templates, request, tmp_path):
             env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while subprocess.run(["docker", "--host", address, "version"], capture_output=True).returncode:
             if daemon.poll() is not None or time.monotonic() > until:
                 pytest.skip(f"dockerd does not start here: {(tmp_path / 'log').read_text()[-300:]}")
@@ -143,11 +147,11 @@ def test_mistakes_are_told_before_the_work(host, tmp_path):
         (["x", tmp_path / "full"], "apt-get install buildah"),
     ]:
         done = subprocess.run([program("aio"), "template", "build", *map(str, args)], capture_output=True, text=True,
-                              timeout=30, env={**env, "PATH": "/nowhere"})
+                              timeout=60, env={**env, "PATH": "/nowhere"})
         assert done.returncode == 1 and text in done.stderr, (args, done)
     fake = tmp_path / "docker"
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)
     done = subprocess.run([program("aio"), "template", "build", "x", str(tmp_path / "full")], capture_output=True, text=True,
-                          timeout=30, env={**env, "PATH": str(tmp_path)})
+                          timeout=60, env={**env, "PATH": str(tmp_path)})
     assert done.returncode == 1 and "daemon does not answer" in done.stderr, done

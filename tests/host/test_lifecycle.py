@@ -26,7 +26,7 @@ def test_a_box_from_its_first_to_its_last_moment(host):
     assert box.events()[:3] == ["created", "started", "exec"]
     box.delete()
     assert "whole-life" not in host.ids()
-    assert host.holdings() == before
+    assert eventually(lambda: host.holdings() == before), (before, host.holdings())
     assert box.request("GET", "/v1/sandbox").status_code == 404
     got = host.client.get("/v1/sandboxes/whole-life", headers=host.auth)
     assert got.status_code == 404 and got.json()["success"] is False
@@ -82,7 +82,7 @@ def test_a_state_that_there_is_not_is_refused(host, query, word):
 
 def test_a_service_is_ready_before_it_is_asked_for(host):
     box = host.create(services=["jupyter"])
-    assert eventually(lambda: box.run("pgrep -fc '[f]orkserver' || true") != "0\n", 30)
+    assert eventually(lambda: box.run("pgrep -fc '[f]orkserver' || true") != "0\n")
 
 
 def test_no_such_template(host):
@@ -116,20 +116,24 @@ def test_the_list_is_filtered_and_paged(host):
 def test_a_timeout_deletes(host):
     box = host.create(timeout=1)
     assert box.data["expires_at"]
-    assert eventually(lambda: box.id not in host.ids(), 20)
+    assert eventually(lambda: box.id not in host.ids())
 
 
 def test_a_timeout_can_be_moved(host):
-    box = host.create(timeout=2)
-    assert box.call("POST", "/timeout", json={"timeout": 0})["expires_at"] is None
-    later = host.create(timeout=3)
-    assert eventually(lambda: later.id not in host.ids(), 20)
+    for seconds in (2, 10):  # the machine may be too busy for the first
+        box = host.create(timeout=seconds)
+        moved = host.client.post(f"/v1/sandboxes/{box.id}/timeout", headers=host.auth, json={"timeout": 0})
+        if moved.status_code != 404:
+            break
+    assert moved.json()["data"]["expires_at"] is None
+    later = host.create(timeout=seconds + 1)
+    assert eventually(lambda: later.id not in host.ids())
     assert box.id in host.ids()
 
 
 def test_pause_and_resume(host):
     box = host.create()
-    box.run("(while true; do echo x >>/tmp/ticks; sleep 0.02; done) >/dev/null 2>&1 &")
+    box.run("(while true; do echo x >>/tmp/ticks; sleep 0.02; done) >/dev/null 2>&1 & until [ -s /tmp/ticks ]; do sleep 0.02; done")
     assert box.call("POST", "/pause")["state"] == "paused"
     assert box.call("POST", "/pause")["state"] == "paused"
     got = box.request("GET", "/v1/sandbox")
@@ -171,13 +175,13 @@ def test_health_checks_do_not_keep_a_box_awake(host):
     def idle():
         host.client.get("/health", headers={"x-aio-sandbox": box.id})
         return box.state == "paused"
-    assert eventually(idle, 20)
+    assert eventually(idle)
 
 
 def test_an_idle_box_is_paused_and_comes_back(host):
     box = host.create(idle_timeout=1)
     assert box.data["auto_resume"] is True and box.data["idle_timeout"] == 1
-    assert eventually(lambda: box.state == "paused", 20)
+    assert eventually(lambda: box.state == "paused")
     assert box.run("echo back") == "back\n"
     # A request that takes longer than that is not idleness.
     assert box.run("sleep 2.5; echo done") == "done\n"
@@ -188,7 +192,7 @@ def test_a_box_whose_first_process_dies_is_stopped_and_starts_again(host):
     box.run("echo kept >~/file")
     init = next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_init_of(pid, host, box))
     os.kill(int(init), 9)
-    assert eventually(lambda: box.state == "stopped", 20)
+    assert eventually(lambda: box.state == "stopped")
     assert "exited" in box.events()
     assert box.request("GET", "/v1/sandbox").status_code == 409
     assert box.call("POST", "/resume")["state"] == "running"
@@ -227,7 +231,7 @@ def test_many_at_once(host):
                 for box in boxes if is_init_of(pid, host, box)}
         assert len(uids) == 12 and min(uids) >= 0x40000000
         list(pool.map(lambda box: box.delete(), boxes))
-    assert host.holdings() == before
+    assert eventually(lambda: host.holdings() == before), (before, host.holdings())
 
 
 @pytest.mark.concurrency
@@ -271,7 +275,7 @@ def test_a_snapshot_is_a_template(host):
 
 
 def test_metrics(host, box):
-    box.run("timeout 1 sh -c 'while :; do :; done'; true")
+    box.run("python3 -c 'import time\nwhile time.process_time() < 0.4: pass'")
     got = box.call("GET", "/metrics")
     assert got["state"] == "running" and got["cpu_seconds"] > 0.2
     assert got["memory"] > 100_000 and got["pids"] >= 2 and got["requests"] >= 1
@@ -308,9 +312,9 @@ def test_memory_is_limited_and_the_host_says_so(host):
         "command": "python3 -c 'a = bytearray(1200 << 20); print(len(a))'"}).json()["data"]
     assert got["exit_code"] != 0 and "1258291200" not in got["stdout"]
     assert box.run("echo alive") == "alive\n"
-    assert eventually(lambda: "oom" in box.events(), 20)
+    assert eventually(lambda: "oom" in box.events())
     # Commands are killed before what starts them.
-    assert box.run("for i in $(seq 200); do read score </proc/$$/oom_score_adj; [ $score = 600 ] && break; sleep 0.05; done; "
+    assert box.run("for i in $(seq 600); do read score </proc/$$/oom_score_adj; [ $score = 600 ] && break; sleep 0.05; done; "
                    "echo $score") == "600\n"
 
 
@@ -366,8 +370,8 @@ def test_spare_disks_do_not_pile_up(host):
         if got.status_code != 200:
             pytest.skip(f"NOT TESTED: no limits of disks here: {got.text}")
         ready = host.state / f".disk-{size << 20}"
-        assert eventually(lambda: ready.exists() or not list(host.state.glob(".disk-*")), 20)
-    assert eventually(lambda: len(list(host.state.glob(".disk-*"))) <= 1, 20)
+        assert eventually(lambda: ready.exists() or not list(host.state.glob(".disk-*")))
+    assert eventually(lambda: len(list(host.state.glob(".disk-*"))) <= 1)
 
 
 def test_mounts_come_from_the_operators_roots_only(host):
@@ -401,7 +405,7 @@ def test_events_are_streamed(host):
 
     thread = threading.Thread(target=watch)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     box.run("true")
     box.call("POST", "/pause")
     box.call("POST", "/resume")
@@ -436,16 +440,24 @@ def test_who_waits_for_a_box_hears_that_it_is_gone(host):
     """And the connection is good for more."""
     box = host.create(auto_resume=True)
     os.kill(int(next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_init_of(pid, host, box))), 9)
-    assert eventually(lambda: box.state == "stopped", 20)
+    assert eventually(lambda: box.state == "stopped")
     files = host.state / "boxes" / box.id / "rw"
     files.rename(files.with_name("away"))
     files.write_text("it cannot start")
     with host.connect() as peer:
         peer.send(request("/v1/sandbox", headers=box.headers))
-        assert eventually(lambda: "does not come back" in host.log, 20)  # it was asked to
+        assert eventually(lambda: "does not come back" in host.log)  # it was asked to
         box.delete()
         assert peer.answer().status == 404
         assert peer.ask(request("/health")).status == 200
+
+
+def size_of(path):
+    """Of a file that may just be put aside."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def test_what_the_server_of_a_box_logs(host):
@@ -455,8 +467,7 @@ def test_what_the_server_of_a_box_logs(host):
     assert eventually(lambda: "no-such-path-here" in logged())
     # A box that floods its log fills nothing: what does not fit is dropped.
     box.run("for i in $(seq 1 300); do head -c 65536 /dev/zero | tr '\\0' x >/proc/1/fd/1; done 2>/dev/null; true")
-    folder = host.state / "log"
-    assert sum(path.stat().st_size for path in folder.glob(f"{box.id}*")) < 20 << 20
+    assert sum(map(size_of, (host.state / "log").glob(f"{box.id}*"))) < 20 << 20
 
 
 def test_a_mount_whose_source_becomes_a_symlink_meanwhile(host, tmp_path):

@@ -12,12 +12,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from harness import eventually
+from harness import ANSWER_SECONDS, eventually
 from hosts import Host, folder
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=ANSWER_SECONDS * 1000)
 
 CHROMIUM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
@@ -119,12 +119,13 @@ ATTEMPTS = r"""async ({ bases, scripts, host, go, tag }) => {
     attempt('ticket', base, () => text(base + '/tickets', { method: 'POST', credentials: 'include' }));
     attempt('socket', base, () => new Promise((done) => {
       const s = new WebSocket(base.replace('http', 'ws') + '/v1/shell/ws');
-      let all = '';
+      let all = '', shown = ''; // which may come in pieces
       s.onmessage = (m) => {
         const { type, data } = JSON.parse(m.data);
         all += m.data;
+        if (type === 'output') shown += data;
         if (type === 'ready') s.send(JSON.stringify({ type: 'input', data: `${JSON.parse(body('socket')).command}; echo do''ne; exit\r` }));
-        if (all.includes('done')) done(all);
+        if (shown.includes('done')) done(all);
       };
       s.onclose = () => done(all);
     }));
@@ -191,8 +192,9 @@ class World:
                         json={"file": "/home/gem/secret.js", "content": f"var secret = '{SECRET}'"})
             box.request("POST", "/v1/bash/exec", json={"command": "exec python3 /tmp/app.py", "async_mode": True})
         for box in (self.default, self.evil, self.victim):
-            assert eventually(lambda: box.request("GET", "/proxy/4000/up").status_code == 200, 60)
+            assert eventually(lambda: box.request("GET", "/proxy/4000/up").status_code == 200)
         self.context = browser.new_context()
+        self.context.set_default_timeout(ANSWER_SECONDS * 1000)
         for name in ("localhost", DOMAIN):
             terminal = self.open(f"victim.{name}", "/terminal", self.victim)
             connected(terminal)
@@ -209,11 +211,14 @@ class World:
         name, slash, path = name.partition("/")
         return f"http://{name}:{self.port}{slash}{path}"
 
+    def ticket(self, box):
+        """A fresh one, for a single use: it soon expires."""
+        return box.request("POST", "/tickets").json()["ticket"]
+
     def open(self, name, path, box=None):
         """A page that the user opens: with a ticket the first time."""
         page = self.context.new_page()
-        query = "?ticket=" + box.request("POST", "/tickets").json()["ticket"] if box else ""
-        page.goto(self.at(name) + path + query)
+        page.goto(self.at(name) + path + ("?ticket=" + self.ticket(box) if box else ""))
         return page
 
     def sessions(self):
@@ -230,7 +235,7 @@ UNHARMED = ["", "", ["default", "evil", "victim"], "running"]
 
 
 def connected(page):
-    expect(page.locator("#status")).to_have_attribute("data-state", "connected", timeout=60000)
+    expect(page.locator("#status")).to_have_attribute("data-state", "connected")
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +244,7 @@ def world():
     names = [DOMAIN, f"victim.{DOMAIN}", f"evil.{DOMAIN}", f"4000-victim.{DOMAIN}", f"4000-evil.{DOMAIN}"]
     try:
         with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=ANSWER_SECONDS * 1000, args=[
                 "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
                 "--disable-sync", "--no-first-run",
                 "--disable-features=LocalNetworkAccessChecks",  # a defence of the browser's own, and not every one's
@@ -303,8 +308,9 @@ def test_its_own_page_can(world):
     read = finish(terminal)
     for how in ("fetch application/json", "xhr", "get", "download", "socket", "events", "frame", "api frame", "script"):
         assert read.get(how), (how, read)
-    assert world.victim.run("sort /tmp/pwned; rm /tmp/pwned*").splitlines() == [
-        f"{how} from itself" for how in ("beacon", "fetch application/json", "socket", "xhr")]
+    done = [f"{how} from itself" for how in ("beacon", "fetch application/json", "socket", "xhr")]
+    assert eventually(lambda: world.victim.run("sort /tmp/pwned").splitlines() == done), world.harm()  # nobody waits for a beacon
+    world.victim.run("rm /tmp/pwned*")
     terminal.close()
     # A page of one of its applications: another origin, but the same box.
     page = world.open("4000-victim.localhost", "/page.html")
@@ -313,7 +319,7 @@ def test_its_own_page_can(world):
     page.close()
     # And the host, for who has its token.
     page = world.open("localhost", "/")
-    page.locator(".opblock").first.wait_for(timeout=60000)
+    page.locator(".opblock").first.wait_for()
     assert page.url == world.at("localhost") + "/v1/docs"
     assert page.evaluate("""async (token) => (await fetch('/v1/sandboxes', {
         headers: { authorization: 'Bearer ' + token } })).status""", world.host.token) == 200
@@ -347,7 +353,7 @@ def test_windows_of_each_other(world):
 def test_a_service_worker_stays_at_its_boxs_name(world):
     register = """(url) => navigator.serviceWorker.register(url, { scope: '/' }).then(() => 'registered', (e) => e.name)"""
     page = world.open("localhost", "/terminal")  # even where the page that asks has the host's own origin
-    ticket = world.evil.request("POST", "/tickets").json()["ticket"]
+    ticket = world.ticket(world.evil)
     assert page.evaluate(register, f"/s/evil/proxy/4000/worker.js?ticket={ticket}") in ("TypeError", "SecurityError")
     assert page.evaluate(register, "/proxy/4000/worker.js") in ("TypeError", "SecurityError")
     page.goto(world.at("localhost") + "/proxy/4000/page.html")
@@ -376,20 +382,28 @@ def test_cookies_for_other_names(world):
         }""", name)
         evil.close()
         url = world.at(f"victim.{name}") + "/v1/shell/ws"
-        sent = {cookie["domain"] for cookie in world.context.cookies(url) if cookie["name"] == "aio_box"}
-        assert sent == {f"victim.{name}"} | ({f".{name}"} if name == DOMAIN else set())  # localhost is nobody's
+        sent = lambda: {cookie["domain"] for cookie in world.context.cookies(url) if cookie["name"] == "aio_box"}
+        own = {f"victim.{name}"} | ({f".{name}"} if name == DOMAIN else set())  # localhost is nobody's
+        assert eventually(lambda: sent() == own), sent()
     terminal = world.open(f"victim.{DOMAIN}", "/terminal")
     connected(terminal)
     terminal.close()
     world.context.clear_cookies(domain=f".{DOMAIN}")
 
 
+def origin(page):
+    """None while there is another page to come."""
+    try:
+        return page.evaluate("self.origin")
+    except sync_api.Error:
+        return None
+
+
 @pytest.mark.parametrize("prefix", ["", "/s/evil"])
 def test_active_content_on_the_plain_address_has_no_origin(world, prefix):
-    ticket = world.evil.request("POST", "/tickets").json()["ticket"]
     page = world.context.new_page()
     for kind in ("page.html", "image.svg", "page.xml", "sniffed", "bad.html"):
-        answer = page.goto(f"{world.at('localhost')}{prefix}/proxy/4000/{kind}?ticket={ticket}")
+        answer = page.goto(f"{world.at('localhost')}{prefix}/proxy/4000/{kind}?ticket={world.ticket(world.evil)}")
         headers = answer.headers_array()
         values = lambda name: [h["value"] for h in headers if h["name"].lower() == name]
         assert values("x-content-type-options") == ["nosniff"]
@@ -399,13 +413,12 @@ def test_active_content_on_the_plain_address_has_no_origin(world, prefix):
             assert page.evaluate("document.documentElement.getAttribute('ran')") == "null"
         else:  # what is not said to be HTML is none
             assert page.evaluate("document.title") == ("app" if kind == "page.html" else "")
-    page.evaluate("() => { self.other = window.open('/terminal'); }")  # a window of its own has none, either
+    with page.expect_popup() as popup:  # a window of its own has none, either
+        page.evaluate("() => { self.other = window.open('/terminal'); }")
+    assert eventually(lambda: origin(popup.value) == "null" and popup.value.url not in ("", "about:blank")), popup.value.url
+    popup.value.close()
     with page.expect_download():
-        page.evaluate("(url) => { location = url }", f"{prefix}/v1/file/download?path=/home/gem/secret.js&ticket={ticket}")
-    for other in world.context.pages:
-        if other.url.endswith("/terminal") and other.opener():
-            assert other.evaluate("self.origin") == "null"
-            other.close()
+        page.evaluate("(url) => { location = url }", f"{prefix}/v1/file/download?path=/home/gem/secret.js&ticket={world.ticket(world.evil)}")
     page.close()
 
 
@@ -442,6 +455,7 @@ class Visit:
 
     def __init__(self, world, url, scheme):
         self.context = world.context.browser.new_context(color_scheme=scheme, viewport={"width": 1000, "height": 640})
+        self.context.set_default_timeout(ANSWER_SECONDS * 1000)
         self.page = self.context.new_page()
         self.trouble = []
         self.page.on("console", lambda m: m.type in ("error", "warning") and self.trouble.append(m.text))
@@ -459,20 +473,18 @@ class Visit:
     ("127.0.0.1/s/victim/terminal?ticket=", "victim.localhost", "dark"),
 ])
 def test_terminals_work_wherever_they_are_opened(world, address, home, scheme):
-    ticket = world.victim.request("POST", "/tickets").json()["ticket"]
-    visit = Visit(world, world.at(address) + (ticket if "=" in address else ""), scheme)
+    visit = Visit(world, world.at(address) + (world.ticket(world.victim) if "=" in address else ""), scheme)
     connected(visit.page)
     assert visit.page.url.startswith(world.at(home) + "/terminal?")
     visit.page.keyboard.type("echo at-$(hostname)\n")
     expect(visit.page.locator(".xterm-rows")).to_contain_text(
-        "at-victim" if "victim" in home else "at-default", timeout=60000)
+        "at-victim" if "victim" in home else "at-default")
     visit.end(f"terminal-{home}")
 
 
 def test_the_api_explorer_of_a_box(world):
-    ticket = world.victim.request("POST", "/tickets").json()["ticket"]
-    visit = Visit(world, f"{world.at('localhost/s/victim')}?ticket={ticket}", "dark")
-    visit.page.locator(".opblock").first.wait_for(timeout=60000)
+    visit = Visit(world, f"{world.at('localhost/s/victim')}?ticket={world.ticket(world.victim)}", "dark")
+    visit.page.locator(".opblock").first.wait_for()
     assert visit.page.url.startswith(world.at("victim.localhost") + "/v1/docs")
     visit.end("docs-of-a-box")
 
@@ -486,7 +498,9 @@ def test_who_has_no_key_is_asked_for_it(world):
         visit.page.screenshot(path=SCREENS / f"host-key-{scheme}.png")
         visit.page.keyboard.press("Enter")
         expect(field).to_have_value("")
-    assert len(visit.trouble) == 3 and all("401" in line for line in visit.trouble)
+    expect(field).to_be_focused()  # whoever types does not have to look for it
+    assert eventually(lambda: visit.page.title() and len(visit.trouble) == 3), visit.trouble
+    assert all("401" in line for line in visit.trouble)
     visit.trouble.clear()
     visit.page.keyboard.type(world.victim.token + "\n")
     connected(visit.page)
