@@ -59,18 +59,18 @@ def eventually(check, seconds=SETTLE_SECONDS, pause=0.01):
 
 
 def children_of(pid):
-    """The processes whose parent it is."""
-    found = []
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except (FileNotFoundError, ProcessLookupError):
-        tasks = []
-    for task in tasks:
-        try:
-            found += Path(f"/proc/{pid}/task/{task}/children").read_text().split()
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return sorted(int(child) for child in found)
+    """The processes whose parent it is. Looked for twice: while the thread that started one ends, it changes hands and can
+    be missed."""
+    return sorted(_seen_children(pid) | _seen_children(pid))
+
+
+def _seen_children(pid):
+    found, vanished = set(), (FileNotFoundError, ProcessLookupError)
+    with contextlib.suppress(*vanished):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(*vanished):
+                found |= set(map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split()))
+    return found
 
 
 def clean_environment(home, env=None):
@@ -317,8 +317,8 @@ class Server:
         said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
                           START_SECONDS)
         assert said and self.proc.poll() is None, f"no start: {self.proc.poll()}\n{self.log}"
-        # What was started is the first stage; the server is its child. Twice: a child can be missed while another ends.
-        self.pid = (children_of(self.proc.pid) or children_of(self.proc.pid) or [self.proc.pid])[0]
+        # What was started is the first stage; the server is its child.
+        self.pid = (children_of(self.proc.pid) or [self.proc.pid])[0]
         self.ready = self.out_path.read_text().splitlines()[0]
         where = re.search(r"ready(?: on|:) (\S+)", self.ready).group(1)
         self.path = where.removeprefix("unix:") if where.startswith("unix:") else None
@@ -405,8 +405,7 @@ class Server:
 
     def document_worker(self):
         """The process that reads documents, or None: it stays for a while after the last one."""
-        # Twice: while the thread that started it ends, it changes hands and can be missed.
-        for pid in children_of(self.pid) + children_of(self.pid):
+        for pid in children_of(self.pid):
             try:
                 if b"share/documents/worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     return pid

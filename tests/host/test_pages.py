@@ -69,7 +69,7 @@ ATTEMPTS = r"""async ({ bases, scripts, host, go, tag }) => {
   const read = {}, jobs = [];
   const attempt = (how, at, work) => jobs.push((async () => {
     try {
-      const got = await Promise.race([work(), new Promise((r) => setTimeout(r, 40000))]);
+      const got = await Promise.race([work(), new Promise((r) => setTimeout(r, 60000))]);
       if (got) (read[how] ||= []).push(`${at}: ${String(got).slice(0, 300)}`);
     } catch { /* as it should be */ }
   })());

@@ -426,6 +426,7 @@ def test_the_server_stops_and_comes_back(start_server, visit):
 def test_find(server, visit):
     page = visit(server)
     run(page, "seq -f 'needle %g' 40; echo NEEDLE; seq 200; echo d''one", "done")
+    sees(page, PROMPT)
     page.keyboard.press("Control+Shift+F")
     expect(page.locator("#find-text")).to_be_focused()
     page.keyboard.type("needle 3")
