@@ -241,7 +241,8 @@ def test_http_1_0(host, box):
 ])
 def test_bad_requests_are_refused_at_once(host, data):
     with host.connect() as peer:
-        peer.send(data)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer may be there before all is sent
+            peer.send(data)
         got = peer.answer()
         assert 400 <= got.status < 500 and peer.ended()
 
