@@ -15,6 +15,7 @@
 enum {
 	HISTORY_LINE_MAX = 4096,
 	TYPED_MS = 300, /* for a prompt after what was typed */
+	BUSY_MS = 5000, /* for a shell to read that, on a busy machine */
 	QUIET_MS = 30,  /* for the line editor to have read all that was typed */
 	INTERRUPT_MS = 100,
 	INTERRUPTS_MAX = 3,
@@ -193,6 +194,22 @@ static bool is_busy(const struct shell *shell)
 		!is_interactive(program));
 }
 
+/* Whether the shell has read all there is, and waits. */
+static bool is_waiting(const struct shell *shell)
+{
+	char path[40], stat[512];
+	int unread = 1;
+	auto_close int slave = ioctl(shell->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0 || ioctl(slave, FIONREAD, &unread) < 0 || unread)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/stat", shell->process.pid);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, stat, sizeof stat - 1);
+	stat[n > 0 ? n : 0] = 0;
+	const char *state = strrchr(stat, ')');
+	return state && !strncmp(state, ") S", 3);
+}
+
 /* Whether a prompt may come soon that says more: after what was typed, after a command. The line
  * editor is given time to read what is there. */
 static bool is_moving(const struct shell *shell, int64_t now)
@@ -200,7 +217,9 @@ static bool is_moving(const struct shell *shell, int64_t now)
 	int64_t typed = now - shell->typed_ms, prompt = now - shell->prompt_ms;
 	if (typed < QUIET_MS || (shell->at_prompt && prompt < QUIET_MS))
 		return true;
-	return (shell->lines && typed < TYPED_MS) || (!shell->at_prompt && prompt < TYPED_MS);
+	if ((shell->lines && typed < TYPED_MS) || (!shell->at_prompt && prompt < TYPED_MS))
+		return true;
+	return shell->lines && typed < BUSY_MS && !is_waiting(shell);
 }
 
 /* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
@@ -237,22 +256,6 @@ static int type_line(struct shell *shell, struct err *err)
 	if (shell_type_bytes(shell, line, strlen(line)) != (ssize_t)strlen(line))
 		return err_set(err, ERR_CONFLICT, "the terminal takes no input");
 	return 0;
-}
-
-/* Whether the shell has read all there is, and waits. */
-static bool is_waiting(const struct shell *shell)
-{
-	char path[40], stat[512];
-	int unread = 1;
-	auto_close int slave = ioctl(shell->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (slave < 0 || ioctl(slave, FIONREAD, &unread) < 0 || unread)
-		return false;
-	snprintf(path, sizeof path, "/proc/%d/stat", shell->process.pid);
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, stat, sizeof stat - 1);
-	stat[n > 0 ? n : 0] = 0;
-	const char *state = strrchr(stat, ')');
-	return state && !strncmp(state, ") S", 3);
 }
 
 /* The line editor loses what it has, and what is on its way, when it is interrupted; and what others

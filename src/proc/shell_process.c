@@ -203,6 +203,15 @@ static int read_terminal(struct shell *shell)
 	return 1;
 }
 
+/* Reads all there is now, however much the end of a process or of our patience has overtaken. */
+static int read_rest(struct shell *shell)
+{
+	int got = 1;
+	for (int i = 0; i < 64 && got > 0 && shell->pty_link; i++)
+		got = read_terminal(shell);
+	return got;
+}
+
 static bool pty_ready(struct source *source)
 {
 	struct shell *shell = enter(source);
@@ -268,9 +277,7 @@ static bool end_ready(struct source *source)
 	shell->exit_code = process_reap(&shell->process, &number);
 	shell->exited = true;
 	shell->end_link = NULL;
-	int got = 1;
-	for (int i = 0; i < 64 && got > 0 && shell->pty_link; i++)
-		got = read_terminal(shell);
+	int got = read_rest(shell);
 	if (got < 0 || !shell->pty_link) {
 		shell_over(shell);
 	} else { /* others hold the terminal: its end will not come */
@@ -309,6 +316,8 @@ static bool timer_ready(struct source *source)
 		return false;
 	(void)!read(shell->timer, &ignored, sizeof ignored);
 	int64_t now = clock_ms();
+	if (now >= shell->finish_at)
+		(void)read_rest(shell);
 	if (now >= shell->finish_at && shell->exited) {
 		shell_over(shell);
 	} else if (now >= shell->finish_at) {
