@@ -222,6 +222,13 @@ def chunked(*pieces, end=b"0\r\n\r\n"):
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + end
 
 
+def connect(url, **more):
+    """A WebSocket. Its handshake may take as long as a start, and a server that is slow is not gone: no pings."""
+    from websockets.sync import client
+
+    return client.connect(url, **{"open_timeout": START_SECONDS, "ping_interval": None, **more})
+
+
 class Events:
     """An answer as a stream of events, to a POST with a body or a GET without one."""
 
@@ -362,6 +369,12 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Peer(sock)
 
+    def begin(self, target, **body):
+        """A POST whose answer is taken later: once this is back, all of it has been sent."""
+        peer = self.connect(timeout=60)
+        peer.send(request(target, "POST", {"Content-Type": "application/json"}, json.dumps(body).encode()))
+        return peer
+
     def raw(self, data, half_close=False):
         """Sends bytes and returns all that comes until the server closes the connection."""
         with self.connect() as peer:
@@ -429,6 +442,27 @@ class Server:
         """Waits until nobody is connected and nothing runs any more."""
         threads = self.baseline["threads"]
         return eventually(lambda: not self.children() and self.possessions()["threads"] <= threads)
+
+    def tasks(self):
+        """Its threads: whether each sleeps, and how often it has run."""
+        found = {}
+        for task in self._list("task"):
+            try:
+                text = Path(f"/proc/{self.pid}/task/{task}/status").read_text()
+                found[task] = re.findall(r"(?:State:|ctxt_switches:)\s+(\w+)", text)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return found
+
+    def at_rest(self, apart_from=()):
+        """Waits until it has read all that it was sent, and does nothing but wait: all threads sleep, and none has run
+        between two looks."""
+
+        def still():
+            looks = [{task: now for task, now in self.tasks().items() if task not in apart_from} for _ in range(2)]
+            return looks[0] == looks[1] and all(now[0] == "S" for now in looks[0].values())
+
+        return eventually(still)
 
     def memory(self, which="VmRSS"):
         """Bytes; VmHWM is the peak, which reset_peak() sets back."""

@@ -25,6 +25,14 @@ def gone(*pids, seconds=SETTLE_SECONDS):
     return eventually(lambda: not any(map(alive, pids)), seconds)
 
 
+def comm(pid):
+    """The name of what a process runs; nothing when it has ended."""
+    try:
+        return Path(f"/proc/{int(pid)}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def below(server):
     """All processes that descend from a server."""
     found, new = set(), set(server.children())
@@ -48,6 +56,16 @@ def text_of(path):
         return path.read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def patiently(attempt, good):
+    """attempt(1), with time limits that leave enough time for what has to happen before they are reached; on a busy
+    machine again, with limits that are so many times as long. The last result."""
+    for times in (1, 5, 20):
+        result = attempt(times)
+        if good(result):
+            break
+    return result
 
 
 def together(count, fn):
