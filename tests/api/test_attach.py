@@ -6,10 +6,9 @@ import socket
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
 
-from harness import eventually
-from processes import gone
+from harness import connect, eventually
+from processes import comm, gone
 
 OUT, ERR = 1, 2
 
@@ -121,7 +120,9 @@ def test_more_input_than_was_taken_ends_it(server):
 
 
 def test_a_command_that_does_not_read_can_be_interrupted(server):
-    run = Attached(server, command="sleep 986")
+    run = Attached(server, command="echo $$; exec sleep 986")
+    run.until(b"\n")
+    assert eventually(lambda: comm(run.said[OUT]) == "sleep")  # a shell may lose an interrupt that it has not waited for
     for _ in range(16):
         run.ws.send(b"x" * 65536)
     run.say(type="signal", signal="SIGINT")

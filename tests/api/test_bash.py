@@ -55,7 +55,7 @@ def start(start_server):
 
 
 def ask(server, what, **body):
-    answer = server.post(f"/v1/bash/{what}", body, timeout=60)
+    answer = server.post(f"/v1/bash/{what}", body, timeout=110)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 

@@ -2,9 +2,8 @@
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
 
-from harness import request
+from harness import connect, request
 
 BODY = b'{"text":"hello"}'
 JSON = {"Content-Type": "application/json"}

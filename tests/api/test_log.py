@@ -50,7 +50,7 @@ def test_line(fixture_server, method, target, status):
     found = LINE.fullmatch(line_of(fixture_server, answer["x-request-id"]))
     assert found and found["method"] == method and found["target"].strip('"') == target
     assert int(found["status"]) == status and int(found["bytes"]) == len(answer.body)
-    assert found["peer"] == f"127.0.0.1:{port}" and 0 <= float(found["ms"]) < 5000
+    assert found["peer"] == f"127.0.0.1:{port}" and 0 <= float(found["ms"]) < 30000
 
 
 @pytest.mark.parametrize("method, target, status", REQUESTS)
@@ -85,7 +85,7 @@ def test_size_and_time_of_a_stream(fixture_server):
 
 
 def test_websocket_is_logged_when_it_ends(fixture_server):
-    from websockets.sync.client import connect
+    from harness import connect
 
     with connect(f"ws://{fixture_server.host}:{fixture_server.port}/ws/echo?q=logged") as ws:
         ws.send("x")
@@ -168,9 +168,9 @@ def test_no_secret_is_logged(start_server, format):
     ticket = server.post("/tickets", headers={"X-AIO-API-Key": SECRET}).json()["ticket"]
     assert server.get(f"/place/logged?ticket={ticket}").status_code == 200
     assert server.logged("/place/logged")
+    assert eventually(lambda: server.log.count("/place/x?") >= 8), "the rest of the target is there"
     for secret in (SECRET, coded, twice, ticket, ticket[:20], SECRET[:8]):
         assert secret not in server.log
-    assert server.log.count("/place/x?") >= 8, "the rest of the target is there"
 
 
 def test_no_secret_in_an_error(start_server):
@@ -213,5 +213,5 @@ def test_log_that_nobody_reads(start_server, tmp_path):
             sock.sendall(request())
             assert b"200 OK" in sock.recv(65536)
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(30) == 0
     process.stdout.close()

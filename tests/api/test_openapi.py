@@ -220,7 +220,7 @@ def examine_operation(server, operation, mode, examples):
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def check(case):
-        case.call_and_validate(base_url=server.url, checks=CHECKS, timeout=20)
+        case.call_and_validate(base_url=server.url, checks=CHECKS, timeout=60)
 
     try:
         check()

@@ -62,9 +62,10 @@ def test_a_program_that_does_not_speak_http(server, program, said):
 
 
 def test_nothing_listens(server):
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    got = server.get(f"/proxy/{port}/")
+    with socket.socket() as taken:  # by us, that nobody else may listen there
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        got = server.get(f"/proxy/{port}/")
     assert got.status_code == 502 and str(port) in got.json()["detail"]
 
 

@@ -1,7 +1,9 @@
 """The command line, starting, listening and stopping."""
 
+import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -21,7 +23,7 @@ def run(tmp_path):
 
     def run(*args, env=None, **more):
         return subprocess.run([program("aio"), *args], env=clean_environment(tmp_path, env), cwd=tmp_path,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, **more)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **more)
 
     return run
 
@@ -144,7 +146,7 @@ def test_openapi_takes_no_arguments(run):
 
 def test_output_that_nobody_takes(run):
     with open("/dev/full", "w") as full:
-        result = subprocess.run([program("aio"), "openapi"], stdout=full, stderr=subprocess.PIPE, timeout=20)
+        result = subprocess.run([program("aio"), "openapi"], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert result.returncode == 1
 
 
@@ -252,8 +254,10 @@ def test_port_0_takes_a_free_one(start_server):
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
+    """One of those that the system gives to nobody by itself, and so neither before we are back here."""
+    while True:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", random.randrange(20000, 32000))) as sock:
+            return sock.getsockname()[1]
 
 
 def test_public_port(start_server):
@@ -437,7 +441,7 @@ def test_waiting_requests_are_woken(start_server):
 @pytest.mark.concurrency
 def test_open_websockets_do_not_hold_it_up(start_server):
     from websockets.exceptions import ConnectionClosed
-    from websockets.sync.client import connect
+    from harness import connect
 
     server = start_server(program="fixture")
     with connect(f"ws://{server.host}:{server.port}/ws/echo") as ws:
@@ -520,6 +524,6 @@ def test_signal_during_start(tmp_path):
                                    env=clean_environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         timer = threading.Timer(delay, process.terminate)
         timer.start()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
         timer.join()
         assert process.returncode in (0, -signal.SIGTERM), err

@@ -19,7 +19,8 @@ import httpx
 import pytest
 
 from harness import LEAN, ROOT, SETTLE_SECONDS, Events, eventually, program, request
-from processes import DAEMONS, ROOT_ONLY, alive, below, cpu_seconds, daemon, gone, tester, text_of, together  # noqa: F401
+from processes import (  # noqa: F401
+    DAEMONS, ROOT_ONLY, alive, below, comm, cpu_seconds, daemon, gone, patiently, tester, text_of, together)
 
 SHELL_FOLDER = re.compile(r"/tmp/aio-\w+/shell-\w+")
 
@@ -65,7 +66,7 @@ def shell(server):
 
 
 def post(server, what, **body):
-    answer = server.post(f"/v1/shell/{what}", body, timeout=60)
+    answer = server.post(f"/v1/shell/{what}", body, timeout=110)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -107,7 +108,12 @@ def wait(server, id, seconds=30):
 def begun(server, command, id, says):
     """Starts a command, and answers as soon as it has said so much."""
     run(server, command, id, async_mode=True)
-    assert eventually(lambda: (view(server, id)["console"] or [{"output": ""}])[-1]["output"].startswith(says)), view(server, id)
+
+    def said():
+        *_, last = view(server, id)["console"] or [{"command": None}]
+        return last["command"] == command and last["output"].startswith(says)
+
+    assert eventually(said), view(server, id)
 
 
 def delete(server, id):
@@ -250,13 +256,16 @@ def test_command_that_ends_its_shell(server, shell, command, code):
 
 
 def test_exit_is_reported_within_milliseconds(server, shell):
-    took = []
+    took, other = [], []
     for _ in range(15):
         run(server, "true", shell)
         start = time.monotonic()
+        run(server, "true", shell)
+        other.append(time.monotonic() - start)
+        start = time.monotonic()
         assert run(server, "exit 3", shell)["exit_code"] == 3
         took.append(time.monotonic() - start)
-    assert min(took) < 0.1, "the rest is the machine's business"
+    assert min(took) < max(0.1, 5 * min(other)), "the rest is the machine's business"
 
 
 def test_exit_with_children_that_hold_the_terminal(server, shell):
@@ -280,11 +289,11 @@ def test_exec_of_another_shell(server, shell, other):
         pytest.skip(f"NOT TESTED: {other} is not installed")
     (server.home / ".zshrc").touch()  # or it asks about it
     run(server, "cd /usr; export A=b", shell)
-    data = run(server, f"exec {other}", shell, timeout=10)
+    data = run(server, f"exec {other}", shell, timeout=50)
     assert data["status"] == "completed" and data["exit_code"] == 0
-    assert output(server, "pwd; echo $A", shell, timeout=10) == "/usr\nb"
-    assert run(server, "(exit 3)", shell, timeout=10)["exit_code"] == 3
-    data = run(server, "exit 4", shell, timeout=10)
+    assert output(server, "pwd; echo $A", shell, timeout=50) == "/usr\nb"
+    assert run(server, "(exit 3)", shell, timeout=50)["exit_code"] == 3
+    data = run(server, "exit 4", shell, timeout=50)
     assert (data["status"], data["exit_code"]) == ("completed", 4)
     assert output(server, "echo $0", shell) == "bash"
 
@@ -369,9 +378,9 @@ def test_cat_waits_for_stdin(server, shell):
 def test_half_typed_line_is_given_up(server, shell):
     for i in range(10):
         write(server, shell, f"echo half {i} 'open")
-        assert output(server, f"echo whole {i}", shell, timeout=10) == f"whole {i}"
+        assert output(server, f"echo whole {i}", shell, timeout=50) == f"whole {i}"
     write(server, shell, "touch 'half\nmore\n")
-    assert output(server, "echo whole", shell, timeout=10) == "whole"
+    assert output(server, "echo whole", shell, timeout=50) == "whole"
 
 
 def test_interrupts_that_nobody_asked_for(server, shell, tmp_path):
@@ -389,17 +398,20 @@ def test_interrupts_that_nobody_asked_for(server, shell, tmp_path):
 def test_line_typed_while_a_command_runs(server, shell):
     run(server, "sleep 0.5", shell, async_mode=True)
     write(server, shell, "no-such-command 'x")
-    assert output(server, "echo whole", shell, timeout=10) == "whole"
-    assert output(server, "echo next", shell, timeout=10) == "next"
+    assert output(server, "echo whole", shell, timeout=50) == "whole"
+    assert output(server, "echo next", shell, timeout=50) == "next"
 
 
 def test_program_started_by_hand_is_waited_for(server, shell):
     """What a person runs in the terminal is neither typed into nor interrupted."""
-    run(server, "true", shell)
-    write(server, shell, "sleep 1; echo sle''pt", press_enter=True)
-    shows(server, shell, "sle''pt\n")
-    time.sleep(0.3)  # for the line editor to be done with it
-    assert output(server, "echo after", shell, timeout=20) == "after"
+    run(server, "rm -f begun", shell)
+    write(server, shell, f"sh -c 'touch begun; {WAIT}'; echo sle''pt", press_enter=True)
+    assert eventually((server.home / "begun").exists)
+    with ThreadPoolExecutor(1) as pool:
+        after = pool.submit(output, server, "echo after", shell, timeout=50)
+        time.sleep(1)  # in which it could be typed or interrupt
+        go(server)
+        assert after.result(60) == "after"
     assert re.search(r"\nslept\n.*echo after\nafter", view(server, shell)["screen"], re.S)
 
 
@@ -431,7 +443,7 @@ def test_character_split_over_two_reads(server, shell):
 def test_raw_binary_output(server, shell):
     data = run(server, "head -c 300000 /dev/urandom; echo; echo end", shell, timeout=20)
     assert data["status"] == "completed" and data["exit_code"] == 0
-    assert output(server, "stty sane; tput rs1; echo fine", shell, timeout=10).endswith("fine")
+    assert output(server, "stty sane; tput rs1; echo fine", shell, timeout=50).endswith("fine")
 
 
 def test_output_cannot_pretend_to_be_the_end(server, shell):
@@ -495,10 +507,11 @@ def test_commands_of_one_session_queue(server, shell):
 
 
 def test_queue_is_first_come_first_served(server, shell):
-    run(server, "sleep 0.3; echo 0 >order", shell, async_mode=True)
+    run(server, f"{WAIT}; echo 0 >order", shell, async_mode=True)
     for i in range(1, 6):
         data = run(server, f"echo {i} >>order", shell, async_mode=True)
         assert data["status"] == "running"
+    go(server)
     assert wait(server, shell) == "completed"
     assert (server.home / "order").read_text().split() == list("012345")
 
@@ -507,7 +520,7 @@ def test_queue_goes_on_in_a_fresh_shell(server, shell):
     run(server, "sleep 0.3; exit 3", shell, async_mode=True)
     with ThreadPoolExecutor(3) as pool:
         answers = [pool.submit(post, server, "exec", command=f"echo {i}", id=shell) for i in range(3)]
-        answers = [answer.result(20) for answer in answers]
+        answers = [answer.result(60) for answer in answers]
     assert [a["data"]["output"] for a in answers] == ["0", "1", "2"]
     assert sum("fresh" in (a["hint"] or "") for a in answers) == 1
 
@@ -524,8 +537,10 @@ def test_queue_has_a_cap(server, shell):
 # --- waiting, or not ---------------------------------------------------------------------------
 
 
-def test_soft_timeout(server, shell):
-    data = run(server, f"echo a; {WAIT}; echo b; (exit 4)", shell, timeout=1)
+def test_soft_timeout(server):
+    data = patiently(lambda times: run(server, f"echo a; {WAIT}; echo b; (exit 4)", timeout=times),
+                     lambda data: data["output"])
+    shell = data["session_id"]
     assert (data["status"], data["exit_code"], data["output"]) == ("running", None, "a")
     go(server)
     assert wait(server, shell) == "completed"
@@ -559,10 +574,11 @@ def test_async_mode(server, shell):
     assert view(server, shell)["console"][-1]["output"] == "done"
 
 
-def test_no_change_timeout(server, shell):
+def test_no_change_timeout(server):
     start = time.monotonic()
-    data = run(server, "echo a; sleep 100", shell, no_change_timeout=1)
-    assert 0.9 < time.monotonic() - start < 20
+    data = patiently(lambda times: run(server, "echo a; sleep 100", no_change_timeout=times), lambda data: data["output"])
+    shell = data["session_id"]
+    assert 0.9 < time.monotonic() - start < 90
     assert (data["status"], data["output"], data["exit_code"]) == ("no_change_timeout", "a", None)
     assert view(server, shell)["status"] == "running", "the command lives on"
 
@@ -654,8 +670,9 @@ def test_no_change_timeout_of_ages(server, shell):
     assert run(server, "sleep 0.2; echo a", shell, no_change_timeout=2**63 - 1)["status"] == "completed"
 
 
-def test_no_change_timeout_is_of_silence(server, shell):
-    data = run(server, "for i in 1 2 3 4 5; do echo $i; sleep 0.6; done", shell, no_change_timeout=2)
+def test_no_change_timeout_is_of_silence(server):
+    data = patiently(lambda times: run(server, f"for i in 1 2 3 4 5; do echo $i; sleep {0.6 * times}; done",
+                                       no_change_timeout=2 * times), lambda data: data["status"] == "completed")
     assert data["status"] == "completed" and data["output"] == "1\n2\n3\n4\n5"
 
 
@@ -669,10 +686,12 @@ def test_no_change_timeout_of_a_session(server):
     assert run(server, "sleep 100", sid, no_change_timeout=1)["status"] == "no_change_timeout", "for one command"
 
 
-def test_hard_timeout(server, shell):
+def test_hard_timeout(server):
     start = time.monotonic()
-    data = run(server, "echo before; sleep 100; echo after", shell, hard_timeout=1)
-    assert 1 <= time.monotonic() - start < 20
+    data = patiently(lambda times: run(server, "echo before; sleep 100; echo after", hard_timeout=times),
+                     lambda data: data["output"])
+    shell = data["session_id"]
+    assert 1 <= time.monotonic() - start < 90
     assert (data["status"], data["exit_code"]) == ("hard_timeout", None)
     assert data["output"].startswith("before") and "after" not in data["output"]
     assert output(server, "echo next", shell) == "next"
@@ -686,8 +705,8 @@ def test_hard_timeout_of_what_does_not_want_to_end(server, shell, command):
     run(server, "A=b", shell)
     start = time.monotonic()
     data = run(server, command, shell, hard_timeout=0.4)
-    assert data["status"] == "hard_timeout" and time.monotonic() - start < 20
-    assert output(server, "echo next", shell, timeout=10) == "next"
+    assert data["status"] == "hard_timeout" and time.monotonic() - start < 40
+    assert output(server, "echo next", shell, timeout=50) == "next"
 
 
 def test_kill(server, shell):
@@ -807,7 +826,7 @@ def test_typed_lines_run(server, shell):
     assert write(server, shell, "echo ty''ped", press_enter=True)["status"] == "completed"
     shows(server, shell, "\ntyped\n")
     write(server, shell, "A=typed\r")
-    assert eventually(lambda: output(server, "echo $A", shell) == "typed")
+    assert output(server, "echo $A", shell) == "typed"
 
 
 def test_typing_right_after_a_command_is_for_the_command(server, shell):
@@ -866,7 +885,8 @@ def needs(name):
 def test_vim(server, shell):
     needs("vim")
     run(server, "vim -u NONE file", shell, async_mode=True)
-    assert "~\n~" in shows(server, shell, '"file"') and view(server, shell)["status"] == "running"
+    assert eventually(lambda: "~\n~" in (screen := view(server, shell)["screen"]) and '"file"' in screen)
+    assert view(server, shell)["status"] == "running"
     write(server, shell, f"ihello {EURO} vim\x1b")
     shows(server, shell, f"hello {EURO} vim")
     write(server, shell, ":wq", press_enter=True)
@@ -958,7 +978,7 @@ def test_nothing_of_the_wrapper_is_to_be_seen(server, shell):
     write(server, shell, "fc -l; set | grep -c . ; history | tail -5; echo lo''oked", press_enter=True)
     shows(server, shell, "\nlooked\n")
     seen = json.dumps(view(server, shell))
-    assert "777" not in seen and "__aio" not in view(server, shell)["console"][-1]["output"]
+    assert "777;" not in seen and "__aio" not in view(server, shell)["console"][-1]["output"]
     assert ". /tmp/aio" not in view(server, shell)["screen"]
     text = output(server, "history", shell)
     assert "echo two" in text and "/shell-" not in text
@@ -1001,9 +1021,12 @@ def test_events_of_much_output(server, shell):
     assert all_of_it[-1][1]["exit_code"] == 3
 
 
-def test_events_until_the_timeout(server, shell):
-    with Events(server, "/v1/shell/exec", id=shell, command="echo a; sleep 100", timeout=1) as events:
-        all_of_it = list(events)
+def test_events_until_the_timeout(server):
+    def until_then(times):
+        with Events(server, "/v1/shell/exec", command="echo a; sleep 100", timeout=times) as events:
+            return list(events)
+
+    all_of_it = patiently(until_then, lambda events: "output" in dict(events))
     names = [(name, data.get("status")) for name, data in all_of_it if name != "output"]
     assert names == [("start", "running"), ("exit", "running")] and all_of_it[-1][0] == "exit"
     assert "".join(data["data"] for name, data in all_of_it if name == "output") == "a\n"
@@ -1065,22 +1088,19 @@ def test_terminal_url(server):
     url = server.get("/v1/shell/terminal-url").json()["data"]
     match = re.fullmatch(re.escape(server.url) + r"/terminal\?session_id=(\S+)", url)
     assert match and match.group(1) in sessions(server)
-    page = httpx.get(url)
+    page = server.get(url)
     assert page.status_code == 200 and "Web Terminal" in page.text
 
 
 def test_delete_ends_what_runs_and_answers_who_waits(server, shell):
-    with ThreadPoolExecutor(3) as pool:
-        threads = server.baseline["threads"]
-        running = pool.submit(run, server, "trap '' TERM HUP INT; echo a; sleep 100", shell)
+    with server.begin("/v1/shell/exec", id=shell, command="trap '' TERM HUP INT; echo a; sleep 100") as running:
         shows(server, shell, "\na")
-        queued = pool.submit(run, server, "echo no", shell)
-        waiting = pool.submit(wait, server, shell, 50)
-        assert eventually(lambda: server.possessions()["threads"] >= threads + 3)
-        time.sleep(0.2)  # for the last of them to read their requests
-        delete(server, shell)
-        assert running.result(20)["status"] == queued.result(20)["status"] == "terminated"
-        assert running.result(20)["output"] == "a" and waiting.result(20) == "terminated"
+        with server.begin("/v1/shell/exec", id=shell, command="echo no") as queued, \
+                server.begin("/v1/shell/wait", id=shell, seconds=50) as waiting:
+            assert server.at_rest()
+            delete(server, shell)
+            told = [peer.answer().json()["data"] for peer in (running, queued, waiting)]
+    assert [data["status"] for data in told] == ["terminated"] * 3 and told[0]["output"] == "a"
     assert refused(server, "view", id=shell)[0] == 404
     assert output(server, "echo again", shell) == "again", "the name is free again"
 
@@ -1161,8 +1181,8 @@ def test_a_session_is_not_taken_from_one_who_has_just_got_it(start):
     server.request("DELETE", "/v1/shell/sessions")
 
 
-def test_idle_session_expires_with_all_it_left(start):
-    server = start(["--session-timeout", "2"])
+def test_idle_session_expires_with_all_it_left(start_server):
+    server = start_server(["--session-timeout", "2"])
     pid = run(server, "sleep 1000 & echo $!")["output"].split()[-1]
     busy = run(server, "sleep 1000", async_mode=True)["session_id"]
     assert eventually(lambda: set(sessions(server)) == {busy})
@@ -1181,11 +1201,16 @@ def busy_server(start_server):
         run(server, command, async_mode=True)
     ask(server, "sessions/create")
 
-    def names():
-        return Counter(text_of(f"/proc/{pid}/comm") for pid in below(server))
+    def stay():
+        """All the processes, when only those are left that stay."""
+        pids = below(server)
+        names = Counter(map(comm, pids))
+        busy = names >= Counter(sleep=5, cat=1, yes=2, python3=1)
+        return pids if busy and not {"", "sh", "setsid"} & set(names) else None
 
-    assert eventually(lambda: names() >= Counter(sleep=5, cat=1, yes=2, python3=1)), names()
-    return server, below(server)
+    pids = eventually(stay)
+    assert pids, Counter(map(comm, below(server)))
+    return server, pids
 
 
 @pytest.mark.concurrency
@@ -1198,7 +1223,7 @@ def test_sigterm_ends_all(start_server):
         running = pool.submit(run, server, "echo a >begun; sleep 1000")
         assert text_of(server.home / "begun")
         server.signal()
-        assert server.wait(15) == 0
+        assert server.wait() == 0
         assert running.result(20)["status"] in ("running", "terminated")
     assert gone(*pids, seconds=0)
     assert not any(os.path.exists(os.path.dirname(folder)) for folder in used), "nothing is left on the disk"
@@ -1240,7 +1265,7 @@ def test_sandbox_user_cannot_turn_the_servers_files_against_it(start, tester):
     sid = ask(server, "sessions/create")["session_id"]
     folder = folder_of(server)
     data = run(server, f"mv {folder} {folder}x; ln -s /etc {folder}; rm -f {folder}/c; ln -s /etc/victim {folder}/c;"
-                       f" rm -f {folder}/u {folder}/up; echo $(ls -ld {folder} | cut -c1)", sid, timeout=5)
+                       f" rm -f {folder}/u {folder}/up; echo $(ls -ld {folder} | cut -c1)", sid, timeout=50)
     assert data["status"] == "completed" and data["output"].endswith("d")
     assert output(server, "echo fine", sid, timeout=20) == "fine"
     assert not os.path.exists("/etc/victim") and not os.path.exists("/etc/c") and not os.path.exists("/etc/u")

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
 
-from harness import LEAN, SETTLE_SECONDS, eventually
+from harness import LEAN, SETTLE_SECONDS, connect, eventually
 from processes import alive, gone, together
 
 MIB = 1 << 20
@@ -98,7 +97,7 @@ class Terminal:
 
 
 def ask(server, what, **body):
-    answer = server.post(f"/v1/shell/{what}", body, timeout=60)
+    answer = server.post(f"/v1/shell/{what}", body, timeout=110)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
@@ -285,13 +284,14 @@ def test_abrupt_end_of_a_viewer(server):
 def test_ready_comes_at_once(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
-        took = []
+        opened, took = [], []
         for _ in range(10):
             start = time.monotonic()
             with Terminal(server, sid) as other:
+                opened.append(time.monotonic() - start)
                 other.ready()
                 took.append(time.monotonic() - start)
-        assert min(took) < 0.2, "the rest is the machine's business"
+        assert min(took) < max(0.2, 5 * min(opened)), "the rest is the machine's business"
 
 
 def test_viewers_share_a_session(server):
@@ -311,7 +311,7 @@ def test_late_viewer_sees_a_full_screen_program(server):
     with Terminal(server) as first:
         sid = first.ready()
         first.type("vim -u NONE file\r")
-        first.shows("~.*~", 10)
+        first.shows("~.*~")
         first.type("ihello from vim")
         first.shows("vim")
         with Terminal(server, sid) as second:
@@ -328,7 +328,7 @@ def test_session_made_by_exec_is_seen(server):
         terminal.ready()
         screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.text)
         assert re.search(r"[$#] cd /usr; echo one\s+one\s.*[$#] echo two; \(exit 3\)\s+two\s", screen, re.S), screen
-        assert "/shell-" not in terminal.text and "777" not in terminal.text
+        assert "/shell-" not in terminal.text and "777;" not in terminal.text
         terminal.type("pwd\r")
         terminal.shows("/usr\n")
 
@@ -353,7 +353,7 @@ def test_half_typed_line_when_an_exec_arrives(server):
         for half in ("echo half", "echo 'open quote", "echo 'open\rand more", "for i in 1 2; do\r", "cat <<X\rabc"):
             terminal.type(half)
             terminal.shows(re.escape(half.split("\r")[-1]) if half[-1] != "\r" else "> ")
-            data = run(server, "echo whole; (exit 4)", sid, timeout=10)
+            data = run(server, "echo whole; (exit 4)", sid, timeout=50)
             assert (data["status"], data["output"], data["exit_code"]) == ("completed", "whole", 4), half
             terminal.shows(r"\^C")
             terminal.shows(r"echo whole; \(exit 4\)\nwhole\n")
@@ -375,20 +375,23 @@ def test_exec_keeps_the_exit_code_of_a_typed_command(server):
 def test_exec_waits_for_what_a_person_runs(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
-        terminal.type("sleep 0.8; echo sl''ept\r")
-        terminal.shows("sl''ept(?=\n)")
-        time.sleep(0.2)  # for the line editor to be done with it
-        assert run(server, "echo after", sid, timeout=20)["output"] == "after"
-        terminal.shows(r"\nslept\n.*[$#] echo after\nafter\n.*[$#] $")
+        terminal.type("sh -c 'echo be''gun; until rm done; do sleep 0.02; done 2>&-'; echo sl''ept\r")
+        terminal.shows("\nbegun\n")
+        with ThreadPoolExecutor(1) as pool:
+            after = pool.submit(run, server, "echo after", sid, timeout=50)
+            time.sleep(1)  # in which it could be typed or interrupt
+            (server.home / "done").touch()
+            assert after.result(60)["output"] == "after"
+        terminal.shows(r"^slept\n.*[$#] echo after\nafter\n.*[$#] $")
 
 
 def test_viewer_can_answer_a_command_that_exec_runs(server):
     with Terminal(server) as terminal, ThreadPoolExecutor(1) as pool:
         sid = terminal.ready()
-        running = pool.submit(run, server, "read -p 'name? ' x; echo hello $x", sid, timeout=20)
+        running = pool.submit(run, server, "read -p 'name? ' x; echo hello $x", sid, timeout=50)
         terminal.shows(r"name\? $")
         terminal.type("world\r")
-        assert running.result(30)["output"].endswith("hello world")
+        assert running.result(60)["output"].endswith("hello world")
 
 
 # --- the end of a shell ------------------------------------------------------------------------
@@ -507,7 +510,7 @@ def test_large_paste(server):
         terminal.type("stty -echo; echo be''gun; cat >pasted; stty echo; echo do''ne\r")
         terminal.shows("\nbegun\n")
         terminal.type(text.replace("\n", "\r") + "\x04")
-        terminal.shows("done", 20)
+        terminal.shows("done", 60)
     assert (server.home / "pasted").read_text() == text
 
 
@@ -519,7 +522,7 @@ def test_paste_that_nobody_reads(server):
         terminal.shows("\nbegun\n")
         for _ in range(4):
             terminal.type("x\r" * 500_000)
-        assert "dropped" in terminal.get("error", 20)["data"]
+        assert "dropped" in terminal.get("error", 60)["data"]
         assert server.request("DELETE", f"/v1/shell/sessions/{sid}").status_code == 200
         assert terminal.closed()[0] == NORMAL
 
@@ -538,14 +541,14 @@ def test_raw_binary_output(server):
     with Terminal(server) as terminal:
         terminal.ready()
         terminal.type(r"head -c 200000 /dev/urandom; printf '\033c\nen''d\n'" + "\r")
-        terminal.shows("end\n", 10)
+        terminal.shows("end\n", 60)
 
 
 def test_much_output(server):
     with Terminal(server) as terminal:
         terminal.ready()
         terminal.type("seq 200000\r")
-        terminal.shows("\n199999\r\n200000\r\n", 30, raw=True)
+        terminal.shows("\n199999\r\n200000\r\n", 60, raw=True)
 
 
 def test_viewer_that_does_not_read(server):
@@ -553,13 +556,13 @@ def test_viewer_that_does_not_read(server):
     before = server.reset_peak()
     with Terminal(server) as quick:
         sid = quick.ready()
-        with Terminal(server, sid, max_queue=1, ping_interval=None) as slow:
+        with Terminal(server, sid, max_queue=1) as slow:
             slow.ready()
-            assert run(server, "seq -w 0900000", sid, timeout=60)["status"] == "completed"
+            assert run(server, "seq -w 0900000", sid, timeout=80)["status"] == "completed"
             assert server.memory("VmHWM") - before < 60 * MIB
             quick.type("echo no''w\r")
-            quick.shows("\rnow\r\n", 30, raw=True)
-            slow.shows("(?s)\x1bc.*0899999\r\n0900000\r\n.*now", 30, raw=True)
+            quick.shows("[\r\n]now\r\n", 60, raw=True)  # the latter if it has fallen behind as well
+            slow.shows("(?s)\x1bc.*0899999\r\n0900000\r\n.*now", 60, raw=True)
 
 
 def test_viewers_come_and_go(server):
