@@ -552,16 +552,19 @@ def test_much_output(server):
 
 
 def test_viewer_that_does_not_read(server):
-    """It holds up nobody; when it reads again it is shown how things are now."""
+    """It holds up nobody; when it reads again it is shown how things are now. cat, because seq writes line by line to a
+    terminal, and who does not read for 30 s is sent away."""
     before = server.reset_peak()
-    with Terminal(server) as quick:
+    with Terminal(server) as quick, ThreadPoolExecutor(1) as pool:
         sid = quick.ready()
         with Terminal(server, sid, max_queue=1) as slow:
             slow.ready()
-            assert run(server, "seq -w 0900000", sid, timeout=80)["status"] == "completed"
+            running = pool.submit(run, server, "seq -w 0900000 | cat", sid, timeout=80)
+            quick.shows("0900000\r\n", 80, raw=True)
+            assert running.result(30)["status"] == "completed"
             assert server.memory("VmHWM") - before < 60 * MIB
             quick.type("echo no''w\r")
-            quick.shows("[\r\n]now\r\n", 60, raw=True)  # the latter if it has fallen behind as well
+            quick.shows("[\r\n]now\r\n", raw=True)  # the latter if it has fallen behind as well
             slow.shows("(?s)\x1bc.*0899999\r\n0900000\r\n.*now", 60, raw=True)
 
 
