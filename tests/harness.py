@@ -4,6 +4,7 @@ AIO and FIXTURE name the programs; without them build/asan/ is taken, else build
 """
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -11,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import termios
 import time
 from pathlib import Path
 
@@ -370,9 +372,10 @@ class Server:
         return Peer(sock)
 
     def begin(self, target, **body):
-        """A POST whose answer is taken later: once this is back, all of it has been sent."""
-        peer = self.connect(timeout=60)
+        """A POST whose answer is taken later: once this is back, all of it is at the server's end."""
+        peer = self.connect()
         peer.send(request(target, "POST", {"Content-Type": "application/json"}, json.dumps(body).encode()))
+        assert eventually(lambda: not any(fcntl.ioctl(peer.sock, termios.TIOCOUTQ, bytes(4))))
         return peer
 
     def raw(self, data, half_close=False):

@@ -21,7 +21,7 @@ enum {
 	PROGRAMS_MAX = 64,
 	NAMES_MAX = 16,
 	VERSION_LINE_MAX = 4096,
-	ASK_MS = 10000,    /* on a busy machine too: what was too slow stays unknown for long */
+	ASK_MS = 5000,     /* what was too slow stays unknown for long: a busy machine counts too */
 	KNOWN_MS = 300000, /* a shim starts another version one day without changing itself */
 };
 
