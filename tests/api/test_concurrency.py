@@ -251,7 +251,7 @@ def test_lines_of_the_log_do_not_mix(start_server):
                 ask_place(peer, f"{number}-{i}")
 
     together(10, client)
-    assert eventually(lambda: server.log.count("/place/") >= 500)
+    assert eventually(lambda: server.log.count("/place/") >= 500 and server.log.endswith("\n"))
     ids = [json.loads(line)["id"] for line in server.log.splitlines()]
     assert len(set(ids)) == len(ids)
 

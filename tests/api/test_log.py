@@ -21,9 +21,9 @@ def as_json(start_shared):
 
 def line_of(server, id):
     """The line that has this id, of which there must be one."""
-    word = re.compile(rf'(id=|"id":"){re.escape(id)}[ "]')
-    assert eventually(lambda: word.search(server.log)), f"no line of {id}"
-    lines = [line for line in server.log.splitlines() if word.search(line)]
+    whole = re.compile(rf'^(.*(?:id=|"id":"){re.escape(id)}[ "].*)\n', re.M)
+    assert eventually(lambda: whole.search(server.log)), f"no line of {id}"
+    lines = whole.findall(server.log)
     assert len(lines) == 1
     return lines[0]
 

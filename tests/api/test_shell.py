@@ -829,6 +829,21 @@ def test_typed_lines_run(server, shell):
     assert output(server, "echo $A", shell) == "typed"
 
 
+def test_typed_line_runs_before_a_command_however_late_it_is_read(server, shell):
+    """On a busy machine the shell may get round to it after more than a moment: that is no half-typed line."""
+    run(server, "true", shell)
+    (pid,) = server.children()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        write(server, shell, "A=typed", press_enter=True)
+        with server.begin("/v1/shell/exec", id=shell, command="echo [$A]") as after:
+            time.sleep(1)  # more than a moment
+            os.kill(pid, signal.SIGCONT)
+            assert after.answer().json()["data"]["output"] == "[typed]"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_typing_right_after_a_command_is_for_the_command(server, shell):
     """Not for the line editor, which would keep the Enter to itself."""
     for i in range(20):
