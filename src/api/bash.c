@@ -516,8 +516,10 @@ static int give_input(struct call *call, struct command *command, const struct t
 			return err_set(err, ERR_CONFLICT,
 				       "the command does not read its input any more");
 		done += (size_t)n;
-		if (n)
+		if (n) {
+			until = clock_ms() + INPUT_MS;
 			continue;
+		}
 		struct pollfd pfds[] = { { .fd = command_input_fd(command), .events = POLLOUT },
 					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
 		int64_t left = until - clock_ms();

@@ -558,8 +558,11 @@ int shells_type(struct shell *shell, const char *data, size_t len, struct err *e
 	shell_lock(shell);
 	shell_join(shell, &waiter);
 	shell_unlock(shell);
-	while (done < len && (n = type_some(shell, data + done, len - done, wake, until, err)) >= 0)
+	while (done < len &&
+	       (n = type_some(shell, data + done, len - done, wake, until, err)) >= 0) {
 		done += (size_t)n;
+		until = n ? clock_ms() + INPUT_MS : until;
+	}
 	shell_lock(shell);
 	shell_leave(shell, &waiter);
 	shell_unlock(shell);
