@@ -39,6 +39,7 @@ MESSAGE_MAX = 1 << 20
 LATER_MS = 100
 SWITCH_SECONDS = 0.0001  # the thread that sends outputs does not wait 5 ms for a busy main thread
 FLUSH_TRIES = 100
+PIPE_SIZE = 65536
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")  # the sockets are IP-1 to IP-5
 # What a kernel imports while it starts: each saves every kernel from doing it again.
 MODULES = (
@@ -85,21 +86,48 @@ def open_user_site():
 
 def quicken_flush():
     """A kernel flushes four times in every execution, and each changes threads twice: only if there is
-    something. What a program wrote to the descriptor itself is waited for, too."""
+    something. What a program wrote to the descriptor itself is waited for, too. A thread that takes either
+    says so before it does, and until it is done."""
     from ipykernel.iostream import OutStream
 
-    plain = OutStream.flush
+    plain, plain_send = OutStream.flush, OutStream._flush
+    OutStream._sends = OutStream._reads = False
 
     def flush(self):
         pipe = getattr(self, "_fid", None)
         for _ in range(FLUSH_TRIES if pipe is not None else 0):
-            if not select.select([pipe], [], [], 0)[0]:
+            if not select.select([pipe], [], [], 0)[0] and not self._reads:
                 break
             time.sleep(0.001)  # lets the thread that reads it go on
-        if getattr(self, "_buffers", True):
+        if getattr(self, "_buffers", True) or self._sends:
             plain(self)
 
-    OutStream.flush = flush
+    def send(self):
+        self._sends = True
+        try:
+            plain_send(self)
+        finally:
+            self._sends = False
+
+    def watch(self):
+        pipe = getattr(self, "_fid", None)
+        try:
+            while pipe is not None and self._should_watch:
+                select.select([pipe], [], [])
+                self._reads = True
+                data = os.read(pipe, PIPE_SIZE)
+                if not data or not self._should_watch:
+                    break
+                self.write(data.decode(errors="replace"))
+                self._reads = False
+                os.write(self._original_stdstream_copy, data)
+        except Exception:
+            self._exc = sys.exc_info()
+        self._reads = False
+
+    OutStream.flush, OutStream._flush = flush, send
+    if hasattr(OutStream, "_watch_pipe_fd"):
+        OutStream._watch_pipe_fd = watch
 
 
 def frames_sender():
