@@ -23,7 +23,11 @@
 #include "proc/stage.h"
 #include "proc/user.h"
 
-enum { REPORT_MS = 1000, END_S = 3 };
+enum {
+	REPORT_MS = 10000, /* for a fork server to tell how one that has ended did, */
+	ENDING_MS = 1000,  /* and of one that only seems to have */
+	END_S = 3,
+};
 
 /* All that live, and where their files are. */
 static struct {
@@ -210,6 +214,20 @@ void kernel_report(pid_t pid, int code, int signal_number)
 	pthread_mutex_unlock(&all.lock);
 }
 
+void kernel_orphan(const void *server)
+{
+	pthread_mutex_lock(&all.lock);
+	for (struct kernel *kernel = all.first; kernel; kernel = kernel->next) {
+		pthread_mutex_lock(&kernel->lock);
+		if (kernel->server == server) {
+			kernel->orphan = true;
+			(void)eventfd_write(kernel->wake_fd, 1);
+		}
+		pthread_mutex_unlock(&kernel->lock);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
 void kernel_end(struct kernel *kernel)
 {
 	pthread_mutex_lock(&kernel->lock);
@@ -252,9 +270,9 @@ const char *kernel_connection_file(const struct kernel *kernel)
 /* Locks it when it is known how it ended, or nobody may know. */
 static void lock_ended(struct kernel *kernel)
 {
-	int64_t until = clock_ms() + REPORT_MS;
+	int64_t until = clock_ms() + (kernel_ended(kernel) ? REPORT_MS : ENDING_MS);
 	pthread_mutex_lock(&kernel->lock);
-	for (int64_t left; !kernel->known && (left = until - clock_ms()) > 0;) {
+	for (int64_t left; !kernel->known && !kernel->orphan && (left = until - clock_ms()) > 0;) {
 		struct pollfd pfd = { .fd = kernel->wake_fd, .events = POLLIN };
 		eventfd_t ignored;
 		pthread_mutex_unlock(&kernel->lock);

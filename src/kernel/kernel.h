@@ -100,9 +100,9 @@ struct kernel *kernel_new_forked(const struct user *user, struct err *err);
 char *kernel_request(const struct kernel *kernel, uint64_t id, bool later);
 bool kernel_is_born(struct kernel *kernel); /* there is a process */
 
-/* The process is there; the descriptors are taken over. Or it will never be: why. EAGAIN, ENOMEM: there
+/* The process is there, forked by that server; the descriptors are taken over. Or it will never be: why. EAGAIN, ENOMEM: there
  * is no room for it now. ERR_NOT_IMPLEMENTED: this fork server cannot make any. */
-void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd);
+void kernel_born(struct kernel *kernel, const void *server, pid_t pid, int pidfd, int order_fd);
 void kernel_stillborn(struct kernel *kernel, int code, const char *why);
 
 /* Hands it out: waits until it is ready, gives it its place, connects. ESRCH: it has ended. EAGAIN: it
@@ -110,8 +110,9 @@ void kernel_stillborn(struct kernel *kernel, int code, const char *why);
 int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
 		    const struct kernel_wait *wait, struct err *err);
 
-/* A fork server tells how one of its kernels ended. */
+/* A fork server tells how one of its kernels ended; or has ended itself, and will not tell. */
 void kernel_report(pid_t pid, int code, int signal_number);
+void kernel_orphan(const void *server);
 
 /* At the very end: waits for those that were ended, and removes the directory of their files. */
 void kernel_end_all(void);

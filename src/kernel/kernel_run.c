@@ -17,7 +17,7 @@
 enum {
 	INTERRUPT_MS = 2000, /* until it is interrupted again, */
 	INTERRUPTS = 2,      /* so often; then it is ended */
-	IDLE_MS = 3000,      /* for the outputs to end after the reply */
+	IDLE_MS = 10000,     /* for the outputs to end after the reply */
 	LAST_MS = 50,        /* for what a kernel said just before it died */
 	QUIET_MS = 4,        /* for short code: its outputs are taken at once, with its reply */
 };

@@ -78,10 +78,11 @@ static bool is_theirs(const struct kernel *kernel, pid_t pid, int pidfd)
 	       pid_of(pidfd) == pid; /* still: what was looked at was that process */
 }
 
-void kernel_born(struct kernel *kernel, pid_t pid, int pidfd, int order_fd)
+void kernel_born(struct kernel *kernel, const void *server, pid_t pid, int pidfd, int order_fd)
 {
 	struct err err;
 	kernel->order_fd = order_fd;
+	kernel->server = server;
 	if (!is_theirs(kernel, pid, pidfd)) {
 		close(pidfd);
 		kernel_stillborn(kernel, ERR_UNAVAILABLE,

@@ -36,7 +36,9 @@ struct kernel {
 	int pidfd;
 	bool own; /* our child: we reap it */
 	bool expendable;
+	const void *server;      /* that forked it */
 	bool born, ended, known; /* known: how it ended */
+	bool orphan;             /* nobody will tell */
 	int code, signal;
 	struct err why; /* it was never born; code 0: it was, or may be */
 };

@@ -90,7 +90,7 @@ static void handle(struct forkserver *fs, const json_t *said, int fds[2])
 	if (!kernel)
 		return;
 	if (pid > 0 && fds[0] >= 0 && fds[1] >= 0)
-		kernel_born(kernel, (pid_t)pid, TAKE_FD(fds[0]), TAKE_FD(fds[1]));
+		kernel_born(kernel, fs, (pid_t)pid, TAKE_FD(fds[0]), TAKE_FD(fds[1]));
 	else
 		kernel_stillborn(kernel, code ? (int)code : ERR_NOT_IMPLEMENTED,
 				 error ? error : "the fork server gave no kernel");
@@ -163,6 +163,7 @@ static void control_done(struct source *source)
 	int signal_number = 0;
 	kill(fs->process.pid, SIGKILL);
 	process_reap(&fs->process, &signal_number);
+	kernel_orphan(fs);
 	/* Killed, and not by an error of its own: another one may live. */
 	int code = signal_number == SIGKILL && !*fs->error ? ENOMEM : ERR_NOT_IMPLEMENTED;
 	char why[300];
