@@ -290,10 +290,11 @@ static bool take_errors(struct stdio_client *c)
 	return true;
 }
 
+/* One who holds it beside the hub is about to ask something. */
 static bool is_idle(struct stdio_client *c)
 {
 	pthread_mutex_lock(&c->lock);
-	bool idle = !c->pending && clock_ms() - c->used_ms >= c->idle_ms;
+	bool idle = !c->pending && c->client.refs <= 1 && clock_ms() - c->used_ms >= c->idle_ms;
 	pthread_mutex_unlock(&c->lock);
 	return idle;
 }
