@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from harness import children_of, eventually
+from harness import START_SECONDS, children_of, eventually
 
 
 def execute(server, code, timeout=30, **more):
@@ -39,6 +39,15 @@ def error(data):
     found = [out for out in data["outputs"] if out["output_type"] == "error"]
     assert found, data
     return found[-1]
+
+
+def hear(events, text):
+    """Takes events until they have said that on stdout: it may come in pieces."""
+    said = ""
+    while said != text:
+        name, data = events.next()
+        said += data["text"]
+        assert name == "stdout" and text.startswith(said), (name, said)
 
 
 def sessions(server):
@@ -76,7 +85,7 @@ def spares(server):
 
 def ready(server):
     """Waits until the next kernel is there, and no other one is left over."""
-    assert eventually(lambda: len(spares(server)) == 1), (fork_server(server), sessions(server))
+    assert eventually(lambda: len(spares(server)) == 1, START_SECONDS), (fork_server(server), sessions(server))
 
 
 def kill(server, session_id):

@@ -10,7 +10,6 @@ input and output; the first argument says how it behaves.
 """
 
 import contextlib
-import http.server
 import json
 import os
 import sys
@@ -135,6 +134,8 @@ class Server:
 def over_http(answer):
     """A server on the network: answer(message, headers) gives a status and the messages of a stream; or None, and
     then it is as good as any. What it was sent is in its `posts`."""
+    import http.server  # the programs start sooner without it
+
     good = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}},
             "tools/list": {"tools": [tool("echo")]}, "tools/call": text("good")}
 

@@ -14,11 +14,18 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root
 
 
 def alive(pid):
-    """Whether the process runs; a zombie does not."""
+    """Whether the process runs, or a thread of it, which still holds its descriptors; a zombie does not."""
     try:
-        return Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        tasks = os.listdir(f"/proc/{int(pid)}/task")
     except (FileNotFoundError, ProcessLookupError):
         return False
+    for task in tasks:
+        try:
+            if Path(f"/proc/{int(pid)}/task/{task}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return False
 
 
 def gone(*pids, seconds=SETTLE_SECONDS):
@@ -48,11 +55,21 @@ def cpu_seconds(server):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def text_of(path):
+def patience(happened):
+    """Seconds to give to code that has to get somewhere before its time is up: more, until it has got there. For
+    a loop: how long that takes is the machine's affair."""
+    for seconds in (1, 6, 30):
+        yield seconds
+        if happened():
+            return
+    raise AssertionError("it does not get there")
+
+
+def text_of(path, seconds=SETTLE_SECONDS):
     """What a file says, once it says something; nothing when it has vanished."""
     path = Path(path)
     try:
-        assert eventually(lambda: path.exists() and path.read_text().strip()), f"{path} stays empty"
+        assert eventually(lambda: path.exists() and path.read_text().strip(), seconds), f"{path} stays empty"
         return path.read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""

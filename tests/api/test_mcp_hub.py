@@ -21,20 +21,32 @@ def program(kind, **more):
 
 @pytest.fixture
 def hub(start_server, tmp_path):
-    """A server with these behind it, whose programs end soon when they are idle."""
+    """A server with these behind it, whose programs end with the test."""
+    started = []
 
-    def start(idle="0.5", **servers):
+    def start(idle="600", **servers):
         file = tmp_path / "mcp-servers.json"
         file.write_text(json.dumps({"mcpServers": servers}))
         server = start_server(["--mcp-servers", file, "--mcp-idle-timeout", idle], program="fixture", env=FIXTURE)
         server.config_file = file
+        started.append(server)
         return server
 
-    return start
+    yield start
+    for server in started:
+        if server.proc.poll() is None:
+            server.config_file.write_text("{}")
+            server.get("/v1/mcp/servers")
 
 
-def names(peer):
-    return [tool["name"] for tool in peer.ask("tools/list")["tools"]]
+def names(peer, *wanted):
+    """What is listed, once these are: a list waits for servers that start, but not for long."""
+    def listed():
+        found = [tool["name"] for tool in peer.ask("tools/list")["tools"]]
+        return set(wanted) <= set(found) and (found,)
+
+    (found,) = eventually(listed) or pytest.fail(f"{wanted} are not listed")
+    return found
 
 
 def status(server, name, hidden=False):
@@ -54,7 +66,7 @@ def test_tools_of_others_are_ours_too(hub):
     server = hub(good=program("good"))
     with Peer(server) as peer:
         assert not server.children()  # nothing runs before it is needed
-        assert [name for name in names(peer) if name.startswith("good_")] == [
+        assert [name for name in names(peer, "good_echo") if name.startswith("good_")] == [
             f"good_{name}" for name in ["echo", "add", "slow", "grow", "pid", "env", "big"]]
         assert names(peer)[0].startswith("sandbox_")  # ours first
         assert peer.text("good_echo", text="h\u00e9 \u20ac") == "h\u00e9 \u20ac"
@@ -63,7 +75,7 @@ def test_tools_of_others_are_ours_too(hub):
 
 
 def test_an_idle_program_is_ended_and_comes_back(hub):
-    server = hub(good=program("good"))
+    server = hub(good=program("good"), idle="0.5")
     with Peer(server) as peer:
         first = peer.text("good_pid")
         assert eventually(lambda: not server.children())
@@ -123,8 +135,8 @@ def test_a_program_s_environment(hub):
 
 def test_only_one_server_s_tools(hub):
     server = hub(good=program("good"), other=program("good"))
-    found = names(Peer(server, "/mcp?search=good"))
-    assert found and all(name.startswith("good_") for name in found)
+    found = names(Peer(server, "/mcp?search=good"), "good_echo")
+    assert all(name.startswith("good_") for name in found)
     with Peer(server, "/mcp?search=good") as peer:  # a session remembers it
         peer.path = "/mcp"
         assert names(peer) == found
@@ -155,7 +167,7 @@ def test_a_server_over_http(hub, start_server):
     server = hub(far={"url": f"{upstream.url}/mcp", "headers": {"Authorization": "Bearer secret"}},
                  locked={"type": "http", "url": f"{upstream.url}/mcp"})
     with Peer(server) as peer:
-        assert "far_test_simple_text" in names(peer)
+        names(peer, "far_test_simple_text")
         assert peer.text("far_test_simple_text").startswith("This is a simple")
         assert peer.call("far_test_image_content")["content"][0]["mimeType"] == "image/png"
         message = peer.build("tools/call", {"name": "far_test_tool_with_progress"}, meta={"progressToken": 1})
@@ -180,7 +192,7 @@ def test_a_server_over_http_that_begins_anew(hub, start_server):
 def test_a_server_over_http_that_is_not_there(hub):
     server = hub(far={"url": "http://127.0.0.1:9/mcp"}, good=program("good"))
     with Peer(server) as peer:
-        assert "good_echo" in names(peer) and not any(name.startswith("far_") for name in names(peer))
+        assert not any(name.startswith("far_") for name in names(peer, "good_echo"))
         assert "cannot be reached" in failed(peer.call("far_x"))
         assert status(server, "far")["status"] == "unavailable"
 
@@ -200,7 +212,7 @@ def test_a_server_over_http_is_spoken_to_in_its_own_revision(hub):
 def test_names_of_servers_that_begin_alike(hub):
     server = hub(git=program("good"), git_hub=program("good", env={"MINE": "hub"}), git_hub_2={"url": "http://127.0.0.1:9/"})
     with Peer(server) as peer:
-        assert {"git_echo", "git_hub_echo"} < set(names(peer))
+        names(peer, "git_echo", "git_hub_echo")
         assert peer.text("git_hub_env", name="MINE") == "hub" and peer.text("git_env", name="MINE") == "absent"
 
 
@@ -234,44 +246,44 @@ def test_one_over_http_that_asks_too_much(hub):
             return 200, [{"id": n, "method": "ping"} for n in range(200)]
 
     with mcp_servers.over_http(answer) as far, Peer(hub(far={"url": far.url, "timeout": 1})) as peer:
-        names(peer)
+        names(peer, "far_echo")
         begin = time.monotonic()
         assert "in time" in failed(peer.call("far_echo"))
-        assert time.monotonic() - begin < 10 and len(asked) < 20
+        assert time.monotonic() - begin < 30 and len(asked) < 20  # all would be 80 seconds
 
 
 @pytest.mark.concurrency
 def test_one_that_asks_and_hears_nothing(hub):
-    server = hub(deaf=program("deaf", timeout=1), idle="600")
+    server = hub(deaf=program("deaf"))
     with Peer(server) as peer:
-        names(peer)
+        names(peer, "deaf_echo")
         assert peer.text("deaf_echo", text="x") == "x"
         [pid] = server.children()
-        assert eventually(lambda: (Path("/proc") / str(pid) / "stat").read_text().split()[2] == "S", 10)  # both pipes are full
+        assert eventually(lambda: (Path("/proc") / str(pid) / "stat").read_text().split()[2] == "S")  # both pipes are full
     begin = time.monotonic()
     server.stop()
     assert time.monotonic() - begin < 8
 
 
 def test_one_that_does_not_say_what_has_changed(hub):
-    server = hub(late=program("late"), good=program("good"), idle="600")
+    server = hub(late=program("late"), good=program("good"))
     with Peer(server) as peer:
-        assert "late_echo" in names(peer)
+        names(peer, "late_echo", "good_echo")
         peer.call("late_grow")
         begin = time.monotonic()
-        for _ in range(3):
+        for _ in range(6):
             assert {"late_echo", "good_echo"} < set(names(peer))
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 20  # one wait of 4 seconds, not six
         server.config_file.write_text("{}")
         names(peer)
-        assert eventually(lambda: not server.children(), 10)
+        assert eventually(lambda: not server.children())
 
 
 @pytest.mark.concurrency
 def test_one_that_crashes_is_started_again(hub):
     server = hub(crash=program("crash"), good=program("good"))
     with Peer(server) as peer:
-        assert "crash_echo" in names(peer)
+        names(peer, "crash_echo")
         for _ in range(3):
             text = failed(peer.call("crash_echo"))
             assert "exit code 3" in text and "I cannot go on" in text
@@ -281,7 +293,7 @@ def test_one_that_crashes_is_started_again(hub):
 def test_one_that_dies_at_once(hub):
     server = hub(dead=program("stillborn"), good=program("good"))
     with Peer(server) as peer:
-        assert "good_echo" in names(peer)
+        names(peer, "good_echo")
         assert "libmissing.so" in failed(peer.call("dead_echo"))
         one = status(server, "dead")
         assert one["status"] == "unavailable" and "libmissing.so" in one["reason"]
@@ -312,7 +324,7 @@ def test_one_that_says_nothing_keeps_nobody_waiting(hub):
     server = hub(mute=program("mute"), good=program("good"))
     with Peer(server) as peer:
         begin = time.monotonic()
-        assert "good_echo" in names(peer)
+        names(peer, "good_echo")
         assert time.monotonic() - begin < 25
         server.config_file.write_text("{}")
         names(peer)
@@ -343,6 +355,7 @@ def test_one_whose_message_is_enormous(hub):
 def test_one_that_lies_about_its_schemas(hub):
     server = hub(liar=program("liar"))
     with Peer(server) as peer:
+        names(peer, "liar_no_schema")
         tools = {tool["name"]: tool for tool in peer.ask("tools/list")["tools"] if tool["name"].startswith("liar_")}
         assert set(tools) == {f"liar_{name}" for name in [
             "no_schema", "list_schema", "wrong_type", "false_output", "no_content", "odd_content", "only_structured"]}
@@ -417,7 +430,7 @@ def test_a_file_that_changes_is_read_again(hub):
         assert not any(name.startswith("late_") for name in names(peer))
         with peer.stream() as events:
             server.config_file.write_text(json.dumps({"mcpServers": {"late": program("good")}}))
-            assert "late_echo" in names(peer)
+            names(peer, "late_echo")
             assert events.message()["method"] == "notifications/tools/list_changed"
     assert peer.session is None
 

@@ -623,7 +623,7 @@ def test_a_stream_that_nobody_reads_forgets_the_oldest(start_server):
 @pytest.fixture
 def large(start_server):
     """A server, and the URI of a file of 4 MiB there, which as JSON are 24."""
-    server = start_server(["--send-timeout", "2"], program="fixture", env=FIXTURE)
+    server = start_server(["--send-timeout", "100"], program="fixture", env=FIXTURE)
     (server.home / "large").write_bytes(b"\x01" * (4 << 20))
     return server, f"file://{server.home}/large"
 

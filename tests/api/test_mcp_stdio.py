@@ -28,12 +28,11 @@ class Stdio:
         assert line, "the output has ended"
         return json.loads(line)
 
-    def ask(self, method, params=None, heard=None):
+    def ask(self, method, params=None):
         self.id += 1
         self.send({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params or {}})
         while (message := self.read()).get("id") != self.id:
-            if heard is not None:
-                heard.append(message)
+            pass
         return message
 
     def initialize(self, version="2025-11-25"):
@@ -126,11 +125,19 @@ def test_news_and_progress_come_in_between(stdio, tmp_path):
     file = tmp_path / "watched"
     file.write_text("1")
     s.ask("resources/subscribe", {"uri": f"file://{file}"})
-    heard = []
-    s.ask("tools/call", {"name": "sandbox_execute_bash", "_meta": {"progressToken": 7},
-                         "arguments": {"command": f"echo 2 >{file}; sleep 2.5"}}, heard)
-    methods = {message["method"] for message in heard}
-    assert methods == {"notifications/resources/updated", "notifications/progress"}
+    s.send({"jsonrpc": "2.0", "id": "long", "method": "tools/call",
+            "params": {"name": "sandbox_execute_bash", "_meta": {"progressToken": 7},
+                       "arguments": {"command": f"echo 2 >{file}; until [ -e heard ]; do sleep 0.1; done"}}})
+    wanted = {"notifications/resources/updated", "notifications/progress"}
+    methods = set()
+    while methods != wanted:
+        methods.add(s.read()["method"])
+        assert methods <= wanted
+    (tmp_path / "heard").touch()
+    while "id" not in (message := s.read()):
+        assert message["method"] in wanted
+    assert message["id"] == "long" and message["result"]["structuredContent"]["exit_code"] == 0
+    s.ask("resources/unsubscribe", {"uri": f"file://{file}"})
     assert s.end() == (0, b"")
 
 

@@ -476,7 +476,7 @@ def test_requirements_are_installed(server, tmp_path):
     done = register(server, path=bad)[0]["dependency_commands"]
     assert done[0]["success"] is False and "missing-1.0" in done[0]["stdout"] + done[0]["stderr"]
     assert names(server) == ["bad", "fine"]
-    assert below(server) <= {server.document_worker()}
+    assert eventually(lambda: below(server) <= {server.document_worker()})
 
 
 def test_packages_are_installed(server, tmp_path):
