@@ -395,11 +395,14 @@ static void wait_for(struct run *run, int64_t until_ms, struct err *err)
 			return;
 		}
 	}
-	/* What was printed past the channel may still be on its way. */
+	/* What was printed past the channel may still be on its way. The pipes are looked at before what
+	 * came is taken: the pump may move it in between. */
 	int64_t rest = clock_ms() + REST_MS;
-	while (!run->left && take_all(run, err) == 0 && command_pending(node->command) &&
-	       clock_ms() < rest)
-		run->left = !run->caller->wait(run->caller->arg, run->fd, rest);
+	for (bool pending = true; pending && !run->left;) {
+		pending = command_pending(node->command) && clock_ms() < rest;
+		if (take_all(run, err) == 0 && pending)
+			run->left = !run->caller->wait(run->caller->arg, run->fd, rest);
+	}
 }
 
 /* Ends the process and waits for its end, which is certain. */
