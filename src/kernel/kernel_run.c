@@ -180,6 +180,8 @@ static bool wait_more(struct run *run)
 		run->result->lost = true;
 		return false;
 	}
+	if (run->interrupts && run->idle)
+		return false; /* interrupted before the code had begun, it has ended without a reply */
 	run->timed_out |= !run->left && !run->asked;
 	press(run);
 	return true;

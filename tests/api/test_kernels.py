@@ -323,6 +323,30 @@ IPKernelApp.launch_instance(kernel_class=Asking)
 """
 
 
+# ipykernel does not reply to a request that was interrupted before its code had begun.
+SILENT = """
+import time
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+class Silent(IPythonKernel):
+    async def execute_request(self, stream, ident, parent):
+        if parent["content"]["code"] == "late":
+            time.sleep(1000)
+        await super().execute_request(stream, ident, parent)
+IPKernelApp.launch_instance(kernel_class=Silent)
+"""
+
+
+def test_a_kernel_that_was_interrupted_too_soon_is_kept(start, tmp_path):
+    (tmp_path / "silent.py").write_text(SILENT)
+    kernelspec(tmp_path, "silent", [PYTHON, tmp_path / "silent.py", "-f", "{connection_file}"], language="silent")
+    server = start(env={"JUPYTER_PATH": str(tmp_path / ".local/share/jupyter")})
+    execute(server, "x = 5", kernel_name="silent", session_id="s")
+    got = execute(server, "late", session_id="s", timeout=1)
+    assert got["status"] == "timeout" and got["message"] == "Code timed out"
+    assert value(execute(server, "x", session_id="s")) == "5"
+
+
 def test_a_kernel_that_asks_is_told_that_nobody_types(start, tmp_path):
     (tmp_path / "asking.py").write_text(ASKING)
     kernelspec(tmp_path, "asking", [PYTHON, tmp_path / "asking.py", "-f", "{connection_file}"], language="asking")
