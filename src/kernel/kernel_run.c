@@ -20,6 +20,7 @@ enum {
 	IDLE_MS = 10000,     /* for the outputs to end after the reply */
 	LAST_MS = 50,        /* for what a kernel said just before it died */
 	QUIET_MS = 4,        /* for short code: its outputs are taken at once, with its reply */
+	EXIT_MS = 1000,      /* for a kernel to end that was told to, by its code */
 };
 
 struct run {
@@ -28,7 +29,7 @@ struct run {
 	kernel_sink *sink;
 	void *arg;
 	struct kernel_result *result;
-	bool replied, idle, failed, asked, left, timed_out, stopping;
+	bool replied, idle, failed, asked, left, timed_out, stopping, exits;
 	int interrupts;
 	int64_t quiet_ms; /* until then outputs wake nobody: each time would disturb the kernel */
 	int64_t next_ms;  /* when to interrupt next, or to give up waiting for outputs */
@@ -40,8 +41,8 @@ static void give(struct run *run, const char *type, const json_t *content)
 		run->left = true;
 }
 
-/* What a pager would show ("len?") comes with the reply. */
-static void give_pages(struct run *run, const json_t *payload)
+/* What a pager would show ("len?") comes with the reply, and that the kernel goes ("exit"). */
+static void take_payload(struct run *run, const json_t *payload)
 {
 	size_t index;
 	json_t *each;
@@ -49,6 +50,8 @@ static void give_pages(struct run *run, const json_t *payload)
 		const char *source = json_string_value(json_object_get(each, "source"));
 		if (source && !strcmp(source, "page"))
 			give(run, "display_data", each);
+		else if (source && !strcmp(source, "ask_exit"))
+			run->exits = !json_is_true(json_object_get(each, "keepkernel"));
 	}
 }
 
@@ -74,7 +77,7 @@ static void take_reply(struct run *run, const struct message *message, const jso
 		run->result->exit_code = exit_code(content);
 	if (json_is_integer(count))
 		run->result->count = json_integer_value(count);
-	give_pages(run, json_object_get(content, "payload"));
+	take_payload(run, json_object_get(content, "payload"));
 	run->next_ms = clock_ms() + IDLE_MS;
 }
 
@@ -197,6 +200,19 @@ static void take_last(struct run *run)
 	while (zsock_fd(run->kernel->iopub) >= 0 && poll(&pfd, 1, LAST_MS) > 0);
 }
 
+/* Else what is asked next would run in a kernel that is about to go, or be lost. */
+static void await_exit(struct kernel *kernel)
+{
+	int64_t until = clock_ms() + EXIT_MS;
+	for (int64_t left; !kernel_ended(kernel) && (left = until - clock_ms()) > 0;) {
+		struct pollfd pfd = { .fd = kernel->wake_fd, .events = POLLIN };
+		eventfd_t ignored;
+		if (poll(&pfd, 1, (int)left) > 0)
+			(void)eventfd_read(kernel->wake_fd, &ignored);
+	}
+	kernel_end(kernel);
+}
+
 static enum kernel_outcome outcome(const struct run *run)
 {
 	if (run->stopping)
@@ -253,6 +269,8 @@ int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct
 	}
 	if (!run.idle && kernel_ended(kernel))
 		take_last(&run);
+	if (run.exits)
+		await_exit(kernel);
 	ret->lost |= zsock_dropped(kernel->iopub) != dropped;
 	ret->outcome = outcome(&run);
 	return 0;

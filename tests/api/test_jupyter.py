@@ -348,10 +348,11 @@ def test_killed_by_hand_while_idle(server):
 
 
 def test_exit_is_no_death_but_said(server):
-    got = execute(server, "exit()", session_id="exit")
+    got = execute(server, "x = 1\nexit()", session_id="exit")
     assert got["status"] == "ok"
-    got = execute(server, "5", session_id="exit")
-    assert value(got) == "5"
+    got = execute(server, "import time\ntime.sleep(0.5)\n'x' in globals()", session_id="exit")
+    assert value(got) == "False" and "exit code 0" in got["message"] and "new kernel" in got["message"]
+    assert execute(server, "1", session_id="exit")["message"] == "Code executed"
 
 
 def test_memory_that_runs_out(server):
