@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
 #include <time.h>
@@ -37,7 +38,7 @@
 #include "net/listen.h"
 #include "proc/spawn.h"
 
-enum { STOP_MS = 5000, LOCK_MS = 15000, LOOPS_MAX = 8 };
+enum { STOP_MS = 5000, LOCK_MS = 15000, DYING_MS = 1000, LOOPS_MAX = 8 };
 
 #define HOST_SOCKET "run/host.sock"
 
@@ -232,18 +233,26 @@ static int open_state(struct host *host, struct err *err)
 	return 0;
 }
 
+/* One that was killed may still wait to be reaped. */
+static bool is_alive(pid_t pid)
+{
+	auto_close int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
+	return pidfd >= 0 && poll(&pfd, 1, 0) == 0;
+}
+
 /* Held by the host and by what it has in the making: after a crash the next host waits until the last
- * stage of the one before is done. */
+ * stage of the one before is done; that one may still be dying. */
 static int take_lock(struct host *host, struct err *err)
 {
 	host->lock_fd = openat(host->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (host->lock_fd < 0)
 		return err_set(err, errno, "--state: '%s/lock'", host->state);
-	int64_t until = clock_ms() + LOCK_MS;
+	int64_t begun = clock_ms();
 	while (flock(host->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		char pid[32] = "";
 		(void)!pread(host->lock_fd, pid, sizeof pid - 1, 0);
-		if (clock_ms() > until || (atoi(pid) > 0 && kill(atoi(pid), 0) == 0))
+		if (clock_ms() > begun + (is_alive(atoi(pid)) ? DYING_MS : LOCK_MS))
 			return err_set(err, ERR_CONFLICT, "another host (process %d) uses '%s'",
 				       atoi(pid), host->state);
 		poll(NULL, 0, 20);

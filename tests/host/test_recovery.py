@@ -1,6 +1,7 @@
 """The host dies; its boxes do not. The next one takes them back and leaves nothing of what was half made."""
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -216,6 +217,20 @@ def test_one_host_per_state_directory(host):
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "another host" in done.stderr
     host.check()
+
+
+def test_a_host_that_was_just_killed_is_no_other_host(start_host):
+    """It is not reaped yet, and what it had in the making is not done."""
+    host = start_host()
+    host.client.close()
+    host.proc.kill()
+    dead = host.proc
+    with open(host.state / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a stage of it would
+        threading.Timer(0.5, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
+        host.start()
+    assert dead.wait() == -signal.SIGKILL
+    assert host.default().run("echo back") == "back\n"
 
 
 def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
