@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "proc/spawn.h"
 #include "proc/user.h"
@@ -114,6 +116,16 @@ static int send_request(const struct request *request, const int fds[FDS], const
 	return send_all(cradle, text->data, text->len);
 }
 
+/* Nothing can ever be started again. The box ends, and can be started anew. */
+static void end_without_cradle(void)
+{
+	struct pollfd pfd = { .fd = cradle };
+	if (poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP) {
+		log_error("the process that commands are born of was killed: the box ends");
+		_exit(1);
+	}
+}
+
 pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_step)
 {
 	static _Thread_local struct answer answer; /* *ret_step points into it */
@@ -144,6 +156,8 @@ pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_st
 	int result = send_request(&request, all, &text);
 	if (result == 0)
 		result = receive_all(cradle, &answer, sizeof answer);
+	if (result < 0)
+		end_without_cradle();
 	pthread_mutex_unlock(&lock);
 	*ret_code = result < 0 ? EPIPE : answer.code;
 	if (result < 0)

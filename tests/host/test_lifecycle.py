@@ -204,6 +204,18 @@ def test_a_box_whose_first_process_dies_is_stopped_and_starts_again(host):
     assert box.run("cat ~/file; hostname").split() == ["kept", box.id]
 
 
+def test_a_box_that_can_start_nothing_any_more_ends_and_starts_again(host):
+    """Its root, or its memory's limit, ended the process that all commands are born of."""
+    box = host.create()
+    box.run("sudo pkill -9 -xf 'aio cradle'")
+    assert box.request("POST", "/v1/bash/exec", json={"command": "true"}).status_code == 502
+    assert eventually(lambda: box.state == "stopped", 20)
+    log = host.client.get(f"/v1/sandboxes/{box.id}/logs", headers=host.auth).text
+    assert "that commands are born of" in log
+    assert box.call("POST", "/resume")["state"] == "running" and box.run("echo again") == "again\n"
+    box.delete()
+
+
 def test_a_log_drives_no_terminal(host):
     box = host.create()
     init = next(pid for pid in os.listdir("/proc") if pid.isdigit() and is_init_of(pid, host, box))
