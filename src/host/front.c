@@ -1,6 +1,7 @@
 /* What the host decides about a request before any byte of it reaches a box: whose it is, who may
  * send it, and what of it the box may see. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -43,10 +44,12 @@ static const struct {
 	{ "/tickets", TO_TICKETS, false, false },      { "/auth", TO_TICKETS, false, false },
 };
 
-/* What runs something, for the history of a box. */
-static const char *const exec_paths[] = { "/v1/bash/exec",      "/v1/shell/exec",
-					  "/v1/code/execute",   "/v1/jupyter/execute",
-					  "/v1/nodejs/execute", "/v1/bash/ws" };
+/* What runs something, for the history of a box; patterns as file names have them. */
+static const char *const exec_paths[] = {
+	"/v1/bash/exec",       "/v1/shell/exec",     "/v1/code/execute",
+	"/v1/jupyter/execute", "/v1/nodejs/execute", "/api/v1/contexts/*/execute",
+	"/v1/mcp/*/tools/*",   "/v1/bash/ws",        "/v1/shell/ws",
+};
 
 struct request {
 	struct link *link;
@@ -357,10 +360,11 @@ static void account(struct request *r)
 		box->used_ms = r->link->loop->now_ms;
 	r->link->counted = true; /* what check_state() counted is the link's now */
 	r->entered = NULL;
-	if (strcmp(r->head->method, "POST") != 0 && !path_is(r, "/v1/bash/ws"))
+	if ((strcmp(r->head->method, "POST") != 0 && !r->head->upgrade) || r->address.port)
 		return;
+	auto_free char *path = xasprintf("%.*s", (int)r->path_len, r->path);
 	for (size_t i = 0; i < COUNT(exec_paths); i++)
-		if (path_is(r, exec_paths[i]))
+		if (fnmatch(exec_paths[i], path, FNM_PATHNAME) == 0)
 			r->config->event(r->config->arg, box, "exec", "{\"path\":\"%s\"}",
 					 exec_paths[i]);
 }

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import websockets.sync.client
 from harness import eventually, request
 from hosts import Box
 
@@ -430,6 +431,22 @@ def test_events_are_streamed(host):
     thread.join(60)
     assert not thread.is_alive()
     assert got == ["created", "started", "exec", "paused", "resumed", "deleted"]
+
+
+def test_all_that_runs_something_is_in_the_history(host):
+    box = host.create()
+    paths = ["/v1/bash/exec", "/v1/shell/exec", "/v1/code/execute", "/v1/jupyter/execute", "/v1/nodejs/execute",
+             "/api/v1/contexts/some/execute", "/v1/mcp/some/tools/any"]
+    for path in (*paths, "/v1/file/write", "/api/v1/contexts/some/more/execute"):
+        box.request("POST", path, json={})
+    box.request("POST", "/v1/bash/exec", json={}, headers={"x-aio-proxy-port": "4321"})  # an application's own
+    box.request("GET", "/v1/bash/exec")
+    url = f"ws://127.0.0.1:{host.port}/v1/shell/ws"
+    with websockets.sync.client.connect(url, additional_headers=box.headers, proxy=None):
+        pass
+    told = [event["data"]["path"] for event in box.call("GET", "/events") if event["type"] == "exec"]
+    assert told == [path.replace("some", "*").replace("any", "*") for path in paths] + ["/v1/shell/ws"]
+    box.delete()
 
 
 def test_events_after_a_number(host, box):
