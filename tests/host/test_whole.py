@@ -1,10 +1,11 @@
 """Everything that a server can do, it can do in a box."""
 
 import json
+import time
 
 import pytest
 
-from harness import ROOT
+from harness import ROOT, eventually
 
 
 def call(box, path, body, timeout=120):
@@ -35,6 +36,19 @@ def test_a_kernel_that_takes_too_long(box):
     got = call(box, "/v1/jupyter/execute", {"code": "print('before')\nwhile True: pass", "session_id": "slow", "timeout": 5})
     assert got["status"] == "timeout" and got["outputs"][0]["text"] == "before\n"
     assert call(box, "/v1/jupyter/execute", {"code": "1 + 1", "session_id": "slow", "timeout": 100})["status"] == "ok"
+
+
+def test_a_kernel_does_not_idle_while_its_box_is_paused(host):
+    needs(".venv/bin/python")
+    box = host.create(env={"AIO_KERNEL_TIMEOUT": "6"})
+    call(box, "/v1/jupyter/execute", {"code": "x = 42", "session_id": "w", "timeout": 100})
+    box.call("POST", "/pause")
+    time.sleep(7)
+    box.call("POST", "/resume")
+    assert list(box.request("GET", "/v1/jupyter/sessions").json()["data"]["sessions"]) == ["w"]
+    assert call(box, "/v1/jupyter/execute", {"code": "x", "session_id": "w"})["outputs"][0]["data"]["text/plain"] == "42"
+    assert eventually(lambda: not box.request("GET", "/v1/jupyter/sessions").json()["data"]["sessions"], 30)
+    box.delete()
 
 
 def test_bash_that_keeps_its_state(box):
