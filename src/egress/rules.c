@@ -73,6 +73,11 @@ static int add_name(struct rules *rules, char *text, struct err *err)
 		text[strlen(text) - 1] = 0;
 	if (*text == '.' || (strcmp(name, "*") != 0 && !is_name(name + (*name == '.'))))
 		return err_set(err, ERR_INVALID, "'%s' is neither a host name nor *.DOMAIN", text);
+	if (inet_pton(AF_INET, text, &(struct in_addr){ 0 }) == 1)
+		return err_set(
+			err, ERR_INVALID,
+			"'%s' is an address: only names can be allowed; 'full' reaches addresses",
+			text);
 	rules->names[rules->count++] = (struct name_rule){ xstrdup(name), (unsigned)port };
 	return 0;
 }
