@@ -94,6 +94,8 @@ int life_stop(struct host *host, const char *id, struct err *err); /* its files 
 int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err);
 /* The machine's addresses have changed. */
 int life_readdress(struct host *host, const char *id, struct err *err);
+/* Its way out has ended, by a crash or for want of memory. */
+int life_reconnect(struct host *host, const char *id, struct err *err);
 /* Its processes have ended by themselves. */
 int life_ended(struct host *host, const char *id, struct err *err);
 /* Makes a template, in a directory that is not there yet, of a box, which stands still meanwhile. */

@@ -172,9 +172,20 @@ static void tell_denied(const char *line, void *arg)
 	host_event(denied->host, denied->box, "denied", "%s", line);
 }
 
-static void check_network(struct host *host, struct box *box)
+static void mend_network(struct host *host, const char *id)
+{
+	struct err err;
+	struct box *box = boxes_get(&host->boxes, id);
+	if (life_reconnect(host, id, &err) < 0 && err.code != ERR_NOT_FOUND)
+		log_warn("box %s: %s", id, err.msg);
+	done(host, box);
+}
+
+static void check_network(struct host *host, struct box *box, bool look)
 {
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	if (look && !network_works(dir, run_network(box->spec)))
+		act(host, box, mend_network);
 	network_denied(dir, &box->denied_at, tell_denied, &(struct denied){ host, box });
 }
 
@@ -194,7 +205,7 @@ static void check_box(struct host *host, struct box *box, bool memory)
 	else if (state == BOX_RUNNING && memory && clock_ms() - box->used_ms < 60000)
 		check_memory(host, box);
 	if (state == BOX_RUNNING && run_network(box->spec) != BOX_NETWORK_NONE)
-		check_network(host, box);
+		check_network(host, box, memory);
 }
 
 /* ---- the machine's addresses ---- */

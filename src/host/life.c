@@ -412,6 +412,19 @@ int life_readdress(struct host *host, const char *id, struct err *err)
 	return end(host, box, alive ? run_connect(host, box, network_update, err) : 0);
 }
 
+int life_reconnect(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	if (box->state != BOX_RUNNING)
+		return end(host, box, 0);
+	int result = run_connect(host, box, network_repair, err);
+	if (result == 0)
+		host_event(host, box, "reconnected", "{\"why\":\"its way out had ended\"}");
+	return end(host, box, result);
+}
+
 int life_snapshot(struct host *host, const char *id, const char *to, struct err *err)
 {
 	struct box *box;

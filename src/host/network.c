@@ -111,10 +111,10 @@ static int open_full(const struct network_spec *spec, struct err *err)
 			    : pasta_open(spec->dir, spec->pid, spec->nets, err);
 }
 
-static bool works(const struct network_spec *spec)
+bool network_works(const char *dir, enum box_network mode)
 {
-	bool whole = spec->mode != BOX_NETWORK_FULL || ids_mapped() || pasta_runs(spec->dir);
-	return whole && find_worker(spec->dir);
+	bool whole = mode != BOX_NETWORK_FULL || ids_mapped() || pasta_runs(dir);
+	return mode == BOX_NETWORK_NONE || (whole && find_worker(dir));
 }
 
 int network_open(const struct network_spec *spec, struct err *err)
@@ -170,7 +170,7 @@ int network_repair(const struct network_spec *spec, struct err *err)
 {
 	if (network_update(spec, err) < 0)
 		return -1;
-	return spec->mode == BOX_NETWORK_NONE || works(spec) ? 0 : network_open(spec, err);
+	return network_works(spec->dir, spec->mode) ? 0 : network_open(spec, err);
 }
 
 void network_bytes(const char *dir, int64_t *ret_in, int64_t *ret_out)

@@ -361,6 +361,23 @@ def test_full(open_host, public):
     assert f"aio_boxes_{open_host.seed()}" not in rules
 
 
+def test_a_way_out_that_has_ended_is_made_anew(open_host, public):
+    some = open_host.create(network={"allow": ["localhost"]})
+    full = open_host.create(network={"mode": "full"})
+    before = workers(open_host)
+    for way in before:
+        os.kill(way, 9)
+    for box in (some, full):
+        assert eventually(lambda: "reconnected" in box.events(), 30)
+    assert len(workers(open_host)) == 2 and not set(workers(open_host)) & set(before)
+    with serve("127.0.0.1") as port:
+        assert curl(some, f"--resolve localhost:{port}:{ask(some, 'localhost')} http://localhost:{port}/")[0] == "hello from outside"
+    assert curl(full, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
+    some.delete()
+    full.delete()
+    assert not workers(open_host)
+
+
 def test_full_of_two_hosts(host, open_host, public):
     """What one host opens or closes for its boxes, or takes away with them, is nothing to the other's."""
     reaches = lambda one: curl(one, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
