@@ -89,7 +89,7 @@ def close(server, session_id):
 
 def ended(server, command):
     """Waits for the end of a command: all it printed."""
-    assert eventually(lambda: read(server, command)["command"]["status"] != "running", 20)
+    assert eventually(lambda: read(server, command)["command"]["status"] != "running", 60)
     return read(server, command)
 
 
@@ -295,8 +295,7 @@ def test_hard_timeout_after_the_caller_was_answered(server):
     data = patiently(lambda times: run(server, "echo $$; sleep 100; true", timeout=0.1, hard_timeout=2 * times),
                      lambda data: data["status"] == "running")
     assert data["status"] == "running"
-    assert eventually(lambda: read(server, data)["command"]["status"] != "running", 60)
-    info = read(server, data)["command"]
+    info = ended(server, data)["command"]
     assert (info["status"], info["exit_code"]) == ("timed_out", 143)
 
 
