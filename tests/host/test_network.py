@@ -84,7 +84,7 @@ def links(host):
 
 def curl(box, url):
     """What curl says, and how it ended."""
-    answer = box.request("POST", "/v1/bash/exec", json={"command": f"curl -sS -m 30 {url}"})
+    answer = box.request("POST", "/v1/bash/exec", json={"command": f"curl -sS -m 30 {url}"}, timeout=60)
     data = answer.json()["data"]
     return data["stdout"] + data["stderr"], data["exit_code"]
 
