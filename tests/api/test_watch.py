@@ -96,7 +96,8 @@ class Watcher:
 def unseen(server):
     """While the server does not look: it learns at once of all that happens, however long that takes us."""
     def stands():
-        return all(" T " in Path(f"/proc/{server.pid}/task/{task}/stat").read_text() for task in server._list("task"))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that just ends
+            return all(" T " in Path(f"/proc/{server.pid}/task/{task}/stat").read_text() for task in server._list("task"))
 
     os.kill(server.pid, signal.SIGSTOP)
     try:

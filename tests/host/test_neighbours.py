@@ -19,9 +19,11 @@ FORKS = f"""
 for turn in range({PIDS} * 6):
     try:
         if os.fork() == 0:
+            while not os.path.exists("/dev/shm/full") and time.time() < end: time.sleep(0.02)
             while time.time() < end: pass
             os._exit(0)
     except OSError as error:
+        open("/dev/shm/full", "w").close()
         say("full", error.errno)
         time.sleep(0.01)
 """
@@ -114,15 +116,12 @@ for one in made: one.wait()
     return 0 < count < PIDS and error == 11
 
 
-def felt(bomb, neighbour, before):
-    """The p99 of the neighbour, and whether it is the bomb's doing: other work on this machine may have come meanwhile,
-    and is still there while the bomb is paused."""
-    during = p99(neighbour)
-    if during > max(3 * before, FLOOR):
-        bomb.call("POST", "/pause")
-        before = p99(neighbour)
-        bomb.call("POST", "/resume")
-    return during, during > max(3 * before, FLOOR)
+def quiet(bomb, neighbour):
+    """The p99 of the neighbour while the bomb is paused: what other work on this machine there is, is still there."""
+    bomb.call("POST", "/pause")
+    seconds = p99(neighbour)
+    bomb.call("POST", "/resume")
+    return seconds
 
 
 @pytest.mark.timeout(300)
@@ -148,17 +147,16 @@ def test_a_bomb_is_felt_by_nobody_else(host, name, code, limits):
     begin = time.monotonic()
     bomb.request("POST", "/v1/bash/exec", json={"command": "exec /usr/bin/python3 /tmp/bomb.py", "async_mode": True})
     assert eventually(lambda: progress(bomb)[:1] == ["full"], SECONDS / 2, 0.05), progress(bomb)
-    for _ in range(3):  # what other work on this machine does to a figure passes; a bomb goes on
-        during, too_much = felt(bomb, neighbour, before)
-        if not too_much:
-            break
+    # What other work on this machine does to a figure passes, or is there without the bomb, too; a bomb goes on.
+    while (during := p99(neighbour)) > max(3 * before, FLOOR) and time.monotonic() - begin < SECONDS * 0.75:
+        before = max(before, quiet(bomb, neighbour))
     assert bomb.request("GET", "/v1/sandbox").status_code == 200
     said, metrics = progress(bomb), bomb.call("GET", "/metrics")
     assert time.monotonic() - begin < SECONDS, "the bomb was over before the measurement"
     print(f"{name}: p99 {before * 1e3:.1f} ms before, {during * 1e3:.1f} ms during; {said}, {metrics}")
 
     assert said[0] == "full"
-    assert not too_much, (before, during)
+    assert during <= max(3 * before, FLOOR), (before, during)
     if name == "fork":
         assert PIDS - 2 <= metrics["pids"] <= PIDS + 8
     if name == "disk":
