@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/home.h"
 #include "base/own.h"
+#include "box/group.h"
 
 /* Nodes of /dev: the only ones there are in a box. */
 enum { ROOM = PATH_MAX * 2 };
@@ -161,6 +162,8 @@ static int prepare(const char *state, struct ground *ground, struct err *err)
 		     (ground->product = take(path, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, err)) < 0))
 			return -1;
 	}
+	snprintf(path, sizeof path, "%s/groups", stage);
+	group_mount(path);
 	if (chdir(stage) < 0)
 		return err_set(err, errno, "'%s'", stage);
 	return 0;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -153,6 +154,20 @@ static void look_at_mount(char *line)
 	for (int i = 0; i < GROUP_CONTROLLERS && root >= 0 && !v2; i++)
 		if (all.v1[i] < 0 && has_word(options, v1_names[i], ","))
 			all.v1[i] = open_ours(root);
+}
+
+void group_mount(const char *at)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char line[8192];
+	bool there = false;
+	while (mounts && !there && fgets(line, sizeof line, mounts))
+		there = strstr(line, " - cgroup2 ");
+	if (mounts)
+		(void)fclose(mounts);
+	/* What fails here is said by group_setup(). */
+	if (!there && mkdir(at, 0700) == 0)
+		(void)mount("cgroup2", at, "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 }
 
 /* Not mounted anywhere: we need not be the only ones who see it. */

@@ -14,6 +14,10 @@ struct box_limits;
 struct box_usage;
 struct err;
 
+/* Where nobody has mounted the v2 hierarchy, as in containers of machines with v1: mounts it at a new
+ * directory. Boxes are born in groups of it, and only what is mounted can be shown to one in part. */
+void group_mount(const char *at);
+
 /* Finds the hierarchies, once in the life of a process. */
 int group_setup(struct err *err);
 

@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "box/files.h"
 #include "box/ground.h"
@@ -369,6 +370,7 @@ static int copy_live(const char *dir, struct err *err)
 	auto_free char *to = xasprintf("%s/live", dir);
 	if (mkdir(to, 0755) < 0)
 		return err_set(err, errno, "'%s'", to);
+	log_info("an overlay is the root here, as in a container: its " LIVE " is copied once");
 	if (files_copy(LIVE, to, keep_public, err) < 0 || make_point(to, err) < 0)
 		return -1;
 	return write_text(dir, "layers", 0644, "/ root\n" LIVE " live\n", err);

@@ -14,7 +14,7 @@ import threading
 
 import httpx
 from harness import clean_environment, eventually, program
-from hosts import seed_of
+from hosts import UNIFIED, Host, folder, machine, seed_of
 
 
 def step_wall_clock(host, seconds):
@@ -231,6 +231,30 @@ def test_a_host_that_was_just_killed_is_no_other_host(start_host):
         host.start()
     assert dead.wait() == -signal.SIGKILL
     assert host.default().run("echo back") == "back\n"
+
+
+class Unmounted(Host):
+    """A host where nobody has mounted cgroup v2, as in a container of a machine with v1."""
+
+    before = ("unshare", "--mount", "--propagation", "private", "sh", "-c",
+              f'umount -l {UNIFIED} && exec "$@"', "sh")
+
+
+def test_boxes_where_cgroup_v2_is_not_mounted(host):
+    at = folder()
+    machine.lend(at / "state")
+    other = Unmounted(at)
+    try:
+        box = other.create()
+        assert box.run("grep -c cgroup /proc/self/mountinfo; hostname; true") == f"0\n{box.id}\n"
+        assert box.call("POST", "/pause")["state"] == "paused" and box.call("POST", "/resume")["state"] == "running"
+        box.request("POST", "/v1/bash/exec", json={"command": "exec sleep 1000", "async_mode": True})
+        other.kill()
+        other.start()
+        assert box.run("pgrep -c sleep") == "1\n"
+        box.delete()
+    finally:
+        other.end()
 
 
 def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
