@@ -124,7 +124,7 @@ static int start(struct attached *a, const json_t *wish, struct err *err)
 				{ "TERM", term ? term : "xterm-256color" },
 				{ "PS1", "\\u@\\h:\\w\\$ " } };
 	struct list more = { !a->terminal ? 1 : text ? 2 : 3, extra };
-	char *command[] = { (char *)"bash", (char *)"-c", (char *)text, NULL };
+	char *command[] = { (char *)"bash", (char *)"-c", (char *)"--", (char *)text, NULL };
 	char *shell[] = { (char *)"bash", a->terminal ? (char *)"-i" : NULL, NULL };
 	struct spawn spawn = {
 		.path = "/bin/bash",

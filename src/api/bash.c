@@ -116,8 +116,9 @@ static struct command *start(struct call *call, struct bash_session *session,
 	if (exec->env.count)
 		memcpy(extra, exec->env.items, exec->env.count * sizeof *extra);
 	extra[exec->env.count] = mark;
-	/* Its $0 and messages say "bash"; it need not look for itself along PATH. */
-	char *argv[] = { (char *)"/bin/bash", (char *)"-c", (char *)text, (char *)"bash", NULL };
+	/* Its $0 and messages say "bash"; it need not look for itself along PATH. No command is an option. */
+	char *argv[] = { (char *)"/bin/bash", (char *)"-c",   (char *)"--",
+			 (char *)text,        (char *)"bash", NULL };
 	struct spawn spawn = {
 		.path = "/bin/bash",
 		.argv = argv,

@@ -58,14 +58,15 @@ const char *script_interpreter(struct call *call, const char *language, struct e
 static char **arguments(struct script *script, const char *program)
 {
 	struct arena *arena = script->call->arena;
-	char **argv = arena_alloc(arena, 4 * sizeof *argv);
+	char **argv = arena_alloc(arena, 5 * sizeof *argv);
 	bool python = !strcmp(script->job->language, "python");
 	argv[0] = (char *)program;
 	argv[1] = python ? arena_printf(arena, "%s/share/kernel/script.py",
 					script->call->server->home)
 			 : (char *)"-c";
-	argv[2] = python ? NULL : (char *)script->job->code.data;
-	argv[3] = NULL;
+	argv[2] = python ? NULL : (char *)"--";
+	argv[3] = python ? NULL : (char *)script->job->code.data;
+	argv[4] = NULL;
 	if (!python)
 		script->given = script->job->code.len;
 	return argv;

@@ -110,7 +110,8 @@ def test_stdout_and_stderr_are_apart(server):
 @pytest.mark.parametrize("command, code", [
     ("true", 0), ("false", 1), ("exit 3", 3), ("exit 255", 255), ("exit 256", 0), ("echo x; exit 0", 0),
     ("kill -9 $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139), ("set -e; false; echo no", 1),
-    ("no-such-program", 127), ("/etc/passwd", 126), ('echo "open', 2), ("unset PROMPT_COMMAND", 0),
+    ("no-such-program", 127), ("-x", 127), ("--version", 127), ("+e", 127), ("/etc/passwd", 126),
+    ('echo "open', 2), ("unset PROMPT_COMMAND", 0),
     ("exec sh -c 'exit 5'", 5), ("exec >/dev/null; echo lost; exit 6", 6), ("exec 1>&- 2>&-; exit 8", 8),
     ("trap 'exit 9' TERM; kill $$", 9), ("! true", 1), ("return 4 2>/dev/null || exit 4", 4),
     ("cat <<'EOF'\n$HOME !$\nEOF", 0), ("(exit 11)", 11), ("sh -c 'kill -9 $$'", 137),

@@ -185,6 +185,7 @@ def test_bash(server):
     got = run(server, "echo out; echo err >&2; cd /; pwd; exit 4", "bash")
     assert (got["stdout"], got["stderr"], got["exit_code"], got["status"]) == ("out\n/\n", "err\n", 4, "error")
     assert run(server, "echo $0", "shell")["language"] == "bash"
+    assert run(server, "-x", "bash")["exit_code"] == 127  # no option
 
 
 def test_javascript_and_typescript(server):

@@ -55,6 +55,7 @@ def test_exec_is_transparent(host):
     done = host.cli("exec", "default", "echo out; echo err >&2; exit 7", check=False)
     assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
     assert host.cli("exec", "default", "printf", "%s|", "a b", "it's", "$HOME", "--json").stdout == "a b|it's|$HOME|--json|"
+    assert host.cli("exec", "default", "--", "--version", check=False).returncode == 127  # no option of bash
     big = host.cli("exec", "default", "head -c 2000000 /dev/zero | tr '\\0' x").stdout
     assert big == "x" * 2_000_000
 
