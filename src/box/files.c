@@ -144,6 +144,8 @@ static int copy_file(struct copy *copy, int from_dir, int to_dir, const char *na
 	auto_close int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	auto_close int to =
 		from < 0 ? -1 : openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (from < 0 && errno == ENOENT) /* since it was looked at */
+		return 0;
 	if (to < 0)
 		return fail(copy, "copying");
 	if (copy_content(copy, from, to, st->st_size) < 0 ||
@@ -186,6 +188,8 @@ static int copy_dir(struct copy *copy, int from_dir, int to_dir, const char *nam
 {
 	auto_close int from =
 		openat(from_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0 && errno == ENOENT)
+		return 0;
 	if (from < 0 || (mkdirat(to_dir, name, 0700) < 0 && errno != EEXIST))
 		return fail(copy, "copying");
 	auto_close int to = openat(to_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

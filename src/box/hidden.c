@@ -20,6 +20,7 @@
 enum {
 	TOLD = IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR | IN_DONT_FOLLOW,
 	PATHS_MAX = 64 << 20,
+	TRIES = 20,
 };
 
 /* The walk has no argument. */
@@ -139,9 +140,13 @@ int hidden_find(const char *live, int note, uint64_t state, struct err *err)
 		return err_set(err, errno, "'%s'", live);
 	hidden.dev = st.st_dev;
 	hidden.ready = false;
-	buf_done(&hidden.paths);
-	hidden.paths = (struct buf){ .cap = PATHS_MAX };
-	if (nftw(live, look_at, 64, FTW_PHYS | FTW_ACTIONRETVAL) != 0 || hidden.paths.full)
+	int tries = 0, result;
+	do { /* a directory that goes just then, as packages do, ends the walk */
+		buf_done(&hidden.paths);
+		hidden.paths = (struct buf){ .cap = PATHS_MAX };
+		result = nftw(live, look_at, 64, FTW_PHYS | FTW_ACTIONRETVAL);
+	} while (result != 0 && errno == ENOENT && ++tries < TRIES);
+	if (result != 0 || hidden.paths.full)
 		return err_set(err, errno ? errno : EIO, "looking through '%s'", live);
 	hidden.ready = true;
 	hidden.generation = generation;

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -360,6 +362,30 @@ def test_a_template_of_a_snapshot_by_the_command_line(host):
     assert two.data["template"] == "baked" and two.run("cat ~/baked") == "baked\n"
     two.delete()
     assert host.cli("template", "rm", "baked").stdout == "baked\n"
+
+
+def test_boxes_are_made_while_packages_come_and_go(host):
+    """Files and directories that were just seen are gone."""
+    done = threading.Event()
+
+    def churn(place):
+        while not done.is_set():
+            with tempfile.TemporaryDirectory(prefix="aio-churn-", dir=place) as folder:
+                os.chmod(folder, 0o755)
+                for i in range(20):
+                    os.mkdir(f"{folder}/{i}", 0o755)
+                    open(f"{folder}/{i}/secret", "w", opener=lambda path, flags: os.open(path, flags, 0o600)).close()
+                done.wait(0.05)
+
+    with ThreadPoolExecutor() as pool:
+        for place in ("/usr/local/share", "/etc"):
+            pool.submit(churn, place)
+        try:
+            for _ in range(2):
+                made = host.api("POST", "/v1/sandboxes", json={}, timeout=100)
+                host.api("DELETE", f"/v1/sandboxes/{made['id']}")
+        finally:
+            done.set()
 
 
 def test_what_is_hidden_later_is_not_seen_by_boxes_made_later(host):
