@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-enum { BACKLOG = 4096 };
+enum { BACKLOG = 4096, ALIVE_S = 60 };
 
 union address {
 	struct sockaddr any;
@@ -106,6 +107,16 @@ static int open_unix(const char *path, struct listener *ret, struct err *err)
 	return describe(ret, err);
 }
 
+/* Who closed and is gone looks like one who only will not send any more, and a machine that was switched
+ * off like one that waits. What is accepted inherits this. */
+static void notice_lost_peers(int fd)
+{
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){ ALIVE_S }, sizeof(int));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){ ALIVE_S / 4 }, sizeof(int));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){ 4 }, sizeof(int));
+}
+
 static int open_tcp(const char *name, struct listener *ret, struct err *err)
 {
 	char host[256];
@@ -123,8 +134,10 @@ static int open_tcp(const char *name, struct listener *ret, struct err *err)
 	if (failed)
 		return err_set(err, ERR_INVALID, "'%s': %s", name, gai_strerror(failed));
 	auto_close int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0)
+	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+		notice_lost_peers(fd);
+	}
 	int result = fd < 0 ? -1 : bind(fd, found->ai_addr, found->ai_addrlen);
 	if (result == 0)
 		result = listen(fd, BACKLOG);

@@ -204,6 +204,21 @@ def test_a_client_that_leaves_is_left_by_the_host(host, box):
         assert eventually(lambda: gone == [b""])
 
 
+def test_a_client_that_was_lost_is_noticed(host):
+    """By the kernel, which asks whether it is still there: its timer runs."""
+    with host.connect() as peer:
+        peer.send(request("/health"))
+        assert peer.answer().status == 200
+        ends = [f"0100007F:{port:04X}" for port in (host.port, peer.sock.getsockname()[1])]
+
+        def timer():
+            with open("/proc/net/tcp") as file:
+                return next(row[5] for row in map(str.split, file) if row[1:3] == ends)
+
+        assert eventually(lambda: timer().startswith("02:")), timer()  # when we have acknowledged the answer
+        assert int(timer()[3:], 16) / os.sysconf("SC_CLK_TCK") <= 60
+
+
 def test_half_a_close_is_not_leaving(host, box):
     with host.connect() as peer:
         body = b'{"command": "sleep 0.5; echo still here"}'
