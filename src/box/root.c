@@ -31,9 +31,10 @@ static const char *const masked_dirs[] = {
 	"/sys/power",
 };
 static const char *const masked_files[] = {
-	"/proc/kcore",         "/proc/keys",          "/proc/key-users",   "/proc/kallsyms",
-	"/proc/kmsg",          "/proc/latency_stats", "/proc/sched_debug", "/proc/slabinfo",
-	"/proc/sysrq-trigger", "/proc/timer_list",    "/proc/timer_stats", "/proc/vmallocinfo",
+	"/proc/cmdline",     "/proc/kcore",         "/proc/keys",          "/proc/key-users",
+	"/proc/kallsyms",    "/proc/kmsg",          "/proc/latency_stats", "/proc/sched_debug",
+	"/proc/slabinfo",    "/proc/sysrq-trigger", "/proc/timer_list",    "/proc/timer_stats",
+	"/proc/vmallocinfo",
 };
 static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
 

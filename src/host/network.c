@@ -51,14 +51,33 @@ static void end_worker(const char *dir)
 		poll(NULL, 0, WAIT_MS);
 }
 
-static int note_worker(const char *dir, pid_t pid, struct err *err)
+/* Which process it is, and what it was told to open beside what is public. */
+static int note_worker(const struct network_spec *spec, pid_t pid, struct err *err)
 {
 	char path[4200];
-	snprintf(path, sizeof path, "%s/egress.pid", dir);
+	snprintf(path, sizeof path, "%s/egress.pid", spec->dir);
 	FILE *file = fopen(path, "we");
-	if (!file || fprintf(file, "%d\n", pid) < 0 || fclose(file) != 0)
+	if (!file || fprintf(file, "%d %s\n", pid, spec->nets ? spec->nets : "") < 0 ||
+	    fclose(file) != 0)
 		return err_set(err, errno, "'%s'", path);
 	return 0;
+}
+
+/* Whether it was told the same as it would be now: a host before this one may have opened other networks. */
+static bool is_as_told(const struct network_spec *spec)
+{
+	char path[4200];
+	auto_free char *line = NULL;
+	size_t room = 0;
+	snprintf(path, sizeof path, "%s/egress.pid", spec->dir);
+	FILE *file = fopen(path, "re");
+	ssize_t n = file ? getline(&line, &room, file) : -1;
+	if (file)
+		fclose(file);
+	const char *nets = n > 0 ? strchr(line, ' ') : NULL;
+	size_t len = spec->nets ? strlen(spec->nets) : 0;
+	return nets && strlen(nets) == len + 2 &&
+	       !strncmp(nets + 1, spec->nets ? spec->nets : "", len);
 }
 
 /* Runs `aio egress` until it goes on by itself: it outlives the host, and ends with its box. */
@@ -94,7 +113,7 @@ static int start_worker(const struct network_spec *spec, struct err *err)
 	(void)unlink(events); /* each may write so much, and boxes start again and again */
 	int result = program_read("/proc/self/exe", (char **)argv, &said, err);
 	if (said.len && sscanf(said.data, "ready %d", &pid) == 1)
-		return note_worker(spec->dir, pid, err);
+		return note_worker(spec, pid, err);
 	if (said.len)
 		said.data[strcspn(said.data, "\n")] = 0;
 	return result < 0 && !said.len ? -1 : err_set(err, ERR_UNAVAILABLE, "%s", said.data);
@@ -170,7 +189,12 @@ int network_repair(const struct network_spec *spec, struct err *err)
 {
 	if (network_update(spec, err) < 0)
 		return -1;
-	return network_works(spec->dir, spec->mode) ? 0 : network_open(spec, err);
+	bool works = network_works(spec->dir, spec->mode);
+	if (works && is_as_told(spec))
+		return 0;
+	if (works)
+		network_close(spec->dir, spec->mode, spec->host, spec->number);
+	return network_open(spec, err);
 }
 
 void network_bytes(const char *dir, int64_t *ret_in, int64_t *ret_out)

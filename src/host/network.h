@@ -30,7 +30,8 @@ int network_watch(void);
 bool network_changed(int fd); /* since it was last asked */
 int network_update(const struct network_spec *spec, struct err *err);
 
-/* After a crash, of the host or of what it started for the box: what still works is left alone. */
+/* After a crash, of the host or of what it started for the box: what still works, and reaches what it
+ * should, is left alone. */
 bool network_works(const char *dir, enum box_network mode);
 int network_repair(const struct network_spec *spec, struct err *err);
 void network_close(const char *dir, enum box_network mode, uint32_t host, unsigned number);

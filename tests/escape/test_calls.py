@@ -88,6 +88,6 @@ def test_kernel_files_cannot_be_written(box, root, path):
     assert data["exit_code"] != 0 or masked
 
 
-@pytest.mark.parametrize("path", ["/proc/kcore", "/proc/keys", "/proc/kallsyms", "/proc/timer_list", "/sys/firmware", "/sys/kernel"])
+@pytest.mark.parametrize("path", ["/proc/cmdline", "/proc/kcore", "/proc/keys", "/proc/kallsyms", "/proc/timer_list", "/sys/firmware", "/sys/kernel"])
 def test_kernel_files_tell_nothing(box, root, path):
     assert box.run(f"test -d {path} && ls -A {path} || head -c 100 {path}", root)["stdout"] == ""

@@ -375,7 +375,24 @@ def test_a_way_out_that_has_ended_is_made_anew(open_host, public):
     assert curl(full, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
     some.delete()
     full.delete()
-    assert not workers(open_host)
+    assert eventually(lambda: not workers(open_host))
+
+
+def test_a_network_that_is_opened_no_more_is_closed_to_boxes_that_run(open_host, public):
+    some = open_host.create(network={"allow": ["localhost"]})
+    full = open_host.create(network={"mode": "full"})
+    asks = f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/"
+    args, said = open_host.args, some.run("sleep 1000 >/dev/null & echo $!")
+    with serve("127.0.0.1") as port:
+        for nets in (args, [], args):
+            open_host.kill()
+            open_host.args = nets
+            open_host.start()
+            name = f"--resolve localhost:{port}:{ask(some, 'localhost')} http://localhost:{port}/"
+            assert [not curl(some, name)[1], not curl(full, asks)[1]] == [bool(nets)] * 2, nets
+    some.run(f"kill -0 {said}")  # it is the same box all the while
+    some.delete()
+    full.delete()
 
 
 def test_full_of_two_hosts(host, open_host, public):
