@@ -13,7 +13,7 @@
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/arena.h"
-#include "base/clock.h"
+#include "base/awake.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -99,7 +99,7 @@ static bool session_busy(void *arg)
 
 static void touch(struct bash_session *session)
 {
-	session->used_ms = clock_ms();
+	session->used_ms = awake_ms();
 	clock_gettime(CLOCK_REALTIME, &session->used);
 }
 

@@ -47,7 +47,7 @@ struct session {
 	char lost[160];        /* how the kernel before ended, until the next call has told */
 	bool busy, closed;
 	bool named; /* somebody chose its id, came back to it, or asked for a session as such */
-	int64_t used_ms, executions; /* used_ms: while it was paused the box did not idle */
+	int64_t used_ms, executions; /* used_ms: of awake_ms() */
 	struct timespec used;
 };
 
@@ -79,7 +79,7 @@ static void session_release(struct session **session)
 
 static void touch(struct session *session)
 {
-	session->used_ms = clock_ms() - awake_lost_ms();
+	session->used_ms = awake_ms();
 	clock_gettime(CLOCK_REALTIME, &session->used);
 }
 
@@ -94,7 +94,7 @@ static int64_t session_used_ms(void *arg)
 {
 	struct session *session = arg;
 	pthread_mutex_lock(&session->lock);
-	int64_t used = session->used_ms + awake_lost_ms();
+	int64_t used = session->used_ms;
 	pthread_mutex_unlock(&session->lock);
 	return used;
 }
@@ -174,7 +174,7 @@ static void *keep(void *arg)
 	for (;;) {
 		const struct timespec time = { pause / 1000, pause % 1000 * 1000000 };
 		nanosleep(&time, NULL);
-		(void)awake_lost_ms();
+		(void)awake_ms();
 		sessions_expire(&kernels_sessions, &own);
 		if (!sessions_count(&kernels_sessions))
 			pool_rest(own.session_ms);

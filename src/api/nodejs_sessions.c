@@ -14,6 +14,7 @@
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/arena.h"
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -118,7 +119,7 @@ static double now_ms(void)
 /* With the lock. */
 static void touch(struct nodejs_session *session)
 {
-	session->used_ms = clock_ms();
+	session->used_ms = awake_ms();
 	session->used = now_ms();
 }
 
@@ -356,7 +357,7 @@ struct nodejs_session_info nodejs_session_describe(struct nodejs_session *sessio
 		.created = session->created,
 		.used = session->used,
 		.idle_ms = session->idle_ms,
-		.age_seconds = (clock_ms() - session->used_ms) / 1000,
+		.age_seconds = (awake_ms() - session->used_ms) / 1000,
 	};
 	pthread_mutex_unlock(&session->lock);
 	return info;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/awake.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -77,7 +77,7 @@ static void *take_expired(struct sessions *sessions, const struct config *config
 {
 	int64_t used;
 	struct session_slot **oldest = find_idle(sessions, false, &used);
-	bool expired = oldest && clock_ms() - used >= config->session_ms;
+	bool expired = oldest && awake_ms() - used >= config->session_ms;
 	bool full = make_room && sessions->count >= (size_t)config->max_sessions;
 	if (!expired && full) {
 		struct session_slot **other = find_idle(sessions, true, &used);

@@ -13,7 +13,7 @@ struct sessions_ops {
 	void (*ref)(void *session);
 	void (*unref)(void *session);
 	bool (*busy)(void *session);       /* something runs in it */
-	int64_t (*used_ms)(void *session); /* when it was last used */
+	int64_t (*used_ms)(void *session); /* when it was last used, of awake_ms() */
 	void (*end)(void *session);        /* ends all that runs in it, for good */
 	bool (*unnamed)(void *session);    /* its id is nobody's choice; NULL: none is so */
 };

@@ -9,7 +9,7 @@
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/arena.h"
-#include "base/clock.h"
+#include "base/awake.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -221,7 +221,7 @@ static const struct field stats_data = { .type = T_OBJ, .of = &stats_schema };
 static void count_one(void *session, void *arg)
 {
 	struct stats *stats = arg;
-	bool active = clock_ms() - session_used_ms(session) < ACTIVE_MS;
+	bool active = awake_ms() - session_used_ms(session) < ACTIVE_MS;
 	stats->total_sessions++;
 	stats->active_sessions += active;
 	stats->idle_sessions += !active;

@@ -14,6 +14,7 @@
 #include "api/sessions.h"
 #include "api/watch_news.h"
 #include "base/arena.h"
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -96,7 +97,7 @@ static void watcher_release(struct watcher **watcher)
 {
 	if (!*watcher)
 		return;
-	atomic_store(&(*watcher)->used_ms, clock_ms());
+	atomic_store(&(*watcher)->used_ms, awake_ms());
 	atomic_fetch_sub(&(*watcher)->users, 1);
 	watcher_unref(*watcher);
 }
@@ -212,7 +213,7 @@ static void *watcher_make(const char *id, void *arg, struct err *err)
 	watcher->include = copy_list(&watcher->arena, &spec->include);
 	watcher->recursive = spec->recursive;
 	watcher->debounce = spec->window_ms;
-	watcher->used_ms = clock_ms();
+	watcher->used_ms = awake_ms();
 	clock_gettime(CLOCK_REALTIME, &watcher->created);
 	return watcher;
 }

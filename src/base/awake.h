@@ -1,9 +1,10 @@
-/* awake.h - for how long this process was frozen, as a box is that was paused. */
+/* awake.h - a clock that stands still while this process is frozen, as those of a paused box are: nobody
+ * is idle meanwhile. */
 #pragma once
 #include <stdint.h>
 
-/* Somebody looks at awake_lost_ms() at least every so often from now on. */
-void awake_begin(int64_t every_ms);
+/* Milliseconds, as clock_ms() has them. */
+int64_t awake_ms(void);
 
-/* Milliseconds of clock_ms(), all in all, in which nobody looked though somebody should have. */
-int64_t awake_lost_ms(void);
+/* From now on somebody asks at least every so often: who is not asked for longer was frozen. */
+void awake_begin(int64_t every_ms);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
+#include "base/awake.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -267,7 +267,7 @@ static struct forkserver *find(const struct pool_config *config, const struct ke
 	if (!fs)
 		fs = start(python, config, err);
 	if (fs)
-		fs->used_ms = clock_ms();
+		fs->used_ms = awake_ms();
 	return fs;
 }
 
@@ -390,7 +390,7 @@ void pool_rest(int64_t idle_ms)
 {
 	pthread_mutex_lock(&pool.lock);
 	for (struct forkserver *fs = pool.first; fs; fs = fs->next)
-		if (clock_ms() - fs->used_ms >= idle_ms)
+		if (awake_ms() - fs->used_ms >= idle_ms)
 			pump_drop(&fs->source);
 	pthread_mutex_unlock(&pool.lock);
 }

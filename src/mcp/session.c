@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 
 #include "api/sessions.h"
-#include "base/clock.h"
+#include "base/awake.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
@@ -146,7 +146,7 @@ static void *make(const char *id, void *arg, struct err *err)
 	snprintf(session->id, sizeof session->id, "%s", id);
 	session->revision = (int)start->revision;
 	session->log_level = RANK_INFO;
-	session->used_ms = clock_ms();
+	session->used_ms = awake_ms();
 	session->only = start->only ? xstrdup(start->only) : NULL;
 	session->capabilities = json_deep_copy(start->capabilities);
 	session->uris = json_object();
@@ -175,7 +175,7 @@ struct mcp_session *session_find(const char *id, struct err *err)
 {
 	struct mcp_session *session = sessions_find(&sessions, id, err);
 	if (session)
-		session->used_ms = clock_ms();
+		session->used_ms = awake_ms();
 	return session;
 }
 
@@ -305,7 +305,7 @@ void session_forget(struct mcp_session *session, const struct exchange *ex)
 			*at = found->next;
 			break;
 		}
-	session->used_ms = clock_ms();
+	session->used_ms = awake_ms();
 	pthread_mutex_unlock(&session->lock);
 	exchange_unref(found);
 }

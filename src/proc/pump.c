@@ -7,11 +7,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/awake.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
 
-enum { STACK_SIZE = 256 * 1024, BATCH = 64 };
+enum { STACK_SIZE = 256 * 1024, BATCH = 64, LOOK_MS = 300000 };
 
 static struct {
 	pthread_mutex_t lock;
@@ -88,7 +89,8 @@ static void *run(void *arg)
 	(void)arg;
 	for (;;) {
 		struct epoll_event events[BATCH];
-		int count = epoll_wait(pump.epoll_fd, events, BATCH, -1);
+		int count = epoll_wait(pump.epoll_fd, events, BATCH, LOOK_MS);
+		(void)awake_ms();
 		if (count < 0 && errno != EINTR)
 			log_error("pump: epoll_wait: errno %d", errno);
 		for (int i = 0; i < count; i++) {
@@ -130,6 +132,7 @@ static int start(struct err *err)
 		pump.wake_fd = pump.epoll_fd = 0;
 		return err_set(err, ERR_LIMIT, "no thread for the pump");
 	}
+	awake_begin(LOOK_MS);
 	(void)TAKE_FD(wake);
 	(void)TAKE_FD(epoll);
 	return 0;

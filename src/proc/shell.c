@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -114,7 +115,7 @@ int64_t shell_used_ms(const struct shell *shell)
 
 void shell_touch(struct shell *shell)
 {
-	shell->used_ms = clock_ms();
+	shell->used_ms = awake_ms();
 	clock_gettime(CLOCK_REALTIME, &shell->used);
 }
 

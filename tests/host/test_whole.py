@@ -38,15 +38,22 @@ def test_a_kernel_that_takes_too_long(box):
     assert call(box, "/v1/jupyter/execute", {"code": "1 + 1", "session_id": "slow", "timeout": 100})["status"] == "ok"
 
 
-def test_a_kernel_does_not_idle_while_its_box_is_paused(host):
+def test_no_session_is_idle_while_its_box_is_paused(host):
     needs(".venv/bin/python")
-    box = host.create(env={"AIO_KERNEL_TIMEOUT": "6"})
+    box = host.create(env={"AIO_KERNEL_TIMEOUT": "8", "AIO_SESSION_TIMEOUT": "8"})
     call(box, "/v1/jupyter/execute", {"code": "x = 42", "session_id": "w", "timeout": 100})
+    call(box, "/v1/bash/exec", {"command": "true", "session_id": "w"})
+    call(box, "/v1/shell/exec", {"command": "cd /tmp", "id": "w"})
+    call(box, "/v1/nodejs/execute", {"code": "const x = 42", "stateful": True, "session_id": "w"})
     box.call("POST", "/pause")
-    time.sleep(7)
+    time.sleep(9)
     box.call("POST", "/resume")
+    assert [one["session_id"] for one in box.request("GET", "/v1/bash/sessions").json()["data"]] == ["w"]
     assert list(box.request("GET", "/v1/jupyter/sessions").json()["data"]["sessions"]) == ["w"]
     assert call(box, "/v1/jupyter/execute", {"code": "x", "session_id": "w"})["outputs"][0]["data"]["text/plain"] == "42"
+    assert call(box, "/v1/shell/exec", {"command": "pwd", "id": "w"})["output"] == "/tmp"
+    got = call(box, "/v1/nodejs/execute", {"code": "x", "stateful": True, "session_id": "w"})
+    assert "42" in json.dumps(got["outputs"])
     assert eventually(lambda: not box.request("GET", "/v1/jupyter/sessions").json()["data"]["sessions"], 30)
     box.delete()
 
