@@ -10,11 +10,10 @@ import time
 
 import httpx
 import pytest
-import websockets.sync.client
 from agent_sandbox import Sandbox
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from harness import ANSWER_SECONDS, eventually, request
+from harness import ANSWER_SECONDS, connect, eventually, request
 from hosts import FakeServer, answer, to
 
 HOSTNAME = {"command": "hostname"}
@@ -163,7 +162,7 @@ def test_bodies_of_every_framing(host, box):
 
 def test_a_terminal_over_websocket(host, box):
     url = f"ws://127.0.0.1:{host.port}/v1/shell/ws"
-    with websockets.sync.client.connect(url, additional_headers=box.headers, proxy=None, open_timeout=ANSWER_SECONDS) as ws:
+    with connect(url, additional_headers=box.headers, proxy=None) as ws:
         typed, text = False, ""
         while "is:" + box.id not in text:
             message = json.loads(ws.recv(timeout=ANSWER_SECONDS))

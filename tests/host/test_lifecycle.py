@@ -11,8 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import websockets.sync.client
-from harness import eventually, request
+from harness import connect, eventually, request
 from hosts import Box
 
 
@@ -442,7 +441,7 @@ def test_all_that_runs_something_is_in_the_history(host):
     box.request("POST", "/v1/bash/exec", json={}, headers={"x-aio-proxy-port": "4321"})  # an application's own
     box.request("GET", "/v1/bash/exec")
     url = f"ws://127.0.0.1:{host.port}/v1/shell/ws"
-    with websockets.sync.client.connect(url, additional_headers=box.headers, proxy=None):
+    with connect(url, additional_headers=box.headers, proxy=None):
         pass
     told = [event["data"]["path"] for event in box.call("GET", "/events") if event["type"] == "exec"]
     assert told == [path.replace("some", "*").replace("any", "*") for path in paths] + ["/v1/shell/ws"]
