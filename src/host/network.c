@@ -63,7 +63,8 @@ static int note_worker(const struct network_spec *spec, pid_t pid, struct err *e
 	return 0;
 }
 
-/* Whether it was told the same as it would be now: a host before this one may have opened other networks. */
+/* Whether it was told the same as it would be now: a host before this one may have opened other
+ * networks. */
 static bool is_as_told(const struct network_spec *spec)
 {
 	char path[4200];

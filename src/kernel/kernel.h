@@ -100,8 +100,8 @@ struct kernel *kernel_new_forked(const struct user *user, struct err *err);
 char *kernel_request(const struct kernel *kernel, uint64_t id, bool later);
 bool kernel_is_born(struct kernel *kernel); /* there is a process */
 
-/* The process is there, forked by that server; the descriptors are taken over. Or it will never be: why. EAGAIN, ENOMEM: there
- * is no room for it now. ERR_NOT_IMPLEMENTED: this fork server cannot make any. */
+/* The process is there, forked by that server; the descriptors are taken over. Or it will never be: why.
+ * EAGAIN, ENOMEM: there is no room for it now. ERR_NOT_IMPLEMENTED: this fork server cannot make any. */
 void kernel_born(struct kernel *kernel, const void *server, pid_t pid, int pidfd, int order_fd);
 void kernel_stillborn(struct kernel *kernel, int code, const char *why);
 
