@@ -87,6 +87,12 @@ class Terminal:
         self.get("ready")
         return next(m["data"] for m in self.messages if m["type"] == "session_id")
 
+    def prompt(self):
+        """Waits until there is a prompt: a line editor that starts sets the terminal's size to what it was a moment ago."""
+        sid = self.ready()
+        self.shows(r"[$#] $")
+        return sid
+
     def closed(self, seconds=SETTLE_SECONDS):
         """Waits for the server to close: the code and the reason."""
         try:
@@ -188,7 +194,7 @@ def test_credentials(start_server):
 
 def test_resize(server):
     with Terminal(server) as terminal:
-        terminal.ready()
+        terminal.prompt()
         terminal.send("resize", data={"cols": 77, "rows": 33})
         terminal.type("stty size; echo $COLUMNS\r")
         terminal.shows("\n33 77\n77\n")
@@ -211,7 +217,7 @@ def test_resize_that_makes_no_sense(server, data):
 
 def test_resize_to_the_extremes(server):
     with Terminal(server) as terminal:
-        sid = terminal.ready()
+        sid = terminal.prompt()
         for cols, rows, want in ((1, 1, "1 1"), (10000, 10000, "500 1000"), (2, 500, "500 2"), (80, 24, "24 80")):
             terminal.send("resize", data={"cols": cols, "rows": rows})
             assert eventually(lambda: run(server, "stty size", sid, timeout=5)["output"] == want)
