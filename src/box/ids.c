@@ -127,7 +127,7 @@ static void enter(int talk)
 	char byte = 0;
 	if (unshare(CLONE_NEWUSER) < 0 || send(talk, &byte, 1, MSG_NOSIGNAL) != 1 ||
 	    recv(talk, &byte, 1, 0) != 1 || syscall(SYS_setgroups, 0, NULL) < 0 ||
-	    setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+	    syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		_exit(125);
 }
 
