@@ -400,7 +400,9 @@ static void wait_for(struct run *run, int64_t until_ms, struct err *err)
 	int64_t rest = clock_ms() + REST_MS;
 	for (bool pending = true; pending && !run->left;) {
 		pending = command_pending(node->command) && clock_ms() < rest;
-		if (take_all(run, err) == 0 && pending)
+		if (take_all(run, err) != 0)
+			break;
+		if (pending)
 			run->left = !run->caller->wait(run->caller->arg, run->fd, rest);
 	}
 }

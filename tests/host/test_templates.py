@@ -378,12 +378,12 @@ def test_boxes_are_made_while_packages_come_and_go(host):
                 done.wait(0.05)
 
     with ThreadPoolExecutor() as pool:
-        for place in ("/usr/local/share", "/etc"):
-            pool.submit(churn, place)
+        churns = [pool.submit(churn, place) for place in ("/usr/local/share", "/etc")]
         try:
             for _ in range(2):
                 made = host.api("POST", "/v1/sandboxes", json={}, timeout=100)
                 host.api("DELETE", f"/v1/sandboxes/{made['id']}")
+            assert not any(one.done() for one in churns)  # they have gone on all the while
         finally:
             done.set()
 
