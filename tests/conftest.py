@@ -1,6 +1,8 @@
 """What every test gets: real servers, and a look after each test at what it left behind.
 
-    server                     `aio serve` on a free port, without authentication; one per module
+    server                     `aio serve` on a free port, without authentication; one per module. What it is started
+                               with differs by pytestmark = pytest.mark.server(args, env=…, program=…, warm=…), where
+                               warm(server) brings up what stays for good and sets the baseline
     fixture_server             the fixture program, likewise
     start_server(args, env, program="aio", listen="127.0.0.1:0", pass_fds=())
                                one more, for this test alone; listen may be None
@@ -59,8 +61,14 @@ def start_shared(make_server):
 
 
 @pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared()
+def server(request, start_shared):
+    marker = request.node.get_closest_marker("server")
+    args, options = (marker.args, dict(marker.kwargs)) if marker else ((), {})
+    warm = options.pop("warm", None)
+    server = start_shared(*args, **options)
+    if warm:
+        warm(server)
+    return server
 
 
 @pytest.fixture(scope="module")

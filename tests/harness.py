@@ -26,9 +26,20 @@ STOP_SECONDS = 60
 ANSWER_SECONDS = 60
 # For tests that measure memory: ASan keeps what was freed.
 LEAN = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}
+
+
+class Report(AssertionError):
+    """A server died, leaked or was reported by a sanitizer: a fault of the program, for which no test is run again."""
+
+
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|SUMMARY: \w*Sanitizer"
 )
+
+
+def check_sanitizers(log):
+    if report := SANITIZER_REPORT.search(log):
+        raise Report(f"a sanitizer reports:\n{log[max(0, report.start() - 500) :][:8000]}")
 
 
 def program(name):
@@ -229,6 +240,32 @@ def connect(url, **more):
     from websockets.sync import client
 
     return client.connect(url, **{"open_timeout": START_SECONDS, "ping_interval": None, **more})
+
+
+class Calls:
+    """The POST calls of one group of the API: Calls("/v1/bash").ask(server, "exec", command="true")."""
+
+    def __init__(self, base, timeout=110):
+        self.base, self.timeout = base, timeout
+
+    def send(self, server, what="", **body):
+        return server.post(f"{self.base}/{what}" if what else self.base, body, timeout=self.timeout)
+
+    def reply(self, server, what="", **body):
+        """The whole body of a response that must have status 200."""
+        response = self.send(server, what, **body)
+        assert response.status_code == 200, response.text[:1000]
+        return response.json()
+
+    def ask(self, server, what="", **body):
+        """Its data."""
+        return self.reply(server, what, **body)["data"]
+
+    def refused(self, server, what="", **body):
+        """The status and the text of a response that must not have status 200."""
+        response = self.send(server, what, **body)
+        assert response.status_code != 200, response.text[:1000]
+        return response.status_code, response.text
 
 
 class Events:
@@ -479,14 +516,13 @@ class Server:
     # --- judging it
 
     def check_health(self):
-        code = self.proc.poll()
-        assert code is None, f"the server has ended with {code}:\n{self.log[-4000:]}"
+        if (code := self.proc.poll()) is not None:
+            raise Report(f"the server has ended with {code}:\n{self.log[-4000:]}")
         answer = self.get("/health")
         assert (answer.status_code, answer.text) == (200, "OK")
 
     def check_reports(self):
-        report = SANITIZER_REPORT.search(self.log)
-        assert not report, f"a sanitizer reports:\n{self.log[max(0, report.start() - 500) :][:8000]}"
+        check_sanitizers(self.log)
 
     def check_leaks(self, before):
         """Everything that came since `before` is gone again. What the server has for good, such as a ready kernel, may
@@ -497,7 +533,7 @@ class Server:
             return all(now[what] <= max(before[what], self.baseline[what]) for what in before)
 
         if not eventually(settled):
-            raise AssertionError(f"leaked: {before} became {self.possessions()}\n" + "\n".join(self._links()))
+            raise Report(f"leaked: {before} became {self.possessions()}\n" + "\n".join(self._links()))
 
     def check(self, before=None):
         self.check_health()
@@ -531,6 +567,7 @@ class Server:
             code = self.wait()
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"the server does not stop:\n{self.log[-4000:]}") from None
+            raise Report(f"the server does not stop:\n{self.log[-4000:]}") from None
         self.check_reports()
-        assert code == 0, f"the server ended with {code}:\n{self.log[-4000:]}"
+        if code != 0:
+            raise Report(f"the server ended with {code}:\n{self.log[-4000:]}")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import httpx
 
-from harness import (ANSWER_SECONDS, SANITIZER_REPORT, START_SECONDS, STOP_SECONDS, Peer, clean_environment, eventually,
-                     program, request, sanitizer)
+from harness import (ANSWER_SECONDS, START_SECONDS, STOP_SECONDS, Peer, check_sanitizers, clean_environment, eventually,
+                     program, request)
 
 UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
                 if (p / "cgroup.procs").exists()), None)
@@ -197,8 +197,7 @@ class Host:
         assert code == 0, f"the host ended with {code}:\n{self.log[-4000:]}"
 
     def check_reports(self):
-        report = SANITIZER_REPORT.search(self.log)
-        assert not report, f"a sanitizer reports:\n{self.log[max(0, report.start() - 500):][:8000]}"
+        check_sanitizers(self.log)
 
     def check(self):
         assert self.proc.poll() is None, f"the host has ended:\n{self.log[-4000:]}"
