@@ -1,5 +1,5 @@
 # make, make run, make test; `make help` lists the rest. Each variant has a folder of its own:
-# build/ is the release; VARIANT=asan, tsan, fuzz or clang builds in build/asan and so on.
+# build/ is the release; VARIANT=asan, tsan or fuzz builds in build/asan and so on.
 VERSION := 0.1.0
 VARIANT :=
 B       := build$(if $(VARIANT),/$(VARIANT))
@@ -8,17 +8,16 @@ LISTEN  := 127.0.0.1:8080
 
 # --- flags -------------------------------------------------------------------------------------
 ifeq ($(origin CC),default)
-CC := $(if $(filter fuzz clang,$(VARIANT)),clang,gcc)
+CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
 endif
 WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition \
 	-Wvla -Wpointer-arith -Wformat=2 -Wundef -Wwrite-strings -Wimplicit-fallthrough \
 	-Wno-missing-field-initializers $(if $(WERROR)$(filter true,$(CI)),-Werror)
-SANITIZE    := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
-FLAGS_      := -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-FLAGS_clang := $(FLAGS_)
-FLAGS_asan  := $(SANITIZE) -fsanitize=address,undefined -fno-sanitize-recover=undefined
-FLAGS_tsan  := $(SANITIZE) -fsanitize=thread
-FLAGS_fuzz  := $(FLAGS_asan) -fsanitize=fuzzer-no-link
+SANITIZE   := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
+FLAGS_     := -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+FLAGS_asan := $(SANITIZE) -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FLAGS_tsan := $(SANITIZE) -fsanitize=thread
+FLAGS_fuzz := $(FLAGS_asan) -fsanitize=fuzzer-no-link
 
 # llhttp is a library since Debian 13; before, its C source was packaged, and joins our archive.
 LLHTTP   := $(shell pkg-config --exists libllhttp 2>/dev/null || ls /usr/share/llhttp/*.c 2>/dev/null)
@@ -26,6 +25,7 @@ PKGS     := jansson libcrypto libpcre2-8 $(if $(LLHTTP),,libllhttp)
 LIBS     := -lwslay $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 BASE     := -std=gnu17 -D_GNU_SOURCE -DAIO_VERSION='"$(VERSION)"' -Isrc \
 	$(if $(LLHTTP),-isystem /usr/share/include/llhttp) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+CCACHE   := $(shell command -v ccache)
 COMPILE   = $(CC) $(BASE) -g -pthread -fPIE -fstack-protector-strong $(FLAGS_$(VARIANT)) $(CFLAGS)
 LINK      = $(CC) -pthread -pie -Wl,--as-needed,-z,relro,-z,now $(FLAGS_$(VARIANT)) $(CFLAGS) $(LDFLAGS)
 say       = $(if $(V),,@printf '  %-5s %s\n' '$1' '$2';)# V=1 shows whole commands
@@ -59,17 +59,17 @@ $(B)/libaio.a: $(OBJ) $(B)/objects
 	$(call say,ar,$@)rm -f $@ && $(AR) rcs $@ $(OBJ)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,cc,$<)$(COMPILE) $(WARN) -MMD -MP -c -o $@ $<
+	$(call say,cc,$<)$(CCACHE) $(COMPILE) $(WARN) -MMD -MP -c -o $@ $<
 $(B)/llhttp/%.o: /usr/share/llhttp/%.c $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,cc,$<)$(COMPILE) -w -DLLHTTP_STRICT_MODE=1 -c -o $@ $<
+	$(call say,cc,$<)$(CCACHE) $(COMPILE) -w -DLLHTTP_STRICT_MODE=1 -c -o $@ $<
 -include $(patsubst %.o,%.d,$(OBJ) $(B)/src/main.o $(FIXTURE) $(DRIVER) $(UNIT:%=$(B)/%.o) $(FUZZ:%=$(B)/fuzz/%.o))
 
 # Files that change only when their text does: new flags rebuild all, a removed source the archive.
 write = mkdir -p $(@D); echo '$(subst ','\'',$1)' | cmp -s - $@ || echo '$(subst ','\'',$1)' >$@
 $(B)/flags: FORCE
 	@pkg-config --exists $(PKGS) || { echo "Libraries are missing: run 'make deps' first." >&2; exit 1; }
-	@$(call write,$(COMPILE) $(WARN) $(LIBS))
+	@$(call write,$(filter-out -Werror,$(COMPILE) $(WARN) $(LIBS)))
 $(B)/objects: FORCE
 	@$(call write,$(OBJ))
 
@@ -100,42 +100,62 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 # --- test --------------------------------------------------------------------------------------
-STEPS  := check-format unit api tsan
+STEPS  := check-format unit api serial tsan tsan-serial
 BESIDE := warnings tidy fuzz coverage docs-check
+# Tests that run at the same time: most of a test is waiting.
+WORKERS := $(shell expr 2 \* $$(nproc))
 # The sanitizers' memory maps and a kernel's widest address randomization do not go together.
 FIXED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 export UBSAN_OPTIONS ?= print_stacktrace=1
 export TSAN_OPTIONS  ?= second_deadlock_stack=1
+# $(call pytest,VARIANT,OPTIONS): AGAIN=1 runs only the tests that failed before, one after the other.
 pytest = AIO=$(CURDIR)/build/$1/aio FIXTURE=$(CURDIR)/build/$1/fixture $(FIXED) build/venv/bin/python \
-	-m pytest -ra --timeout=120 -o cache_dir=$(CURDIR)/build/pytest tests $(ARGS)
+	-m pytest -ra -o cache_dir=$(CURDIR)/build/pytest --results build/test/$@$(if $(AGAIN),.again).jsonl \
+	$(if $(AGAIN),--only build/test/$@.again,$2) tests $(ARGS)
+beside = -n $(WORKERS) --dist loadfile
 
 test: test-deps ## everything below: those that need nothing but processors, beside the others
-	+@FUZZ_SECONDS=$${FUZZ_SECONDS:-20} tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
+	+@tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
+one: ## one test, with the release build: T=unit/url, T=api/test_bash_exec.py::test_heredoc_and_bang
+	@[ '$(T)' ] || { echo "make one T=unit/url, or T=api/test_bash_exec.py::test_heredoc_and_bang" >&2; exit 2; }
+	+@$(SUB) $(if $(filter unit/%,$(T)),build/tests/$(T),all fixture)
+	@$(if $(filter unit/%,$(T)),tools/tap 'build/tests/$(T)',[ -x build/venv/bin/pytest ] || tools/deps test; \
+		AIO=build/aio FIXTURE=build/fixture build/venv/bin/python -m pytest 'tests/$(T)' $(ARGS))
 check-format: ## our C is formatted as .clang-format says
 	@build/venv/bin/clang-format --dry-run -Werror $(OWN)
 format: ## make it so
 	@build/venv/bin/clang-format -i $(OWN)
 warnings: ## gcc and clang compile without a warning
-	+@$(SUB) -k WERROR=1 CC=gcc all fixture
-	+@$(SUB) -k WERROR=1 VARIANT=clang all fixture
-tidy: ## clang-tidy has nothing to say
+	+@$(SUB) -k WERROR=1 all fixture
+	+@$(SUB) -k WERROR=1 VARIANT=fuzz all fixture
+tidy: build/changed ## clang-tidy has nothing to say; its slow half looks at what changed since the last merge
 	+@$(SUB) -k $(SRC:%.c=build/tidy/%)
+build/changed: FORCE
+	@mkdir -p $(@D)
+	@tools/changed >$@
 build/tidy/%: build/%.o .clang-tidy
 	@mkdir -p $(@D)
-	$(call say,tidy,$*.c)clang-tidy --quiet $*.c -- $(BASE) 2>$@.err || { cat $@.err; exit 1; }
+	$(call say,tidy,$*.c)echo .clang-tidy | cat - build/$*.d | grep -qFf build/changed || quick=--checks=-clang-analyzer-*; \
+		clang-tidy --quiet $$quick $*.c -- $(BASE) 2>$@.err || { cat $@.err; exit 1; }
 	@touch $@
 unit: ## unit tests, under ASan and UBSan
 	+@$(SUB) VARIANT=asan $(UNIT:%=build/asan/%)
-	@$(FIXED) tools/tap $(UNIT:%=build/asan/%)
-api: ## tests from outside, under ASan and UBSan (ARGS='-k shell' picks some)
+	@RESULTS=build/test/$@.jsonl $(FIXED) tools/tap $(UNIT:%=build/asan/%)
+api: ## tests from outside that run beside others, under ASan and UBSan (ARGS='-k shell' picks some)
 	+@$(SUB) VARIANT=asan all fixture
-	@$(call pytest,asan)
+	@$(call pytest,asan,$(beside) -m 'not serial')
+serial: ## those that want the machine to themselves: hosts, escapes, measures
+	+@$(SUB) VARIANT=asan all fixture
+	@$(call pytest,asan,-m serial)
 tsan: ## the tests marked concurrency, under ThreadSanitizer
 	+@$(SUB) VARIANT=tsan all fixture
-	@$(call pytest,tsan) -m concurrency
-fuzz: ## every fuzzer for FUZZ_SECONDS=10
+	@$(call pytest,tsan,$(beside) -m 'concurrency and not serial')
+tsan-serial:
+	+@$(SUB) VARIANT=tsan all fixture
+	@$(call pytest,tsan,-m 'concurrency and serial')
+fuzz: ## every fuzzer: FUZZ_SECONDS=20 where its parser changed since the last merge, else SMOKE_SECONDS=2
 	+@$(SUB) VARIANT=fuzz $(FUZZ:%=build/fuzz/%)
-	@$(FIXED) tools/fuzz $(FUZZ:%=build/fuzz/%)
+	@RESULTS=build/test/$@.jsonl $(FIXED) tools/fuzz $(FUZZ:%=build/fuzz/%)
 CONTRACT := ../shared/tools/contract-coverage
 coverage: all ## how much of the API's contract is there
 	@if [ -x $(CONTRACT) ]; then build/aio openapi | $(CONTRACT) || true; else echo "SKIP: no $(CONTRACT)"; fi
@@ -147,6 +167,6 @@ bench: test-deps ## measure, and compare
 	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 
-.PHONY: all fixture deps test-deps run install uninstall clean help test $(STEPS) $(BESIDE) format bench FORCE
+.PHONY: all fixture deps test-deps run install uninstall clean help test one $(STEPS) $(BESIDE) format bench FORCE
 fixture: $(B)/fixture $(B)/driver $(B)/probe
 .DELETE_ON_ERROR:

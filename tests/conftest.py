@@ -18,6 +18,7 @@ import signal
 import pytest
 
 from harness import Server
+from results import *  # noqa: F403: its hooks
 
 # Who was started in the background of a script ignores these, and so would all that we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
