@@ -55,10 +55,23 @@ def cpu_seconds(server):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+# Time limits for what must get somewhere before its time is up: longer ones where the machine is busy.
+PATIENCE = (1, 6, 30)
+
+
+def patiently(attempt, good):
+    """The first good result of attempt(times), whose time limits are so many times as long as an idle machine needs;
+    else the last result, for the test to judge."""
+    for times in PATIENCE:
+        result = attempt(times)
+        if good(result):
+            break
+    return result
+
+
 def patience(happened):
-    """Seconds to give to code that has to get somewhere before its time is up: more, until it has got there. For
-    a loop: how long that takes is the machine's affair."""
-    for seconds in (1, 6, 30):
+    """The same for a loop over such limits, in seconds, that is left as soon as happened() says so."""
+    for seconds in PATIENCE:
         yield seconds
         if happened():
             return
@@ -69,20 +82,11 @@ def text_of(path, seconds=SETTLE_SECONDS):
     """What a file says, once it says something; nothing when it has vanished."""
     path = Path(path)
     try:
-        assert eventually(lambda: path.exists() and path.read_text().strip(), seconds), f"{path} stays empty"
-        return path.read_text().strip()
+        text = eventually(lambda: path.exists() and path.read_text().strip(), seconds)
+        assert text, f"{path} stays empty"
+        return text
     except (FileNotFoundError, ProcessLookupError):
         return ""
-
-
-def patiently(attempt, good):
-    """attempt(1), with time limits that leave enough time for what has to happen before they are reached; on a busy
-    machine again, with limits that are so many times as long. The last result."""
-    for times in (1, 5, 20):
-        result = attempt(times)
-        if good(result):
-            break
-    return result
 
 
 def together(count, fn):
@@ -91,14 +95,25 @@ def together(count, fn):
         return list(pool.map(fn, range(count)))
 
 
+def change_users(*command):
+    """Runs groupadd or useradd, again while another test file holds the lock of /etc/passwd."""
+    def done():
+        result = subprocess.run(command, capture_output=True, text=True)
+        errors.append(result.stderr)
+        return result.returncode == 0
+
+    errors = []
+    assert eventually(done, pause=0.2), errors[-1]
+
+
 @pytest.fixture(scope="module")
 def tester():
     """The name of a user made for these tests, with a group more than its own."""
     if os.geteuid() != 0 or not shutil.which("useradd"):
         pytest.skip("NOT TESTED: only root can make a user")
     name = f"aiotest{os.getpid() % 100000}"
-    subprocess.run(["groupadd", f"{name}g"], check=True)
-    subprocess.run(["useradd", "-m", "-G", f"{name}g", name], check=True)
+    change_users("groupadd", "-f", f"{name}g")
+    change_users("useradd", "-m", "-G", f"{name}g", name)
     yield name
     subprocess.run(["userdel", "-r", name], capture_output=True)
     subprocess.run(["groupdel", f"{name}g"], capture_output=True)

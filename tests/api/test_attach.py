@@ -7,7 +7,7 @@ import socket
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from harness import connect, eventually
+from harness import SETTLE_SECONDS, connect, eventually
 from processes import comm, gone
 
 OUT, ERR = 1, 2
@@ -24,7 +24,7 @@ class Attached:
 
     def step(self):
         """The exit code, when that is what came."""
-        message = self.ws.recv(timeout=30)
+        message = self.ws.recv(timeout=SETTLE_SECONDS)
         if isinstance(message, str):
             word = json.loads(message)
             if word["type"] == "exit":
@@ -43,7 +43,7 @@ class Attached:
         while (code := self.step()) is None:
             pass
         with pytest.raises(ConnectionClosed):
-            self.ws.recv(timeout=30)
+            self.ws.recv(timeout=SETTLE_SECONDS)
         return code
 
 
@@ -54,9 +54,9 @@ def test_both_outputs_and_the_exit_code(server):
     assert Attached(server, command="nonsense-nonsense 2>/dev/null").end() == 127
 
 
-def test_input_until_its_end(server):
+def test_input_until_its_end(server, tmp_path):
     data = os.urandom(1 << 20)
-    run = Attached(server, command="cat")
+    run = Attached(server, command=f"cat; until [ -e {tmp_path}/go ]; do sleep 0.02; done")
     for _ in range(3):
         run.ws.send(data)
         while run.taken < len(data):
@@ -64,6 +64,7 @@ def test_input_until_its_end(server):
         run.taken -= len(data)
     run.say(type="eof")
     run.ws.send(b"too late")
+    (tmp_path / "go").touch()
     assert run.end() == 0 and run.said[OUT] == data * 3
     run = Attached(server)
     run.ws.send(b"echo from the shell; exit 3\n")
@@ -106,7 +107,7 @@ def test_who_leaves_ends_the_command(server, tty):
     run.until(b"\n")
     pid = int(run.said[OUT])
     run.ws.socket.shutdown(socket.SHUT_RDWR)
-    assert eventually(lambda: gone(pid), 20)
+    assert gone(pid)
 
 
 def test_more_input_than_was_taken_ends_it(server):

@@ -12,21 +12,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from harness import LEAN, SETTLE_SECONDS, connect, eventually
 from processes import alive, gone, together
+from shells import ask, delete, delete_all, no_sessions, run, sessions, warm  # noqa: F401
 
 MIB = 1 << 20
 EURO = "\u20ac"
 NORMAL, GOING_AWAY, TRY_LATER = 1000, 1001, 1013
 
 
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
-
-
-@pytest.fixture(autouse=True)
-def no_sessions(server):
-    yield
-    assert server.request("DELETE", "/v1/shell/sessions").status_code == 200
+pytestmark = pytest.mark.server(env=LEAN, warm=warm)
 
 
 def plain(text):
@@ -88,7 +81,8 @@ class Terminal:
         return next(m["data"] for m in self.messages if m["type"] == "session_id")
 
     def prompt(self):
-        """Waits until there is a prompt: a line editor that starts sets the terminal's size to what it was a moment ago."""
+        """Waits until there is a prompt: a line editor that starts sets the terminal's size to what it was a moment
+        ago."""
         sid = self.ready()
         self.shows(r"[$#] $")
         return sid
@@ -100,20 +94,6 @@ class Terminal:
                 self.recv(seconds)
         except ConnectionClosed as end:
             return end.rcvd.code, end.rcvd.reason
-
-
-def ask(server, what, **body):
-    answer = server.post(f"/v1/shell/{what}", body, timeout=110)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
-
-
-def run(server, command, id, **more):
-    return ask(server, "exec", command=command, id=id, **more)
-
-
-def sessions(server):
-    return server.get("/v1/shell/sessions").json()["data"]["sessions"]
 
 
 # --- greeting ----------------------------------------------------------------------------------
@@ -144,6 +124,7 @@ def test_what_is_typed_runs(server):
         terminal.shows("\nbegun\n")
         terminal.type("\x03")
         terminal.shows(r"\^C")
+        terminal.shows(r"[$#] $")
         terminal.type("echo $?\r")
         terminal.shows("\n130\n")
 
@@ -174,7 +155,7 @@ def test_no_more_sessions(start_server):
         assert code == TRY_LATER and "sessions" in reason
     with Terminal(server, "a") as terminal:
         assert terminal.get("terminal_restored")
-    server.request("DELETE", "/v1/shell/sessions")
+    delete_all(server)
 
 
 def test_credentials(start_server):
@@ -280,13 +261,14 @@ def test_abrupt_end_of_a_viewer(server):
         pid = terminal.shows(r"\n(\d+)\n").group(1)
         terminal.ws.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         terminal.ws.socket.close()
-    time.sleep(0.2)
+    assert server.at_rest()
     assert alive(pid) and sid in sessions(server)
     with Terminal(server, sid) as terminal:
         terminal.ready()
         assert pid in terminal.text
 
 
+@pytest.mark.serial
 def test_ready_comes_at_once(server):
     with Terminal(server) as terminal:
         sid = terminal.ready()
@@ -448,7 +430,7 @@ def test_delete_closes_the_viewers(server):
         sid = first.ready()
         with Terminal(server, sid) as second:
             second.ready()
-            assert server.request("DELETE", f"/v1/shell/sessions/{sid}").status_code == 200
+            delete(server, sid)
             assert first.closed()[0] == second.closed()[0] == NORMAL, "no reason to connect again"
     assert sessions(server) == {}
 
@@ -529,7 +511,7 @@ def test_paste_that_nobody_reads(server):
         for _ in range(4):
             terminal.type("x\r" * 500_000)
         assert "dropped" in terminal.get("error", 60)["data"]
-        assert server.request("DELETE", f"/v1/shell/sessions/{sid}").status_code == 200
+        delete(server, sid)
         assert terminal.closed()[0] == NORMAL
 
 
@@ -537,6 +519,7 @@ def test_paste_that_nobody_reads(server):
 
 
 def test_character_split_over_two_writes(server):
+    """The sleeps are for the server to send what there is."""
     with Terminal(server) as terminal:
         terminal.ready()
         terminal.type(r"printf 'a\xe2'; sleep 0.2; printf '\x82'; sleep 0.2; printf '\xacb\n'" + "\r")
@@ -557,6 +540,7 @@ def test_much_output(server):
         terminal.shows("\n199999\r\n200000\r\n", 60, raw=True)
 
 
+@pytest.mark.serial
 def test_viewer_that_does_not_read(server):
     """It holds up nobody; when it reads again it is shown how things are now. cat, because seq writes line by line to a
     terminal, and who does not read for 30 s is sent away."""
@@ -567,7 +551,7 @@ def test_viewer_that_does_not_read(server):
             slow.ready()
             running = pool.submit(run, server, "seq -w 0900000 | cat", sid, timeout=80)
             quick.shows("0900000\r\n", 80, raw=True)
-            assert running.result(30)["status"] == "completed"
+            assert running.result(60)["status"] == "completed"
             assert server.memory("VmHWM") - before < 60 * MIB
             quick.type("echo no''w\r")
             quick.shows("[\r\n]now\r\n", raw=True)  # the latter if it has fallen behind as well
@@ -588,11 +572,14 @@ def test_viewers_come_and_go(server):
 @pytest.mark.concurrency
 def test_many_viewers_and_commands_at_once(server):
     """All see all of it, in one order."""
+    joined = []
     with Terminal(server) as terminal:
         sid = terminal.ready()
+
         def view(i):
             with Terminal(server, sid) as viewer:
                 viewer.get("terminal_restored")
+                joined.append(i)
                 viewer.send("resize", data={"cols": 100 + i, "rows": 30})
                 viewer.shows("the very end\n", 60)
                 return re.findall(r"\nline (\d+)\r", viewer.text)
@@ -603,7 +590,7 @@ def test_many_viewers_and_commands_at_once(server):
 
         with ThreadPoolExecutor(8) as viewers:
             views = [viewers.submit(view, i) for i in range(8)]
-            time.sleep(0.5)
+            assert eventually(lambda: len(joined) == 8)
             together(6, work)
             run(server, "echo the very end", sid)
             for seen in views:
@@ -628,5 +615,5 @@ def test_viewers_of_sessions_that_end(server):
                 pass
 
     together(12, one)
-    assert server.request("DELETE", "/v1/shell/sessions").status_code == 200
+    delete_all(server)
     assert eventually(lambda: not server.children())
