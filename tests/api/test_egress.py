@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from harness import eventually, program
+from harness import ANSWER_SECONDS, STOP_SECONDS, eventually, program
 
 if os.geteuid() != 0 or not shutil.which("ip") or not (shutil.which("nft") or os.path.exists("/usr/sbin/nft")):
     pytest.skip("NOT TESTED: the way out of a box needs root, ip and nft", allow_module_level=True)
@@ -52,7 +52,7 @@ class Net:
         return result[0]
 
     def connect(self, address, port):
-        return self.inside(lambda: socket.create_connection((address, port), timeout=30))
+        return self.inside(lambda: socket.create_connection((address, port), timeout=ANSWER_SECONDS))
 
 
 def setns(fd):
@@ -90,7 +90,7 @@ class Way:
 
         def talk():
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as sock:
-                sock.settimeout(30)
+                sock.settimeout(ANSWER_SECONDS)
                 sock.connect((OWN, 53))
                 sock.sendall((struct.pack(">H", len(query)) if tcp else b"") + query)
                 if not tcp:
@@ -112,7 +112,7 @@ class Way:
     def stop(self):
         self.net.process.kill()
         self.net.process.wait()
-        assert self.process.wait(30) == 0, "it ends with its box"
+        assert self.process.wait(STOP_SECONDS) == 0, "it ends with its box"
         errors = self.process.stderr.read()
         assert not errors, errors
 
@@ -176,6 +176,7 @@ def test_names(way):
     assert it.ask("localhost", tcp=True) == (0, [address])
     assert it.ask("localhost", kind=28) == (0, []) and it.ask("localhost", kind=65) == (0, [])
     assert it.ask("example.org") == (3, []) and it.ask("evil.test") == (3, [])
+    assert eventually(lambda: len(it.events()) == 2)
     assert [(event["host"], event["reason"]) for event in it.events()] == [
         (name, "not in the allow list") for name in ("example.org", "evil.test")]
 
@@ -336,7 +337,7 @@ def test_a_client_that_has_said_all_gets_all(way, serve):
         with it.net.connect(it.address("localhost"), port) as sock:
             sock.sendall(b"\0%d" % size)
             sock.shutdown(socket.SHUT_WR)
-            ended.acquire(timeout=1)  # or it still waits for us
+            ended.acquire(timeout=1)  # the stimulus: read only when it has ended, or waits for us
             got = 0
             while data := sock.recv(1 << 16):
                 got += len(data)
@@ -409,4 +410,4 @@ def test_bad_usage(args, text):
 def test_killed_box(way):
     it = way("--allow", "localhost")
     it.net.process.send_signal(signal.SIGKILL)
-    assert it.process.wait(30) == 0
+    assert it.process.wait(STOP_SECONDS) == 0

@@ -20,18 +20,6 @@ def view(server, path, **more):
     return good(server, "str_replace_editor", command="view", path=str(path), enable_metadata=True, **more)
 
 
-@pytest.fixture(autouse=True)
-def worker(server, folder):
-    """It starts with the first document, and stays."""
-    view(server, folder / "pages.pdf")
-    server.baseline = server.possessions()
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_behind():
-    """Looked at once the worker runs."""
-
-
 def test_pages(server, folder):
     data = view(server, folder / "pages.pdf", page_range=[2, 3])
     assert "second page" in data["output"] and "third page" in data["output"] and "first" not in data["output"]

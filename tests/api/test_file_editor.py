@@ -12,13 +12,9 @@ from files import ask, bad, good, names, small_disk
 from harness import LEAN
 from processes import ROOT_ONLY, together
 
+pytestmark = pytest.mark.server(env=LEAN)
 MIB = 1 << 20
 REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
 
 
 @pytest.fixture

@@ -1,19 +1,19 @@
 """Text in files: the same answers from ripgrep and without it, in trees with all that trees have."""
 
 import base64
-import json
 import os
 import shutil
 import socket
 import subprocess
-from pathlib import Path
 
+import files
 import pytest
 
-from harness import LEAN, eventually, request
-from processes import ROOT_ONLY, cpu_seconds, tester  # noqa: F401
+from files import ask, open_tree, tree, unmount  # noqa: F401
+from harness import LEAN, eventually
+from processes import ROOT_ONLY, below, comm, cpu_seconds, gone, tester  # noqa: F401
 
-GREP, SEARCH = "/v1/file/grep", "/v1/file/search"
+GREP, SEARCH = "grep", "search"
 RG = shutil.which("rg")
 NO_RG = {**LEAN, "PATH": "/nonexistent"}
 with_rg = pytest.mark.skipif(not RG, reason="NOT TESTED: needs ripgrep")
@@ -30,12 +30,6 @@ def server(servers):
     return servers[-1]
 
 
-def ask(server, target, **body):
-    answer = server.post(target, body, timeout=90)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
 def grep(servers, path, pattern, **more):
     """What all of them answer."""
     answers = [ask(server, GREP, path=str(path), pattern=pattern, **more) for server in servers]
@@ -47,13 +41,11 @@ def grep(servers, path, pattern, **more):
     return answers[0]["data"]
 
 
-def refused(servers, target=GREP, **body):
-    answers = [ask(server, target, **body) for server in servers]
-    for answer in answers:
-        assert answer["success"] is False
-        assert answer["data"]["message"] == answer["message"]
-    assert len({answer["data"]["error_type"] for answer in answers}) == 1
-    return answers[-1]["data"]
+def refused(servers, what=GREP, **body):
+    """What all of them answer: the same type of error."""
+    answers = [files.bad(server, what, **body) for server in servers]
+    assert len({answer["error_type"] for answer in answers}) == 1
+    return answers[-1]
 
 
 def lines(data):
@@ -61,27 +53,12 @@ def lines(data):
     return [(m["file"].removeprefix(base), m["line_number"], m["line_content"]) for m in data["matches"]]
 
 
-def files(data):
+def files_of(data):
     return sorted({path for path, _, _ in lines(data)})
 
 
-def plant(tree, **contents):
-    for path, content in contents.items():
-        put(tree, path, content)
-
-
-def put(tree, path, content="needle\n"):
-    path = Path(tree) / path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
-@pytest.fixture
-def tree(tmp_path):
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    return tree
+def put(folder, path, content="needle\n"):
+    return files.put(folder, path, content)
 
 
 # --- matches -----------------------------------------------------------------------------------
@@ -202,11 +179,11 @@ def test_file_size(servers, tree):
     put(tree, "big", "needle\n" + "x" * (1 << 20))
     put(tree, "exact", "needle\n" + "x" * ((1 << 20) - 7))
     put(tree, "small", "needle\n")
-    assert files(grep(servers, tree, "needle")) == ["exact", "small"]
-    assert files(grep(servers, tree, "needle", max_file_size="2M")) == ["big", "exact", "small"]
-    assert files(grep(servers, tree, "needle", max_file_size="7")) == ["small"]
-    assert files(grep(servers, tree, "needle", max_file_size="1k")) == ["small"]
-    assert files(grep(servers, tree, "needle", max_file_size="1GB")) == ["big", "exact", "small"]
+    assert files_of(grep(servers, tree, "needle")) == ["exact", "small"]
+    assert files_of(grep(servers, tree, "needle", max_file_size="2M")) == ["big", "exact", "small"]
+    assert files_of(grep(servers, tree, "needle", max_file_size="7")) == ["small"]
+    assert files_of(grep(servers, tree, "needle", max_file_size="1k")) == ["small"]
+    assert files_of(grep(servers, tree, "needle", max_file_size="1GB")) == ["big", "exact", "small"]
     answer = ask(servers[0], GREP, path=str(tree / "big"), pattern="needle")
     assert answer["data"]["matches"] == [] and "max_file_size" in answer["hint"]
     for size in ("", "M", "1X", "-1", "1 M", "1.5M", "99999999999999999999"):
@@ -252,14 +229,14 @@ def forest(tree):
 def test_which_files(servers, forest, options, expected):
     answers = [ask(server, GREP, path=str(forest), pattern="needle", **options)["data"] for server in servers]
     for data in answers:
-        assert files(data) == sorted(expected)
+        assert files_of(data) == sorted(expected)
         assert data["match_count"] == data["files_matched"] == len(expected)
         paths = [path for path, _, _ in lines(data)]
         assert paths == sorted(paths, key=lambda path: path.split("/"))
 
 
 def test_inside_what_is_passed_over(servers, forest):
-    assert files(grep(servers, forest / ".git", "needle")) == ["config"]
+    assert files_of(grep(servers, forest / ".git", "needle")) == ["config"]
     assert grep(servers, forest / "sub/.git/HEAD", "needle")["match_count"] == 1
 
 
@@ -269,7 +246,7 @@ def test_ignore_files_have_no_say(servers, tree):
     put(tree, "a.log")
     put(tree, "b.txt")
     subprocess.run(["git", "init", "-q", tree], capture_output=True)
-    assert files(grep(servers, tree, "needle")) == ["a.log", "b.txt"]
+    assert files_of(grep(servers, tree, "needle")) == ["a.log", "b.txt"]
 
 
 def test_unknown_type(servers, tree):
@@ -298,9 +275,9 @@ def test_special_files_and_links(servers, tree):
     (tree / "zero").symlink_to("/dev/zero")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tree / "socket"))
-    assert files(grep(servers, tree, "needle")) == ["real"]
+    assert files_of(grep(servers, tree, "needle")) == ["real"]
     assert grep(servers, tree / "link", "needle")["match_count"] == 1
-    assert files(grep(servers, tree / "loop", "needle")) == ["real"]
+    assert files_of(grep(servers, tree / "loop", "needle")) == ["real"]
     listener.close()
     for path in (tree / "fifo", tree / "socket", "/dev/zero", tree / "zero"):
         assert refused(servers, path=str(path), pattern="x")["error_type"] == "invalid_target"
@@ -314,11 +291,11 @@ def test_not_into_proc(servers, tree):
         pytest.skip("NOT TESTED: cannot mount")
     try:
         data = grep(servers, tree, "")
-        assert files(data) == ["f"]
+        assert files_of(data) == ["f"]
         data = grep(servers, tree / "pr oc", "^MemTotal", include=["/meminfo"], exclude=["[0-9]*"], recursive=False)
         assert data["match_count"] == 1
     finally:
-        subprocess.run(["umount", tree / "pr oc"], check=True)
+        unmount(tree / "pr oc")
 
 
 def test_a_file_of_proc(servers, tree):
@@ -347,7 +324,7 @@ def test_failures(servers, tree):
     {"path": "/tmp", "pattern": "a\0b"}, {"path": "/tmp", "pattern": "x", "include": ["*"] * 1001},
 ])
 def test_bad_request(server, body):
-    assert server.post(GREP, body).status_code == 422
+    assert server.post(f"/v1/file/{GREP}", body).status_code == 422
 
 
 # --- patterns that are none, or never end ------------------------------------------------------
@@ -446,11 +423,11 @@ def test_much_text(servers, tree):
 
 
 def leaves(server, tree, pattern, busy):
-    body = json.dumps({"path": str(tree), "pattern": pattern, "max_file_size": "1G"}).encode()
-    with server.connect() as peer:
-        peer.send(request(GREP, "POST", {"Content-Type": "application/json"}, body))
-        assert eventually(busy, 20), "it never began"
+    with server.begin(f"/v1/file/{GREP}", path=str(tree), pattern=pattern, max_file_size="1G") as peer:
+        found = eventually(busy)
+        assert found, "it never began"
         peer.reset()
+    return found
 
 
 @with_rg
@@ -461,8 +438,8 @@ def test_client_leaves_ripgrep(servers, tree, tmp_path, start_server):
     (fake / "rg").write_text("#!/bin/sh\nsleep 1000 &\nwait\n")
     (fake / "rg").chmod(0o755)
     server = start_server(env={**LEAN, "PATH": f"{fake}:/usr/bin:/bin"})
-    leaves(server, tree, "x", lambda: server.children())
-    assert eventually(lambda: not server.children())
+    started = leaves(server, tree, "x", lambda: [pid for pid in below(server) if comm(pid) == "sleep"])
+    assert eventually(lambda: not server.children()) and gone(*started)
 
 
 def test_client_leaves_pcre(servers, tree):
@@ -471,7 +448,7 @@ def test_client_leaves_pcre(servers, tree):
         put(tree, f"f{i}", ("a" * 24 + "b\n") * 2000)
     reading = lambda: any(str(tree) in link for link in server._links())  # noqa: E731
     leaves(server, tree, "(a|aa)+$", reading)
-    assert eventually(lambda: not reading(), 20)
+    assert eventually(lambda: not reading())
 
 
 @with_rg
@@ -491,7 +468,7 @@ def test_ripgrep_that_is_broken(tree, tmp_path, start_server, script):
     if "kill" in script:
         assert answer["success"] is False and answer["data"]["error_type"] == "io_error"
     else:
-        assert files(answer["data"]) == ["f"]
+        assert files_of(answer["data"]) == ["f"]
 
 
 # --- rights ------------------------------------------------------------------------------------
@@ -499,19 +476,15 @@ def test_ripgrep_that_is_broken(tree, tmp_path, start_server, script):
 
 @ROOT_ONLY
 @pytest.mark.parametrize("env", [pytest.param(LEAN, marks=with_rg), NO_RG])
-def test_rights(start_server, tree, tester, env):
-    server = start_server(["--user", tester], env=env)
-    for up in [tree, *tree.parents]:
-        if str(up) != "/" and not up.stat().st_mode & 1:
-            os.chmod(up, up.stat().st_mode | 0o011)
-    tree.chmod(0o755)
+def test_rights(start_server, open_tree, tester, env):
+    server, tree = start_server(["--user", tester], env=env), open_tree
     put(tree, "open/f")
     put(tree, "secret/f").parent.chmod(0o700)
     put(tree, "file").chmod(0o600)
     data = ask(server, GREP, path=str(tree), pattern="needle")["data"]
-    assert files(data) == ["open/f"]
+    assert files_of(data) == ["open/f"]
     data = ask(server, GREP, path=str(tree), pattern="needle", sudo=True)["data"]
-    assert files(data) == ["file", "open/f", "secret/f"]
+    assert files_of(data) == ["file", "open/f", "secret/f"]
     error = refused([server], path=str(tree / "file"), pattern="needle")
     assert (error["error_type"], error["errno_name"]) == ("permission_denied", "EACCES")
     error = refused([server], path=str(tree / "secret"), pattern="needle")

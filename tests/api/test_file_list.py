@@ -14,12 +14,8 @@ from agent_sandbox import Sandbox
 from files import ask, bad, good, names, refused
 from harness import LEAN
 
+pytestmark = pytest.mark.server(env=LEAN)
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
 
 
 @pytest.fixture

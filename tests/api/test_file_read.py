@@ -12,14 +12,10 @@ import pytest
 from agent_sandbox import Sandbox
 
 from files import ERROR_FIELDS, ask, bad, good, refused
-from harness import LEAN, eventually, request
+from harness import LEAN, eventually
 
+pytestmark = pytest.mark.server(env=LEAN)
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
 
 
 @pytest.fixture
@@ -128,12 +124,10 @@ def test_who_leaves_stops_the_search(server, tmp_path):
     path = tmp_path / "endless"
     with open(path, "wb") as file:
         file.truncate(2 << 40)
-    with server.connect() as peer:
-        body = json.dumps({"file": str(path), "start_line": 5}).encode()
-        peer.send(request("/v1/file/read", "POST", {"Content-Type": "application/json"}, body))
+    with server.begin("/v1/file/read", file=str(path), start_line=5) as peer:
         assert eventually(lambda: str(path) in server._links())
         peer.reset()  # a half-closed connection still waits for its answer
-    assert eventually(lambda: str(path) not in server._links(), 20)
+    assert eventually(lambda: str(path) not in server._links())
 
 
 # --- names -------------------------------------------------------------------------------------

@@ -2,29 +2,20 @@
 
 import base64
 import glob as python_glob
-import json
 import os
+import select
+import shutil
 import socket
-from pathlib import Path
 
+import files
 import pytest
 
-from harness import LEAN, eventually, request
+from files import ask, bad, open_tree, tree  # noqa: F401
+from harness import LEAN, eventually
 from processes import ROOT_ONLY, cpu_seconds, tester  # noqa: F401
 
-FIND, GLOB = "/v1/file/find", "/v1/file/glob"
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
-
-
-@pytest.fixture
-def tree(tmp_path):
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    return tree
+pytestmark = pytest.mark.server(env=LEAN)
+FIND, GLOB = "find", "glob"
 
 
 @pytest.fixture
@@ -35,26 +26,8 @@ def forest(tree):
     return tree
 
 
-def put(tree, path, content="x"):
-    target = Path(tree) / path
-    if path.endswith("/"):
-        target.mkdir(parents=True)
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(content)
-    return target
-
-
-def ask(server, target, **body):
-    answer = server.post(target, body, timeout=90)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def refused(server, target, **body):
-    answer = ask(server, target, **body)
-    assert answer["success"] is False and answer["data"]["message"] == answer["message"]
-    return answer["data"]
+def put(folder, path, content="x"):
+    return files.put(folder, path, content)
 
 
 def find(server, tree, glob, **more):
@@ -135,17 +108,17 @@ def test_find_names_of_all_kinds(server, tree):
 
 
 def test_find_failures(server, tree):
-    error = refused(server, FIND, path=str(tree / "no"), glob="*")
+    error = bad(server, FIND, path=str(tree / "no"), glob="*")
     assert error["message"] == f"Failed to find files: [Errno 2] No such file or directory: '{tree}/no'"
     assert (error["operation"], error["error_type"], error["errno"], error["errno_name"], error["exception_type"],
             error["retryable"], error["path"]) == ("find", "not_found", 2, "ENOENT", "FileNotFoundError", False, f"{tree}/no")
     put(tree, "f")
-    assert refused(server, FIND, path=str(tree / "f"), glob="*")["error_type"] == "invalid_target"
+    assert bad(server, FIND, path=str(tree / "f"), glob="*")["error_type"] == "invalid_target"
     for pattern in ("", "../*", "a/../b", "x" * 5000, "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "a/" * 70 + "b",
                     "{" * 2000 + "a" + "}" * 2000, "{a}" * 1300):
-        assert refused(server, FIND, path=str(tree), glob=pattern)["error_type"] == "invalid_pattern", pattern
+        assert bad(server, FIND, path=str(tree), glob=pattern)["error_type"] == "invalid_pattern", pattern
     for body in ({}, {"path": "/"}, {"glob": "*"}, {"path": 1, "glob": "*"}, {"path": "/", "glob": None}):
-        assert server.post(FIND, body).status_code == 422
+        assert server.post(f"/v1/file/{FIND}", body).status_code == 422
 
 
 def test_deep_trees(server, tree):
@@ -163,7 +136,6 @@ def test_deep_trees(server, tree):
     found = find(server, tree, "leaf")
     assert 35 <= len(found) < 60 and max(map(len, found)) < 4096
     # Removed from the top: no path leads to the bottom.
-    import shutil
     shutil.rmtree(tree)
 
 
@@ -221,7 +193,7 @@ def test_glob_order(server, tree):
     assert glob(server, tree, "**", sort_by="size", sort_desc=True, include_metadata=False) == ["b/z", "b/a", "c", "a"]
     assert glob(server, tree, "**", sort_by="modified") == ["b/a", "c", "a", "b/z"]
     assert glob(server, tree, "**", sort_by=None, max_results=None, files_only=None) == ["a", "b/a", "b/z", "c"]
-    assert refused(server, GLOB, path=str(tree), pattern="*", sort_by="colour")["exception_type"] == "ValueError"
+    assert bad(server, GLOB, path=str(tree), pattern="*", sort_by="colour")["exception_type"] == "ValueError"
 
 
 def test_glob_limit(server, tree):
@@ -235,7 +207,7 @@ def test_glob_limit(server, tree):
     data = ask(server, GLOB, path=str(tree), pattern="*", max_results=3000)["data"]
     assert len(data["files"]) == 3000 and data["truncated"] is False
     for most in (0, 50001, "many"):
-        assert server.post(GLOB, {"path": str(tree), "pattern": "*", "max_results": most}).status_code == 422
+        assert server.post(f"/v1/file/{GLOB}", {"path": str(tree), "pattern": "*", "max_results": most}).status_code == 422
 
 
 def test_glob_through_links(server, tree):
@@ -252,19 +224,19 @@ def test_glob_through_links(server, tree):
 
 
 def test_glob_failures(server, tree):
-    assert refused(server, GLOB, path=str(tree / "no"), pattern="*")["error_type"] == "not_found"
+    assert bad(server, GLOB, path=str(tree / "no"), pattern="*")["error_type"] == "not_found"
     put(tree, "f")
-    error = refused(server, GLOB, path=str(tree / "f"), pattern="*")
+    error = bad(server, GLOB, path=str(tree / "f"), pattern="*")
     assert (error["operation"], error["error_type"], error["exception_type"]) == ("glob", "invalid_target", "NotADirectoryError")
-    assert refused(server, GLOB, path="", pattern="*")["error_type"] == "invalid_path"
-    assert refused(server, GLOB, path=str(tree), pattern="*", exclude=[".."])["error_type"] == "invalid_pattern"
+    assert bad(server, GLOB, path="", pattern="*")["error_type"] == "invalid_path"
+    assert bad(server, GLOB, path=str(tree), pattern="*", exclude=[".."])["error_type"] == "invalid_pattern"
 
 
 def test_only_what_can_match_is_read(server):
     """A pattern with a beginning does not walk the whole machine."""
     start = cpu_seconds(server)
     data = ask(server, GLOB, path="/", pattern="etc/host*")["data"]
-    assert f"/etc/hostname" in [one["path"] for one in data["files"]] or data["total_count"] > 0
+    assert "/etc/hostname" in [one["path"] for one in data["files"]] or data["total_count"] > 0
     assert cpu_seconds(server) - start < 0.5
 
 
@@ -276,27 +248,29 @@ def test_not_into_proc(server):
 
 
 @ROOT_ONLY
-def test_rights(start_server, tree, tester):
-    server = start_server(["--user", tester])
-    for up in [tree, *tree.parents]:
-        if str(up) != "/" and not up.stat().st_mode & 1:
-            os.chmod(up, up.stat().st_mode | 0o011)
-    tree.chmod(0o755)
+def test_rights(start_server, open_tree, tester):
+    server, tree = start_server(["--user", tester]), open_tree
     put(tree, "open/f")
     put(tree, "secret/f").parent.chmod(0o700)
     assert find(server, tree, "f") == ["open/f"] == glob(server, tree, "**/f")
     assert find(server, tree, "f", sudo=True) == ["open/f", "secret/f"] == glob(server, tree, "*/f", sudo=True)
-    error = refused(server, FIND, path=str(tree / "secret"), glob="*")
+    error = bad(server, FIND, path=str(tree / "secret"), glob="*")
     assert (error["error_type"], error["errno_name"], error["exception_type"]) == (
         "permission_denied", "EACCES", "PermissionError")
 
 
 def test_client_leaves(server, tree):
     """A walk over all there is ends when nobody wants to know."""
-    body = json.dumps({"path": "/", "glob": "**/*[a-z]*[0-9]*x*y*z*q", "sudo": False}).encode()
+    assert server.settle()
     idle = len(server._list("task"))
-    with server.connect() as peer:
-        peer.send(request(FIND, "POST", {"Content-Type": "application/json"}, body))
-        assert eventually(lambda: any(link == "/" for link in server._links())), "it never began"
-        peer.reset()
+
+    def leaves():
+        """Whether the walk was seen before it was over."""
+        with server.begin(f"/v1/file/{FIND}", path="/", glob="**/*[a-z]*[0-9]*x*y*z*q", sudo=False) as peer:
+            eventually(lambda: "/" in server._links() or select.select([peer.sock], [], [], 0)[0])
+            seen = "/" in server._links() and not select.select([peer.sock], [], [], 0)[0]
+            peer.reset()
+            return seen
+
+    assert eventually(leaves), "it never began"
     assert eventually(lambda: "/" not in server._links() and len(server._list("task")) <= idle)

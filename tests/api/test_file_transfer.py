@@ -20,13 +20,9 @@ from files import ERROR_FIELDS, names, small_disk
 from harness import LEAN, eventually, request
 from processes import ROOT_ONLY, together
 
+pytestmark = pytest.mark.server(env=LEAN)
 MIB = 1 << 20
 BYTES = bytes(range(256)) * 40
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
 
 
 def upload(server, content, name="name.bin", **fields):
@@ -136,6 +132,7 @@ def test_a_client_that_stops_in_the_middle_leaves_nothing(server, tmp_path):
     head = {"Content-Type": "multipart/form-data; boundary=b", "Content-Length": 10 * MIB}
     with server.connect() as peer:
         peer.send(request("/v1/file/upload", "POST", head, body))
+        assert server.at_rest(), "it waits for more"
         peer.reset()
     server.check_leaks(before)
     assert names(tmp_path) == []
@@ -361,7 +358,7 @@ def test_changed_while_it_is_sent(server, tmp_path, change, policy):
     size, path = 64 * MIB, tmp_path / "file"
     path.touch()
     os.truncate(path, size)
-    with server.connect(timeout=30, receive_buffer=65536) as peer:
+    with server.connect(receive_buffer=65536) as peer:
         peer.send(request(target(path, change_policy=policy)))
         answer = peer.head()
         assert answer.status == 200 and answer["content-length"] == str(size)

@@ -1,6 +1,7 @@
 """Writing files: what is written, what a file stays, and what happens when it cannot be."""
 
 import base64
+import contextlib
 import os
 import random
 import signal
@@ -13,16 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from agent_sandbox import Sandbox
 
-from files import ask, bad, good, names, refused, small_disk
-from harness import LEAN, Server
+from files import ask, bad, good, names, refused, small_disk, unmount
+from harness import LEAN, Server, eventually
 from processes import ROOT_ONLY, together
 
+pytestmark = pytest.mark.server(env=LEAN)
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
 
 
 def put(server, path, content="new", **more):
@@ -261,7 +258,7 @@ def test_a_mount_point_is_written_in_place(server, tmp_path):
         put(server, path, "through the mount")
         assert source.read_text() == "through the mount" and names(tmp_path) == ["file", "source"]
     finally:
-        subprocess.run(["umount", path], check=True)
+        unmount(path)
     assert path.read_text() == "under"
 
 
@@ -362,20 +359,24 @@ def test_killed_while_it_writes(start_server, tmp_path, tmp_path_factory):
     path.write_text(min(contents))
     for round in range(4):
         server = Server("aio", (), None, tmp_path_factory.mktemp("killed"))
+        killed, written = threading.Event(), []
 
         def write(content):
-            try:
-                while True:
+            with contextlib.suppress(Exception):  # the server is gone
+                while not killed.is_set():
                     server.post("/v1/file/write", {"file": str(path), "content": content})
-            except Exception:  # the server is gone
-                pass
+                    written.append(content)
 
         with ThreadPoolExecutor(4) as pool:
             for content in contents:
                 pool.submit(write, content)
-            time.sleep(0.15 + round * 0.05)  # somewhere in the middle, another place each time
-            os.kill(server.pid, signal.SIGKILL)
-            server.wait()
+            try:
+                assert eventually(lambda: written)
+                time.sleep(round * 0.05)  # the stimulus: in the middle of other writes, another place each time
+            finally:
+                os.kill(server.pid, signal.SIGKILL)
+                killed.set()  # its port may soon be another server's
+                server.wait()
         assert path.read_text() in contents
         server.client.close()
     server = start_server()

@@ -345,6 +345,7 @@ def test_upload_leaves_no_file_behind(fixture_server):
     with fixture_server.connect() as peer:  # and one that is broken off
         peer.send(request("/upload", "POST", {"Content-Type": "multipart/form-data; boundary=x",
                                               "Content-Length": 1000000}, form((FILE, CONTENT), end=b"")))
+        assert fixture_server.at_rest(), "it waits for more"
     assert fixture_server.settle()
     assert os.listdir(fixture_server.home) == []
 

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import select
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from processes import cpu_seconds
 
 JSON = {"Content-Type": "application/json"}
 MIB = 1 << 20
+IDLE_SECONDS = 4  # a test that the machine holds up between two steps is not idle yet
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,8 @@ def hasty(start_shared):
 
 @pytest.fixture
 def restless(start_server):
-    """A server without patience for those who say nothing; for few tests, which it could take for such."""
-    return start_server(["--idle-timeout", "1"], program="fixture")
+    """A server with little patience for clients that send nothing; for few tests, as it could take them for such."""
+    return start_server(["--idle-timeout", IDLE_SECONDS], program="fixture")
 
 
 def detail(answer):
@@ -248,18 +250,19 @@ def test_depth(fixture_server, kind):
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
 def test_depth_without_end(fixture_server, opening):
-    start = time.monotonic()
+    start = cpu_seconds(fixture_server)
     answer = fixture_server.post("/echo", content=opening * 1000000, headers=JSON)
-    assert answer.status_code == 422 and time.monotonic() - start < 20
+    assert answer.status_code == 422 and cpu_seconds(fixture_server) - start < 20
 
 
+# What is repeated, how often, and what is around it: 60 MB each, made only for the test.
 BOMBS = {
-    "numbers": b'{"text":"t","free":[' + b"1," * 30_000_000 + b"1]}",
-    "empty objects": b'{"text":"t","free":[' + b"{}," * 20_000_000 + b"{}]}",
-    "empty lists": b'{"text":"t","free":[' + b"[]," * 20_000_000 + b"[]]}",
-    "strings": b'{"text":"t","free":[' + b'"",' * 20_000_000 + b'""]}',
-    "keys": b"{" + b'"":0,' * 12_000_000 + b'"text":"t"}',
-    "commas": b"[" + b"," * 60_000_000,
+    "numbers": (b'{"text":"t","free":[', b"1,", 30_000_000, b"1]}"),
+    "empty objects": (b'{"text":"t","free":[', b"{},", 20_000_000, b"{}]}"),
+    "empty lists": (b'{"text":"t","free":[', b"[],", 20_000_000, b"[]]}"),
+    "strings": (b'{"text":"t","free":[', b'"",', 20_000_000, b'""]}'),
+    "keys": (b"{", b'"":0,', 12_000_000, b'"text":"t"}'),
+    "commas": (b"[", b",", 60_000_000, b""),
 }
 
 
@@ -267,8 +270,10 @@ BOMBS = {
 def test_too_many_values(start_server, bomb):
     """60 MB that would become gigabytes."""
     server = start_server(program="fixture", env=LEAN)
+    first, repeated, count, last = BOMBS[bomb]
+    body = first + repeated * count + last
     before, start = server.reset_peak(), cpu_seconds(server)
-    answer = server.post("/echo", content=BOMBS[bomb], headers=JSON)
+    answer = server.post("/echo", content=body, headers=JSON, timeout=200)
     assert answer.status_code == 422 and "many values" in answer.json()["detail"][0]["msg"]
     assert cpu_seconds(server) - start < 40
     assert server.memory("VmHWM") - before < 160 * MIB, "the text itself, and its buffer's growth"
@@ -278,7 +283,7 @@ def test_many_values_that_are_allowed(start_server):
     server = start_server(program="fixture", env=LEAN)
     before = server.reset_peak()
     body = b'{"text":"t","integers":[' + b"7," * 900_000 + b"7]}"
-    answer = server.post("/echo", content=body, headers=JSON)
+    answer = server.post("/echo", content=body, headers=JSON, timeout=200)
     assert answer.status_code == 200 and len(answer.json()["data"]["integers"]) == 900_001
     assert server.memory("VmHWM") - before < 300 * MIB
 
@@ -288,7 +293,7 @@ def test_memory_of_a_large_request_is_given_back(start_server):
     before = server.memory()
     for _ in range(2):
         body = b'{"text":"t","free":"' + b"x" * (50 * MIB) + b'"}'
-        assert server.post("/echo", content=body, headers=JSON).status_code == 200
+        assert server.post("/echo", content=body, headers=JSON, timeout=200).status_code == 200
     assert eventually(lambda: server.memory() - before < 40 * MIB), server.memory() - before
 
 
@@ -308,7 +313,7 @@ def test_slow_head(hasty, part):
         peer.send(part)
         data, seconds = closed_after(peer, start)
         assert data.startswith(b"HTTP/1.1 408 ") and b'{"detail":' in data
-        assert 0.3 < seconds < 10
+        assert 0.3 < seconds < 30
 
 
 def test_head_that_trickles(hasty):
@@ -322,8 +327,6 @@ def test_head_that_trickles(hasty):
 
 
 def peer_has_answer(peer, seconds):
-    import select
-
     return bool(select.select([peer.sock], [], [], seconds)[0])
 
 
@@ -340,17 +343,17 @@ def test_slow_body(hasty, headers, part):
         peer.send(request("/echo", "POST", {**JSON, **headers}, part))
         data, seconds = closed_after(peer, start)
         assert data.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in data
-        assert 0.3 < seconds < 10
+        assert 0.3 < seconds < 30
 
 
 def test_body_that_comes_slowly_but_steadily(hasty):
-    """A second more for each KiB: a thin line is no attack."""
-    body = body_of(8192)
+    """A second more for each KiB: a thin line is no attack. The first half buys time for a machine that is slow."""
+    body = body_of(32768)
     with hasty.connect() as peer:
-        peer.send(request("/echo", "POST", {**JSON, "Content-Length": len(body)}, body[:4096]))
-        for at in range(4096, 8192, 1024):
+        peer.send(request("/echo", "POST", {**JSON, "Content-Length": len(body)}, body[:16384]))
+        for at in range(16384, 32768, 4096):
             assert not peer_has_answer(peer, 0.2)
-            peer.send(body[at : at + 1024])
+            peer.send(body[at : at + 4096])
         assert peer.answer().status == 200
 
 
@@ -360,12 +363,12 @@ def test_idle_connection_is_closed_without_a_word(restless):
         with restless.connect() as peer:
             assert not before or peer.ask(before).status == 200
             data, seconds = closed_after(peer, start)
-            assert data == b"" and 0.9 < seconds < 10
+            assert data == b"" and IDLE_SECONDS - 0.1 < seconds < IDLE_SECONDS + 30
 
 
 def test_handler_may_take_longer_than_that(restless):
     with restless.connect() as peer:
-        assert peer.ask(request("/wait?ms=1500")).json()["data"] == "timeout"
+        assert peer.ask(request(f"/wait?ms={IDLE_SECONDS * 1000 + 500}")).json()["data"] == "timeout"
         assert peer.ask(request()).status == 200
 
 
@@ -396,12 +399,11 @@ def test_too_many_connections(start_server):
     finally:
         for peer in peers:
             peer.__exit__()
+        assert server.settle(), "there is room for those who look at it afterwards"
 
 
 def test_descriptors_run_out(start_server):
     """The server survives without descriptors, and serves again once there are some."""
-    import resource
-
     server = start_server(program="fixture")
     soft, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
     used = server.possessions()["descriptors"]

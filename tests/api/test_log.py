@@ -1,11 +1,15 @@
 """One line per request, that a machine can read and that tells no secret."""
 
 import json
+import os
 import re
+import socket
+import subprocess
+from urllib.parse import quote
 
 import pytest
 
-from harness import eventually, request
+from harness import ANSWER_SECONDS, STOP_SECONDS, clean_environment, connect, eventually, program, request
 
 LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) info request id=(?P<id>\S+) peer=(?P<peer>\S+) "
@@ -85,8 +89,6 @@ def test_size_and_time_of_a_stream(fixture_server):
 
 
 def test_websocket_is_logged_when_it_ends(fixture_server):
-    from harness import connect
-
     with connect(f"ws://{fixture_server.host}:{fixture_server.port}/ws/echo?q=logged") as ws:
         ws.send("x")
         assert ws.recv(timeout=30) == "x"
@@ -148,8 +150,6 @@ SECRET = "S3cret-Value+/="
 
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_no_secret_is_logged(start_server, format):
-    from urllib.parse import quote
-
     server = start_server(["--log-format", format, "--log-level", "debug"], env={"SANDBOX_API_KEY": SECRET},
                           program="fixture")
     coded, twice = quote(SECRET, safe=""), quote(quote(SECRET, safe=""), safe="")
@@ -187,31 +187,27 @@ def test_level(start_server):
     for level, expected in (("error", 0), ("warn", 0), ("info", 1), ("debug", 1)):
         server = start_server(["--log-level", level])
         server.get("/nothing")
+        assert not expected or server.logged("/nothing")
         server.stop()
         assert server.log.count("/nothing") == expected
 
 
 def test_log_that_nobody_reads(start_server, tmp_path):
     """A full or closed stderr is no reason to stop serving."""
-    import os
-    import subprocess
-
-    from harness import clean_environment, program
-
     read, write = os.pipe()
     process = subprocess.Popen([program("aio"), "serve", "--listen", f"unix:{tmp_path}/socket"], stdout=subprocess.PIPE,
                                stderr=write, env=clean_environment(tmp_path))
     os.close(write)
-    process.stdout.readline()
-    os.close(read)
-    import socket
-
-    for _ in range(3):
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(30)
-            sock.connect(f"{tmp_path}/socket")
-            sock.sendall(request())
-            assert b"200 OK" in sock.recv(65536)
-    process.terminate()
-    assert process.wait(30) == 0
-    process.stdout.close()
+    try:
+        process.stdout.readline()
+        os.close(read)
+        for _ in range(3):
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(ANSWER_SECONDS)
+                sock.connect(f"{tmp_path}/socket")
+                sock.sendall(request())
+                assert b"200 OK" in sock.recv(65536)
+    finally:
+        process.terminate()
+        assert process.wait(STOP_SECONDS) == 0
+        process.stdout.close()

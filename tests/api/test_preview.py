@@ -4,6 +4,7 @@ import socket
 import threading
 
 import pytest
+
 from harness import request
 
 

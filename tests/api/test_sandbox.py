@@ -5,7 +5,6 @@ import os
 import pwd
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -18,9 +17,9 @@ import jsonschema
 import pytest
 from agent_sandbox import Sandbox
 
-from harness import eventually
+from harness import eventually, request
+from processes import ROOT_ONLY, alive, gone, together
 
-NOTICED_SECONDS = 20  # a change is looked for every other second
 BLOCKS = ("System Environment (", "Development Environment:", "Available Tools:")
 
 
@@ -51,13 +50,6 @@ def program(path, script):
     new.write_text(f"#!/bin/sh\n{script}\n")
     new.chmod(0o755)
     return new.rename(path)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.fixture
@@ -144,10 +136,14 @@ def test_official_sdk_reads_them(server):
 def test_head_and_credentials(start_server):
     server = start_server(env={"SANDBOX_API_KEY": "key"})
     assert server.get("/v1/sandbox").status_code == 401
-    whole = server.get("/v1/sandbox", headers={"X-AIO-API-Key": "key"})
-    head = server.request("HEAD", "/v1/sandbox", headers={"X-AIO-API-Key": "key"})
-    assert whole.status_code == head.status_code == 200
-    assert (head.headers["content-length"], head.content) == (str(len(whole.content)), b"")
+
+    def same():  # a port may come or go between the two
+        whole = server.get("/v1/sandbox", headers={"X-AIO-API-Key": "key"})
+        head = server.request("HEAD", "/v1/sandbox", headers={"X-AIO-API-Key": "key"})
+        assert whole.status_code == head.status_code == 200 and head.content == b""
+        return head.headers["content-length"] == str(len(whole.content))
+
+    assert eventually(same)
 
 
 def test_manual_begins_with_the_same_text(server):
@@ -215,10 +211,10 @@ def test_ports_are_those_that_listen(server):
             except OSError:
                 continue
             port = sock.getsockname()[1]
-            assert not listed(port)
+            assert eventually(lambda: not listed(port), pause=0.1), "it was another's, perhaps a moment ago"
             sock.listen()
-            assert eventually(lambda: listed(port), NOTICED_SECONDS)
-        assert eventually(lambda: not listed(port), NOTICED_SECONDS)
+            assert eventually(lambda: listed(port), pause=0.1)
+        assert eventually(lambda: not listed(port), pause=0.1)
 
 
 # --- interpreters and tools ----------------------------------------------------------------------
@@ -290,14 +286,18 @@ def test_twins_in_one_directory_are_one(start_server, place):
 def test_what_changes_is_noticed(start_server, place):
     server = start_server(env=place.env)
     assert tool_names(context(server)) == []
+
+    def noticed(tools, version):
+        answer = context(server)
+        versions = [node["ver"] for node in answer["detail"]["runtime"]["nodejs"]]
+        return tool_names(answer) == tools and versions == [version]
+
     program(place.bin / "rg", "true")
     program(place.bin / "node", "echo v20.0.0")
-    assert eventually(lambda: tool_names(context(server)) == ["rg"], NOTICED_SECONDS, 0.1)
-    assert runtime(server, "nodejs")[0]["ver"] == "20.0.0"
+    assert eventually(lambda: noticed(["rg"], "20.0.0"), pause=0.1)
     (place.bin / "rg").unlink()
     program(place.bin / "node", "echo v21.0.0")
-    assert eventually(lambda: tool_names(context(server)) == [], NOTICED_SECONDS, 0.1)
-    assert runtime(server, "nodejs")[0]["ver"] == "21.0.0"
+    assert eventually(lambda: noticed([], "21.0.0"), pause=0.1)
 
 
 def test_version_is_asked_once(start_server, place, tmp_path):
@@ -306,7 +306,7 @@ def test_version_is_asked_once(start_server, place, tmp_path):
     server = start_server(env=place.env)
     context(server)
     program(place.bin / "jq", "true")
-    assert eventually(lambda: "jq" in tool_names(context(server)), NOTICED_SECONDS, 0.1)
+    assert eventually(lambda: "jq" in tool_names(context(server)), pause=0.1)
     assert calls.read_text() == "x\n"
 
 
@@ -317,12 +317,12 @@ def test_hanging_program_does_not_hang_the_answer(start_server, place, tmp_path)
     server = start_server(env=place.env)
     start = time.monotonic()
     answer = context(server)
-    assert time.monotonic() - start < 25
+    assert time.monotonic() - start < 50
     detail = answer["detail"]["runtime"]
     assert detail["python"] == [{"ver": None, "bin": str(hanging), "alias": ["python3"]}]
     assert detail["nodejs"][0]["ver"] == "22.1.0"
     assert eventually(lambda: server.children() == [])  # what lost its parent is taken in first
-    time.sleep(2.5)  # the next look knows already
+    time.sleep(2.5)  # for longer than a look lasts: the next one does not ask again
     context(server)
     assert calls.read_text() == "x\n"
 
@@ -339,14 +339,8 @@ def test_first_requests_at_once_look_once(start_server, place, tmp_path):
     for name in ("python3", "node", "git"):
         program(place.bin / name, f"echo {name} >>{calls}; /bin/sleep 0.3; echo {name} 1.2.3")
     server = start_server(env=place.env)
-    answers = []
-    threads = [threading.Thread(target=lambda: answers.append(context(server)["detail"]["runtime"]))
-               for _ in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 32 and all(answer == answers[0] for answer in answers)
+    answers = together(32, lambda _: context(server)["detail"]["runtime"])
+    assert all(answer == answers[0] for answer in answers)
     assert answers[0]["python"][0]["ver"] == "1.2.3"
     assert sorted(calls.read_text().split()) == ["git", "node", "python3"]
 
@@ -369,7 +363,7 @@ def test_many_readers_while_things_change(start_server, place):
         thread.start()
     for number in range(20):
         program(place.bin / "python3", f"echo Python 3.12.{number}")
-        time.sleep(0.2)
+        time.sleep(0.2)  # the stimulus: again and again while they read
     for thread in threads:
         thread.join()
     assert failures == []
@@ -379,16 +373,22 @@ def test_many_readers_while_things_change(start_server, place):
 def test_stopping_while_a_program_hangs_leaves_nobody(start_server, place, tmp_path, target):
     pids = tmp_path / "pids"
     program(place.bin / "python3", f"/bin/sleep 1000 & echo $$ $! >{pids}.new; /bin/mv {pids}.new {pids}; wait")
-    server = start_server(env=place.env)
-    peer = server.connect()
-    peer.send(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    assert eventually(pids.exists)
-    started = [int(pid) for pid in pids.read_text().split()]
-    assert all(map(is_running, started))
-    server.signal(signal.SIGTERM)
-    assert server.wait() == 0 and "did not finish" not in server.log
-    assert eventually(lambda: not any(map(is_running, started)))
-    peer.sock.close()
+
+    def stopped_while_it_hung():
+        """False when the machine was too slow: the server ends such a program itself after some seconds."""
+        pids.unlink(missing_ok=True)
+        server = start_server(env=place.env)
+        with server.connect() as peer:
+            peer.send(request(target))
+            assert eventually(pids.exists)
+            started = [int(pid) for pid in pids.read_text().split()]
+            hung = all(map(alive, started))
+            server.signal()
+            assert server.wait() == 0 and "did not finish" not in server.log
+        assert gone(*started)
+        return hung
+
+    assert eventually(stopped_while_it_hung)
 
 
 def test_programs_learn_no_secret(start_server, place, tmp_path):
@@ -402,7 +402,7 @@ def test_programs_learn_no_secret(start_server, place, tmp_path):
     assert re.search(rf"^PATH=.*{re.escape(str(place.bin))}:[^:]*/.local/bin$", text, re.MULTILINE)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can run programs as another user")
+@ROOT_ONLY
 def test_programs_run_as_the_sandbox_user(start_server, open_place):
     notes = open_place.notes
     for name in ("python3", "node"):
@@ -427,7 +427,7 @@ def test_programs_run_as_the_sandbox_user(start_server, open_place):
     assert (notes / "python3.uid").read_text() == f"{nobody.pw_uid}\n"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can look at files as another user")
+@ROOT_ONLY
 def test_secret_files_are_not_read_for_the_user(start_server, open_place):
     program(open_place.bin / "node", "echo v22.1.0")
     secret = open_place.root / "secret.json"
@@ -524,13 +524,7 @@ def test_first_listings_at_once_start_python_once(start_server, place, venv, tmp
     install(venv, "tiny", "1.0")
     settle(venv)
     server = start_server(env=place.env)
-    answers = []
-    threads = [threading.Thread(target=lambda: answers.append(packages(server, "python"))) for _ in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [{"tiny": "1.0"}] * 32
+    assert together(32, lambda _: packages(server, "python")) == [{"tiny": "1.0"}] * 32
     assert starts() == 1
 
 

@@ -106,13 +106,14 @@ def test_environment_is_understood(start_server):
     env = {variable: default for flag, variable, default in table() if flag and default}
     server = start_server(env={**env, "AIO_LOG_FORMAT": "json", "AIO_MAX_BODY": "2k", "AIO_HEAD_TIMEOUT": "0.5"},
                           program="fixture")
+    assert server.logged("\n")
     assert json.loads(server.log.splitlines()[0])["event"] == "request"
     assert server.post("/echo", {"text": "t", "free": "x" * 3000}).status_code == 413
 
 
 def test_flag_wins_over_environment(start_server):
     server = start_server(["--log-format=text"], env={"AIO_LOG_FORMAT": "json"})
-    assert not server.log.startswith("{")
+    assert server.logged(" info request ") and not server.log.startswith("{")
 
 
 def test_openapi(run):
@@ -325,7 +326,7 @@ def test_next_server_takes_the_name_while_the_last_one_finishes(start_server, tm
     path = tmp_path / "socket"
     old = start_server(listen=f"unix:{path}", program="fixture")
     with old.connect() as peer:
-        peer.send(request("/stubborn?ms=1500"))
+        peer.send(request("/stubborn?ms=3000"))
         assert old.logged("stubborn begins")
         old.signal()
         assert eventually(lambda: not path.exists())
@@ -377,7 +378,7 @@ def at_once(server):
 def stop_and_time(server, number=signal.SIGTERM):
     start = time.monotonic()
     server.signal(number)
-    code = server.wait(20)
+    code = server.wait()
     return code, time.monotonic() - start
 
 
@@ -389,7 +390,7 @@ def test_idle_server_stops_at_once(start_server, number):
     for peer in peers[:3]:
         assert peer.ask(request()).status == 200
     code, seconds = stop_and_time(server, number)
-    assert code == 0 and seconds < 20 and at_once(server)
+    assert code == 0 and seconds < 40 and at_once(server)
     for peer in peers:
         assert peer.ended()
         peer.sock.close()
@@ -397,23 +398,30 @@ def test_idle_server_stops_at_once(start_server, number):
 
 @pytest.mark.concurrency
 def test_running_request_is_finished(start_server):
-    server = start_server(program="fixture")
-    with server.connect() as peer, server.connect() as half:
-        peer.send(request("/stubborn?ms=1000"))
-        half.send(request("/echo", "POST", {"Content-Type": "application/json", "Content-Length": 16,
-                                            "Expect": "100-continue"}))
-        assert half.head().status == 100
-        half.send(b'{"text"')
-        assert server.logged("stubborn begins")
-        server.signal()
-        assert eventually(lambda: refuses(server)), "no new ones"
-        half.send(b':"hello"}')
-        answer = half.answer()
-        assert answer.status == 200 and answer["connection"] == "close" and half.ended()
-        answer = peer.answer()
-        assert answer.status == 200 and answer.complete and answer["connection"] == "close"
-        assert peer.ended()
+    def finished():
+        """False when the machine was too slow to tell: a request takes 3 s, and the server waits for 5 s."""
+        server = start_server(program="fixture")
+        with server.connect() as peer, server.connect() as half:
+            half.send(request("/echo", "POST", {"Content-Type": "application/json", "Content-Length": 16,
+                                                "Expect": "100-continue"}))
+            assert half.head().status == 100
+            half.send(b'{"text"')
+            sent = time.monotonic()
+            peer.send(request("/stubborn?ms=3000"))
+            assert server.logged("stubborn begins")
+            server.signal()
+            assert eventually(lambda: refuses(server)), "no new ones"
+            half.send(b':"hello"}')
+            if quick := time.monotonic() - sent < 2.9:
+                answer = half.answer()
+                assert answer.status == 200 and answer["connection"] == "close" and half.ended()
+                answer = peer.answer()
+                assert answer.status == 200 and answer.complete and answer["connection"] == "close"
+                assert peer.ended()
         assert server.wait() == 0
+        return quick
+
+    assert eventually(finished), "the machine is too slow"
 
 
 def refuses(server):
@@ -433,7 +441,7 @@ def test_waiting_requests_are_woken(start_server):
         assert events.head().status == 200 and events.chunk()
         assert server.logged("wait begins")
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 20 and at_once(server)
+        assert code == 0 and seconds < 40 and at_once(server)
         assert peer.answer().json()["data"] == "stopping"
         assert events.chunk() is None, "cut, not ended: there would have been more"
 
@@ -446,11 +454,11 @@ def test_open_websockets_do_not_hold_it_up(start_server):
     server = start_server(program="fixture")
     with connect(f"ws://{server.host}:{server.port}/ws/echo") as ws:
         ws.send("x")
-        assert ws.recv(timeout=20) == "x"
+        assert ws.recv(timeout=30) == "x"
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 20 and at_once(server)
+        assert code == 0 and seconds < 40 and at_once(server)
         with pytest.raises(ConnectionClosed) as closed:
-            ws.recv(timeout=20)
+            ws.recv(timeout=30)
         assert closed.value.rcvd.code == 1001, "going away"
 
 
@@ -461,7 +469,7 @@ def test_request_that_takes_too_long_is_cut(start_server):
         peer.send(request("/stubborn?ms=60000"))
         assert server.logged("stubborn begins")
         code, seconds = stop_and_time(server)
-        assert code == 0 and 4.5 < seconds < 20
+        assert code == 0 and 4.5 < seconds < 40
         assert peer.rest() == b""
     assert "did not finish" in server.log
 
@@ -475,24 +483,29 @@ def test_request_that_ends_while_the_server_gives_up(start_server):
         peer.send(request(f"/stubborn?ms={6900 + i * 10}"))
     assert eventually(lambda: server.log.count("stubborn begins") == 30)
     server.signal()
-    assert server.wait(20) == 0
+    assert server.wait() == 0
     for peer in peers:
         peer.sock.close()
 
 
 @pytest.mark.concurrency
 def test_second_signal_is_more_urgent(start_server):
-    server = start_server(program="fixture")
-    with server.connect() as peer:
-        peer.send(request("/stubborn?ms=60000"))
-        assert server.logged("stubborn begins")
-        server.signal()
-        assert eventually(lambda: refuses(server))
-        start = time.monotonic()
-        server.signal()
-        assert peer.rest() == b""
-        assert time.monotonic() - start < 4, "without it, the request is cut after 5 s"
+    def seconds_until_cut():
+        server = start_server(program="fixture")
+        with server.connect() as peer:
+            peer.send(request("/stubborn?ms=60000"))
+            assert server.logged("stubborn begins")
+            start = time.monotonic()
+            server.signal()
+            assert eventually(lambda: refuses(server))
+            server.signal()
+            assert peer.rest() == b""
+            seconds = time.monotonic() - start
         assert server.wait() == 0
+        return seconds
+
+    # Once is proof: without the second signal it never takes less than 5 s.
+    assert eventually(lambda: seconds_until_cut() < 4.9)
 
 
 @pytest.mark.concurrency
@@ -502,7 +515,7 @@ def test_slow_reader_does_not_hold_it_up(start_server):
         peer.send(request("/items?count=10000&size=100000"))
         assert peer.head().status == 200
         code, seconds = stop_and_time(server)
-        assert code == 0 and seconds < 20
+        assert code == 0 and seconds < 40
         assert not peer.rest().endswith(b"0\r\n\r\n")
 
 
@@ -522,7 +535,7 @@ def test_other_signals(start_server):
 @pytest.mark.concurrency
 def test_signal_during_start(tmp_path):
     """It ends well whenever the signal comes."""
-    for delay in (0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):
+    for delay in (0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):  # the stimulus
         process = subprocess.Popen([program("aio"), "serve", "--listen", "127.0.0.1:0"],
                                    env=clean_environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         timer = threading.Timer(delay, process.terminate)

@@ -69,7 +69,7 @@ def test_large_answer_to_a_client_that_does_not_read(lean):
 def test_long_string_passes_in_pieces(lean):
     """One value larger than any buffer."""
     text = "\u20ac\"\\\n" + "x" * (20 * MIB)
-    answer = lean.post("/echo", {"text": "t", "free": text})
+    answer = lean.post("/echo", {"text": "t", "free": text}, timeout=200)
     assert answer.json()["data"]["free"] == text
 
 
@@ -92,7 +92,7 @@ def test_large_upload_goes_to_disk(lean, known):
         yield END
 
     length = {"Content-Length": str(len(PART) + count * MIB + len(END))} if known else {}
-    data = lean.post("/upload", content=body(), headers={**FORM, **length}).json()["data"]
+    data = lean.post("/upload", content=body(), headers={**FORM, **length}, timeout=200).json()["data"]
     assert data["size"] == count * MIB and data["sum"] == count * sum(block)
     assert lean.memory("VmHWM") - before < GROWTH
 
@@ -239,7 +239,7 @@ def test_leaving_ends_the_wait_on_a_unix_socket(start_server, tmp_path):
 def test_wait_is_punctual(fixture_server):
     start = time.monotonic()
     assert fixture_server.get("/wait?ms=300").json()["data"] == "timeout"
-    assert 0.29 < time.monotonic() - start < 10
+    assert 0.29 < time.monotonic() - start < 30
 
 
 def test_pipelined_input_is_not_taken_for_leaving(fixture_server):

@@ -2,9 +2,7 @@
 
 import base64
 import contextlib
-import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -16,22 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import LEAN, Events, eventually, request
+from files import open_tree, tree, unmount  # noqa: F401
+from harness import LEAN, SETTLE_SECONDS, Events, eventually
 from processes import ROOT_ONLY, tester  # noqa: F401
 
+pytestmark = pytest.mark.server(env=LEAN)
 WATCH = "/v1/file/watch"
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return start_shared(env=LEAN)
-
-
-@pytest.fixture
-def tree(tmp_path):
-    path = tmp_path / "tree"
-    path.mkdir()
-    return path
 
 
 @pytest.fixture(autouse=True)
@@ -65,12 +53,10 @@ class Watcher:
         self.events += data["events"]
         return data
 
-    def until(self, check, seconds=20):
+    def until(self, check):
         """Polls until check(events) holds."""
-        deadline = time.monotonic() + seconds
-        while not check(self.events):
-            assert time.monotonic() < deadline, f"never came; there were {len(self.events)}: {self.told()[-50:]}"
-            self.poll(timeout=1)
+        came = check(self.events) or eventually(lambda: self.poll(timeout=1) and check(self.events))
+        assert came, f"never came; there were {len(self.events)}: {self.told()[-50:]}"
         return self.events
 
     def told(self):
@@ -374,7 +360,7 @@ def test_long_poll(server, tree):
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(watcher.poll, 30)
         (tree / "f").mkdir()
-        assert [e["relative_path"] for e in answer.result(20)["events"]] == ["f"]
+        assert [e["relative_path"] for e in answer.result(SETTLE_SECONDS)["events"]] == ["f"]
 
 
 def test_many_pollers_see_the_same(server, tree):
@@ -386,30 +372,32 @@ def test_many_pollers_see_the_same(server, tree):
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(w.until_told, ("create", "f")) for w in watchers]
         (tree / "f").mkdir()
-        assert [answer.result(30) for answer in answers] == [[("create", "f")]] * 8
+        assert [answer.result(2 * SETTLE_SECONDS) for answer in answers] == [[("create", "f")]] * 8
+
+
+def eventfds(server):
+    """How many it has: one more for each request that waits for events."""
+    return sum("eventfd" in link for link in server._links())
 
 
 def test_stopping_wakes_those_who_wait(server, tree):
     watcher = Watcher(server, tree)
     with ThreadPoolExecutor(1) as pool:
-        eventfds = sum("eventfd" in link for link in server._links())
+        before = eventfds(server)
         answer = pool.submit(watcher.poll, 60)
-        assert eventually(lambda: sum("eventfd" in link for link in server._links()) > eventfds)
+        assert eventually(lambda: eventfds(server) > before)
         watcher.stop()
-        data = answer.result(20)
+        data = answer.result(50)  # before its time is up
         assert data["status"] == "ended" and "stopped" in data["reason"]
 
 
 def test_poller_that_leaves(server, tree):
     watcher = Watcher(server, tree)
-    body = json.dumps({"timeout": 60}).encode()
-    eventfds = lambda: sum("eventfd" in link for link in server._links())  # noqa: E731
-    before = eventfds()
-    with server.connect() as peer:
-        peer.send(request(f"{WATCH}/{watcher.id}/poll", "POST", {"Content-Type": "application/json"}, body))
-        assert eventually(lambda: eventfds() > before), "it never waited"
+    before = eventfds(server)
+    with server.begin(f"{WATCH}/{watcher.id}/poll", timeout=60) as peer:
+        assert eventually(lambda: eventfds(server) > before), "it never waited"
         peer.reset()
-    assert eventually(lambda: eventfds() == before), "it still waits"
+    assert eventually(lambda: eventfds(server) == before, 50), "it still waits"
 
 
 # --- the stream --------------------------------------------------------------------------------
@@ -442,13 +430,12 @@ def test_stream(server, tree):
 
 def test_stream_notices_that_the_client_left(server, tree):
     watcher = Watcher(server, tree)
-    eventfds = lambda: sum("eventfd" in link for link in server._links())  # noqa: E731
-    before = eventfds()
+    before = eventfds(server)
     with stream_of(server, watcher) as stream:
         stream.next()
-        assert eventually(lambda: eventfds() > before), "it does not wait"
+        assert eventually(lambda: eventfds(server) > before), "it does not wait"
         stream.peer.reset()
-    assert eventually(lambda: eventfds() == before), "it still waits"
+    assert eventually(lambda: eventfds(server) == before), "it still waits"
 
 
 # --- the end of what is watched ----------------------------------------------------------------
@@ -492,7 +479,7 @@ def test_unmounted(server, tree):
         (tree / "f").mkdir()
         watcher.until_told(("create", "f"))
     finally:
-        subprocess.run(["umount", tree], check=True)
+        unmount(tree)
     watcher.until(lambda _: watcher.status == "ended")
     assert "unmounted" in watcher.poll()["reason"]
 
@@ -535,6 +522,7 @@ def test_too_many_watchers(start_server, tree):
         server.request("DELETE", f"{WATCH}/{ident}")
 
 
+@pytest.mark.serial  # it takes all there are on the machine
 def test_more_watchers_than_the_system_has(server, tree):
     """Without a limit of ours the kernel's is met, is told, and passes."""
     most = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
@@ -556,16 +544,12 @@ def test_more_watchers_than_the_system_has(server, tree):
 def test_idle_watchers_end(start_server, tree):
     server = start_server(["--session-timeout", 1])
     Watcher(server, tree)
-    assert eventually(lambda: server.get(WATCH).json()["count"] == 0, 20)
+    assert eventually(lambda: server.get(WATCH).json()["count"] == 0)
 
 
 @ROOT_ONLY
-def test_rights_are_the_users(start_server, tree, tester):
-    server = start_server(["--user", tester])
-    tree.chmod(0o755)
-    for up in tree.parents:
-        if str(up) != "/" and not up.stat().st_mode & 1:
-            os.chmod(up, up.stat().st_mode | 0o011)
+def test_rights_are_the_users(start_server, open_tree, tester):
+    server, tree = start_server(["--user", tester]), open_tree
     (tree / "open").mkdir(mode=0o755)
     (tree / "secret").mkdir(mode=0o700)
     assert server.post(WATCH, {"path": str(tree / "secret")}).status_code == 403
@@ -584,7 +568,7 @@ def test_burst_of_ten_thousand(server, tree):
     watcher = Watcher(server, tree)
     for i in range(10000):
         (tree / f"f{i}").touch()
-    watcher.until(lambda events: len(events) >= 10000 or watcher.overflow, 60)
+    watcher.until(lambda events: len(events) >= 10000 or watcher.overflow)
     if not watcher.overflow:
         assert sorted(watcher.told()) == sorted(("create", f"f{i}") for i in range(10000))
 
@@ -602,7 +586,7 @@ def test_more_than_is_kept(server, tree):
             old.rename(new)
             old = new
         watcher.cursor, watcher.events = newest, []
-        watcher.until(lambda events: events and events[-1]["path"] == str(old), 60)
+        watcher.until(lambda events: events and events[-1]["path"] == str(old))
         assert not watcher.overflow, "whoever keeps up loses nothing"
         newest, watcher.cursor = watcher.cursor, 0
         watcher.poll(limit=1)
@@ -711,7 +695,8 @@ def test_churn(server, tree, seed, names):
     assert [worker.returncode for worker in workers] == [0, 0, 0]
     watcher.fence(tree)
     assert_tells(watcher, tree)
-    assert server.get(WATCH).json()["watchers"][0]["directories"] == 1 + sum(real(tree).values())
+    directories = 1 + sum(real(tree).values())
+    assert eventually(lambda: server.get(WATCH).json()["watchers"][0]["directories"] == directories)
 
 
 # --- waiting for one file ----------------------------------------------------------------------
@@ -721,7 +706,7 @@ def waiting(server):
     """How many inotify instances it has that watch something: one for each who waits."""
     found = 0
     for fd in server._list("fdinfo"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found += "\ninotify wd:" in Path(f"/proc/{server.pid}/fdinfo/{fd}").read_text()
     return found
 
@@ -734,10 +719,10 @@ def wait(server, path, **more):
 
 def while_waiting(server, path, then, **more):
     """The answer to one who waits while something happens."""
-    before = waiting(server)
+    assert eventually(lambda: not waiting(server)), "somebody waits already"
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(wait, server, path, **more)
-        assert eventually(lambda: waiting(server) > before), "it never waited"
+        assert eventually(lambda: waiting(server)), "it never waited"
         then()
         return answer.result(60)["event"]
 
@@ -753,11 +738,11 @@ def test_directories_that_take_each_others_names(server, tree):
         (tree / "d39").rename(tree / "new")
         for i in reversed(range(39)):
             (tree / f"d{i}").rename(tree / f"d{i + 1}")
-    assert eventually(lambda: watcher.poll(1) and watcher.overflow, 20), "more than is followed: it is said"
+    assert eventually(lambda: watcher.poll(1) and watcher.overflow), "more than is followed: it is said"
     (tree / "d1/f").write_text("x")
     (tree / "new/f").write_text("x")
     told = {str(tree / "d1/f"), str(tree / "new/f")}
-    assert eventually(lambda: watcher.poll(1) and told <= {event["path"] for event in watcher.events}, 20)
+    assert eventually(lambda: watcher.poll(1) and told <= {event["path"] for event in watcher.events})
 
 
 def test_wait_for_a_file_that_is_there(server, tree):
@@ -821,7 +806,7 @@ def test_wait_behind_a_link_to_nothing(server, tree):
     (tree / "loop").symlink_to("loop")
     with ThreadPoolExecutor() as pool:
         for answer in [pool.submit(wait, server, tree / name / "f", timeout=1) for name in ("link", "loop")]:
-            assert answer.result(20) == {"event": None, "timed_out": True}
+            assert answer.result(SETTLE_SECONDS) == {"event": None, "timed_out": True}
 
     def build():
         (tree / "no/where").mkdir(parents=True)
@@ -843,9 +828,7 @@ def test_wait_for_the_root(server):
 
 
 def test_wait_notices_that_the_client_left(server, tree):
-    body = json.dumps({"path": str(tree / "never"), "timeout": 300}).encode()
-    with server.connect() as peer:
-        peer.send(request(f"{WATCH}/wait", "POST", {"Content-Type": "application/json"}, body))
+    with server.begin(f"{WATCH}/wait", path=str(tree / "never"), timeout=300) as peer:
         assert eventually(lambda: waiting(server))
         peer.reset()
     assert eventually(lambda: not waiting(server))
@@ -899,4 +882,4 @@ def test_server_stops_while_all_wait(start_server, tree):
             server.signal()
             assert server.wait() == 0
         for answer in (polled, waited):
-            assert answer.exception(20) or answer.result().status_code in (200, 503)
+            assert answer.exception(SETTLE_SECONDS) or answer.result().status_code in (200, 503)

@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
-from harness import connect
+from harness import ANSWER_SECONDS, START_SECONDS, connect
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -59,7 +59,7 @@ class Raw:
     """A connection that sends and receives bytes and single frames."""
 
     def __init__(self, server):
-        self.sock = socket.create_connection((server.host, server.port), timeout=30)
+        self.sock = socket.create_connection((server.host, server.port), timeout=ANSWER_SECONDS)
         self.data = b""
 
     def take(self, count):
@@ -269,7 +269,7 @@ def test_oversize_is_told_to_a_client_that_is_still_sending(echo_url):
 
 def test_fifty_at_once(echo_url):
     problems = []
-    everyone = threading.Barrier(50, timeout=60)
+    everyone = threading.Barrier(50, timeout=START_SECONDS)
 
     def talk(number):
         try:
@@ -309,7 +309,7 @@ def test_client_half_closes(raw_ws):
 
 
 def test_client_that_does_not_read_stalls_only_itself(raw_ws, echo_url):
-    raw_ws.sock.settimeout(1)
+    raw_ws.sock.settimeout(1)  # for which nothing moves any more
     with pytest.raises(TimeoutError):
         for _ in range(1000):
             raw_ws.sock.sendall(frame(BINARY, b"x" * 65536))
