@@ -1,26 +1,30 @@
-"""Asking for code to be run: for the tests of jupyter, code and contexts."""
+"""Running code: what the tests of jupyter, code, contexts and nodejs share.
+
+A module whose server keeps kernels sets pytestmark = pytest.mark.server(env=LEAN, warm=warm) and imports no_sessions.
+"""
 
 import os
 import signal
 from pathlib import Path
 
-from harness import START_SECONDS, children_of, eventually
+import pytest
+
+from harness import START_SECONDS, Calls, children_of, eventually
+from processes import below, gone
+
+JUPYTER = Calls("/v1/jupyter", timeout=120)
+NODEJS = "/v1/nodejs/sessions"
 
 
 def execute(server, code, timeout=30, **more):
-    """What a kernel says to code: the data of the answer."""
-    answer = server.post("/v1/jupyter/execute", {"code": code, "timeout": timeout, **more},
-                         timeout=timeout + 90)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["success"] is True
-    return {**answer.json()["data"], "message": answer.json()["message"], "hint": answer.json()["hint"]}
+    """The data of the response to code in a kernel, with its message and hint."""
+    reply = JUPYTER.reply(server, "execute", code=code, timeout=timeout, **more)
+    assert reply["success"] is True
+    return {**reply["data"], "message": reply["message"], "hint": reply["hint"]}
 
 
 def refused(server, code="1", **more):
-    """The status and text of an answer that is not 200."""
-    answer = server.post("/v1/jupyter/execute", {"code": code, **more}, timeout=60)
-    assert answer.status_code != 200, answer.text
-    return answer.status_code, answer.text
+    return JUPYTER.refused(server, "execute", code=code, **more)
 
 
 def text(data, name="stdout"):
@@ -72,7 +76,7 @@ def fork_server(server):
 def threads(pid):
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
 
 
@@ -96,16 +100,45 @@ def kill(server, session_id):
 
 
 def close_all(server):
+    """Ends all sessions, and waits until their kernels have ended: a kernel that is ending looks like a ready one."""
+    pids = {session["pid"] for session in sessions(server).values()} & below(server)
     assert server.request("DELETE", "/v1/jupyter/sessions").status_code == 200
+    assert gone(*pids)
 
 
 def warm(server):
-    """After the first kernel there are ZeroMQ's threads, the fork server, and a ready kernel, for good."""
+    """The first kernel leaves ZeroMQ's threads, the fork server and a ready kernel for good."""
     execute(server, "1", session_id="warm")
     close_all(server)
     ready(server)
+    server.at_rest()  # it has taken the ready kernel's descriptors
     server.baseline = server.possessions()
     return server
+
+
+@pytest.fixture(autouse=True)
+def no_sessions(server):
+    """Ends the sessions of a test before conftest looks at what it left behind."""
+    yield
+    close_all(server)
+    ready(server)
+
+
+def node_sessions(server):
+    return server.get(NODEJS).json()["data"]["sessions"]
+
+
+def delete_node_session(server, session):
+    response = server.request("DELETE", f"{NODEJS}/{session}")
+    assert response.status_code == 200 and response.json()["data"] == {"deleted": True}, response.text
+
+
+@pytest.fixture
+def no_node_sessions(server):
+    """The same for sessions of Node.js."""
+    yield
+    for session in node_sessions(server):
+        delete_node_session(server, session)
 
 
 BACKEND = """

@@ -6,6 +6,9 @@ import threading
 
 import httpx
 
+from harness import ANSWER_SECONDS, LEAN
+
+FIXTURE = {"FIXTURE_MCP": "1", **LEAN}  # the environment of a fixture program that has tools of its own
 SESSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 MODERN = "2026-07-28"
 BOTH = "application/json, text/event-stream"
@@ -62,7 +65,7 @@ class Peer:
         self.headers, self.ids = {"Accept": BOTH, **(headers or {})}, itertools.count(1)
         self.session = self.version = None
 
-    def client(self, timeout=30):
+    def client(self, timeout=ANSWER_SECONDS):
         return httpx.Client(
             base_url=self.server.url, timeout=timeout, trust_env=False,
             transport=httpx.HTTPTransport(limits=httpx.Limits(max_keepalive_connections=0), verify=False))
@@ -90,7 +93,7 @@ class Peer:
             message["params"] = {**(params or {}), **({"_meta": meta} if meta else {})}
         return message
 
-    def send(self, message, timeout=30, **headers):
+    def send(self, message, timeout=ANSWER_SECONDS, **headers):
         with self.client(timeout) as client:
             return client.post(self.path, content=json.dumps(message).encode(),
                                headers={"Content-Type": "application/json", **self.head(message if
@@ -107,7 +110,7 @@ class Peer:
             raise AssertionError(f"no answer to {id} in {answer.text!r}")
         return answer.json()
 
-    def ask(self, method, params=None, timeout=30, meta=None, **headers):
+    def ask(self, method, params=None, timeout=ANSWER_SECONDS, meta=None, **headers):
         """The result of a request; an RpcError when there is none."""
         message = self.build(method, params, meta=meta)
         answer = self.send(message, timeout, **headers)
@@ -148,7 +151,7 @@ class Peer:
         self.close()
 
     def call(self, tool, /, **arguments):
-        return self.ask("tools/call", {"name": tool, "arguments": arguments}, 60)
+        return self.ask("tools/call", {"name": tool, "arguments": arguments}, 110)
 
     def text(self, tool, /, **arguments):
         """The text of a tool's result, which must not be an error."""
@@ -156,7 +159,7 @@ class Peer:
         assert not result.get("isError"), result
         return result["content"][0]["text"]
 
-    def stream(self, message=None, timeout=30, **headers):
+    def stream(self, message=None, timeout=ANSWER_SECONDS, **headers):
         """An open stream: of a message that is sent, or else of the session. To be used with `with`."""
         return Opened(self, message, timeout, headers)
 
@@ -180,6 +183,19 @@ class Opened:
         self.client.close()
 
 
+def own_progress(messages):
+    """The progress that a tool itself reported. Before its first report the server may report elapsed seconds, which
+    have no total."""
+    reports = [message["params"] for message in messages if message.get("method") == "notifications/progress"]
+    return [params for params in reports if "total" in params]
+
+
+def failed(result):
+    """The text of a tool's result, which must be an error."""
+    assert result["isError"] is True, result
+    return result["content"][0]["text"]
+
+
 def in_thread(function):
     """Runs it beside the test; call the returned function for what it returned."""
     box = {}
@@ -193,7 +209,7 @@ def in_thread(function):
     thread = threading.Thread(target=run)
     thread.start()
 
-    def wait(seconds=60):
+    def wait(seconds=110):
         thread.join(seconds)
         assert not thread.is_alive(), "it does not end"
         if "problem" in box:

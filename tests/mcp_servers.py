@@ -148,8 +148,9 @@ def over_http(answer):
             self.send_response(status)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
-            for one in said:
-                self.wfile.write(f"data: {json.dumps(one)}\n\n".encode())
+            with contextlib.suppress(ConnectionError):  # the hub leaves when it has its answer, or no more time
+                for one in said:
+                    self.wfile.write(f"data: {json.dumps(one)}\n\n".encode())
 
         def log_message(self, *_):
             pass

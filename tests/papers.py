@@ -80,7 +80,7 @@ def pdf(pages, kids=None):
 
 def pdf_with_bomb(size):
     """A PDF whose one page is a compressed stream of `size` bytes of operators."""
-    stream = zlib.compress(b"(x) Tj " * (size // 7), 9)
+    stream = zlib.compress(b"(x) Tj " * (size // 7), 1)
     plain = pdf(["x"])
     at = plain.index(b"<</Length")
     end = plain.index(b"endstream")
@@ -95,6 +95,13 @@ def archive(members, **more):
             info, data = data if isinstance(data, tuple) else (name, data)
             file.writestr(info, data, zipfile.ZIP_DEFLATED)
     return out.getvalue()
+
+
+def write_bomb(path, name, size):
+    """A zip whose one member unpacks to `size` bytes, made without holding them."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open(name, "w") as member:
+        for _ in range(size >> 20):
+            member.write(b"a" * (1 << 20))
 
 
 RELATIONS = (

@@ -7,33 +7,21 @@ import time
 
 import pytest
 
-from harness import LEAN, Events, request
-from kernels import close_all, ready, sessions, warm
+from harness import LEAN, Calls, Events, request
+from kernels import close_all, hear, no_node_sessions, no_sessions, sessions, warm  # noqa: F401
 from processes import gone, patience, text_of, together
 
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return warm(start_shared(env=LEAN))
-
-
-@pytest.fixture(autouse=True)
-def no_sessions(server):
-    yield
-    close_all(server)
-    ready(server)
+CODE = Calls("/v1/code", timeout=120)
+pytestmark = pytest.mark.server(env=LEAN, warm=warm)
 
 
 def run(server, code, language="python", **more):
-    answer = server.post("/v1/code/execute", {"language": language, "code": code, **more}, timeout=120)
-    assert answer.status_code == 200, answer.text
-    return {**answer.json()["data"], "message": answer.json()["message"]}
+    reply = CODE.reply(server, "execute", language=language, code=code, **more)
+    return {**reply["data"], "message": reply["message"]}
 
 
 def refused(server, code="1", language="python", **more):
-    answer = server.post("/v1/code/execute", {"language": language, "code": code, **more}, timeout=60)
-    assert answer.status_code != 200, answer.text
-    return answer.status_code, answer.text
+    return CODE.refused(server, "execute", language=language, code=code, **more)
 
 
 def languages(server):
@@ -125,7 +113,7 @@ def test_a_caller_that_leaves_at_once_ends_the_program(server):
     for _ in range(3):
         peer = server.connect()
         peer.send(request("/v1/code/execute", "POST", head, body)[:-1])
-        time.sleep(0.05)  # so that the end of the request comes with the end of the connection
+        assert server.at_rest()  # so that the end of the request comes with the end of the connection
         peer.send(body[-1:])
         peer.reset()
     # That nothing is left of it is looked at after each test.
@@ -133,9 +121,7 @@ def test_a_caller_that_leaves_at_once_ends_the_program(server):
 
 def test_a_caller_that_leaves_ends_the_program(server, tmp_path):
     code = f"import os, time\nopen('{tmp_path}/pid', 'w').write(str(os.getpid()))\ntime.sleep(1000)"
-    with server.connect() as peer:
-        peer.send(request("/v1/code/execute", "POST", {"Content-Type": "application/json"},
-                          json.dumps({"language": "python", "code": code, "timeout": 300}).encode()))
+    with server.begin("/v1/code/execute", language="python", code=code, timeout=300) as peer:
         pid = int(text_of(tmp_path / "pid"))
         peer.reset()
     assert gone(pid)
@@ -160,6 +146,7 @@ plt.figure(figsize=(2, 1), dpi=100).add_axes([0, 0, 1, 1])
 
 
 def test_figures_of_a_program(server):
+    run(server, "import matplotlib.pyplot", timeout=120)  # warns when its first list of fonts takes more than 5 s
     got = run(server, PLOT + "print('done')", timeout=120)
     assert got["stdout"] == "done\n" and got["stderr"] == ""
     shown = [out["data"] for out in got["outputs"] if out["output_type"] == "display_data"]
@@ -205,14 +192,7 @@ def test_javascript_and_typescript(server):
 # --- sessions ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_node_sessions(server):
-    yield
-    for session_id in server.get("/v1/nodejs/sessions").json()["data"]["sessions"]:
-        server.request("DELETE", f"/v1/nodejs/sessions/{session_id}")
-
-
-def test_stateful_javascript(server, no_node_sessions):
+def test_stateful_javascript(server, no_node_sessions):  # noqa: F811
     first = run(server, "const x = 20; x + 1", "javascript", stateful=True)
     assert first["session_id"] and first["outputs"][-1]["data"]["text/plain"] == "21"
     assert first["outputs"][-1]["execution_count"] is None
@@ -289,11 +269,7 @@ def test_events_come_as_they_happen(server, tmp_path, more):
             f"while not os.path.exists('{tmp_path}/go'): time.sleep(0.01)\nprint('two', file=sys.stderr)\n1/0")
     with Events(server, "/v1/code/execute", language="python", code=code, **more) as events:
         assert events.next() == ("start", {"language": "python", "session_id": more.get("session_id")})
-        text = ""
-        while text != "one\n":  # it may come in pieces
-            name, data = events.next()
-            assert name == "stdout"
-            text += data["text"]
+        hear(events, "one\n")
         (tmp_path / "go").touch()
         rest = list(events)
     assert "".join(data["text"] for name, data in rest if name == "stderr").startswith("two\n")
@@ -301,7 +277,7 @@ def test_events_come_as_they_happen(server, tmp_path, more):
     assert rest[-1][0] == "end" and (rest[-1][1]["status"], rest[-1][1]["exit_code"]) == ("error", 1)
 
 
-def test_events_begin_with_what_runs_and_where(server, no_node_sessions):
+def test_events_begin_with_what_runs_and_where(server, no_node_sessions):  # noqa: F811
     with Events(server, "/v1/code/execute", language="ts", code="let x: number = 1;") as events:
         assert events.next() == ("start", {"language": "typescript", "session_id": None})
     with Events(server, "/v1/code/execute", language="ts", code="console.log(1)", stateful=True) as events:

@@ -7,29 +7,17 @@ import re
 import struct
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-from harness import LEAN, ROOT, Events, eventually, request
-from kernels import close_all, error, execute, hear, kill, package, pid_of, ready, refused, sessions, text, value, warm
-from processes import alive, gone, patience, together
+from harness import LEAN, ROOT, Events, eventually
+from kernels import (close_all, error, execute, hear, kill, no_sessions, package, pid_of, refused,  # noqa: F401
+                     sessions, text, value, warm)
+from processes import alive, comm, gone, patience, patiently, together
 
 EURO = "\u20ac"
 PYTHON = ROOT / ".venv/bin/python"
-
-
-@pytest.fixture(scope="module")
-def server(start_shared):
-    return warm(start_shared(env=LEAN))
-
-
-@pytest.fixture(autouse=True)
-def no_sessions(server):
-    """What a test opened is ended before the look at what it left behind."""
-    yield
-    close_all(server)
-    ready(server)
+pytestmark = pytest.mark.server(env=LEAN, warm=warm)
 
 
 # --- results -----------------------------------------------------------------------------------
@@ -170,6 +158,7 @@ def test_help_is_shown(server):
 
 
 def test_plot_is_a_png_of_the_right_size(server):
+    execute(server, "import matplotlib.pyplot", timeout=120)  # warns when its first list of fonts takes more than 5 s
     got = execute(server, "import matplotlib.pyplot as plt\nplt.figure(figsize=(4, 3), dpi=100)\nplt.axis('off')\nplt.plot([1, 2])\nplt.show()",
                   timeout=120)
     (shown,) = got["outputs"]
@@ -196,15 +185,17 @@ def test_packages_of_this_field_are_there(server):
     assert value(got) == "'all'", got["outputs"]
 
 
+@pytest.mark.timeout(300)
 def test_installed_packages_are_usable_at_once(server, tmp_path):
-    """%pip, from files of our own: nothing is downloaded."""
-    folder = package(tmp_path, "aiotestpackage")
+    """%pip, from local files: nothing is downloaded. The name is unique, as all runs share one interpreter."""
+    name = f"aiotestpackage{os.getpid()}"
+    folder = package(tmp_path, name)
     try:
-        assert error(execute(server, "import aiotestpackage", session_id="pip"))["ename"] == "ModuleNotFoundError"
+        assert error(execute(server, f"import {name}", session_id="pip"))["ename"] == "ModuleNotFoundError"
         execute(server, f"%pip install --no-index --no-build-isolation --no-deps {folder}", 120, session_id="pip")
-        assert value(execute(server, "import aiotestpackage; aiotestpackage.answer", session_id="pip")) == "42"
+        assert value(execute(server, f"import {name}; {name}.answer", session_id="pip")) == "42"
     finally:
-        execute(server, "%pip uninstall -y aiotestpackage", 120, session_id="pip")
+        execute(server, f"%pip uninstall -y {name}", 120, session_id="pip")
 
 
 # --- too much, too long ------------------------------------------------------------------------
@@ -254,8 +245,11 @@ def test_endless_loop_is_interrupted_and_the_session_stays(server, tmp_path):
 @pytest.mark.parametrize("code", ["import time; time.sleep(1000)", "!sleep 1000", "%%bash\nsleep 1000",
                                   "import asyncio; await asyncio.sleep(1000)"])
 def test_waiting_is_interrupted(server, code):
-    execute(server, "x = 3", session_id="wait")
-    assert execute(server, code, timeout=1, session_id="wait")["status"] == "timeout"
+    # A kernel that does not react within 4 s is ended: on a busy machine once, but not each time.
+    for seconds in patience(lambda: "could not be interrupted" not in got["message"]):
+        execute(server, "x = 3", session_id="wait")
+        got = execute(server, code, timeout=seconds, session_id="wait")
+        assert got["status"] == "timeout"
     assert value(execute(server, "x", session_id="wait")) == "3"
 
 
@@ -281,9 +275,7 @@ def test_input_is_a_clear_error(server):
 def test_a_caller_that_leaves_interrupts_its_code(server, tmp_path):
     execute(server, "1", session_id="left")
     code = f"open('{tmp_path}/begun', 'w').close()\nimport time\ntime.sleep(1000)"
-    with server.connect() as peer:
-        peer.send(request("/v1/jupyter/execute", "POST", {"Content-Type": "application/json"},
-                          json.dumps({"code": code, "session_id": "left", "timeout": 300}).encode()))
+    with server.begin("/v1/jupyter/execute", code=code, session_id="left", timeout=300) as peer:
         assert eventually((tmp_path / "begun").exists)
         peer.reset()
     assert value(execute(server, "4", session_id="left")) == "4"
@@ -348,9 +340,13 @@ def test_killed_by_hand_while_idle(server):
 
 
 def test_exit_is_no_death_but_said(server):
-    got = execute(server, "x = 1\nexit()", session_id="exit")
-    assert got["status"] == "ok"
-    got = execute(server, "import time\ntime.sleep(0.5)\n'x' in globals()", session_id="exit")
+    def leave(_):
+        got = execute(server, "x = 1\nexit()", session_id="exit")
+        assert got["status"] == "ok"
+        return execute(server, "import time\ntime.sleep(0.5)\n'x' in globals()", session_id="exit")
+
+    # A kernel that takes more than a second to exit is killed: on a busy machine once, but not each time.
+    got = patiently(leave, lambda got: "exit code 0" in got["message"])
     assert value(got) == "False" and "exit code 0" in got["message"] and "new kernel" in got["message"]
     assert execute(server, "1", session_id="exit")["message"] == "Code executed"
 
@@ -426,7 +422,7 @@ def test_ending_a_session_ends_all_its_processes(server):
     got = execute(server, "import subprocess\na = subprocess.Popen(['sleep', '1000'])\n"
                   "b = subprocess.Popen(['setsid', 'env', '-i', 'sleep', '1000'])\nprint(a.pid, b.pid)", session_id="tree")
     pids = list(map(int, text(got).split())) + [pid_of(server, "tree")]
-    assert all(map(alive, pids))
+    assert eventually(lambda: list(map(comm, pids[:2])) == ["sleep"] * 2) and all(map(alive, pids))
     server.request("DELETE", "/v1/jupyter/sessions/tree")
     assert gone(*pids)
 
@@ -446,11 +442,7 @@ display('shown')
     with Events(server, "/v1/jupyter/execute", code=code, session_id="events") as events:
         assert events.head["content-type"].startswith("text/event-stream")
         assert events.next() == ("start", {"language": "python", "session_id": "events"})
-        text = ""
-        while text != "one\n":  # it may come in pieces
-            name, data = events.next()
-            assert name == "stdout"
-            text += data["text"]
+        hear(events, "one\n")
         (tmp_path / "go").touch()
         rest = list(events)
     *errors, shown, error, end = rest
@@ -460,9 +452,12 @@ display('shown')
     assert end[0] == "end" and end[1]["status"] == "error" and end[1]["execution_count"] == 1
 
 
-def test_events_of_a_timeout(server):
-    with Events(server, "/v1/jupyter/execute", code="while True: pass", timeout=1) as events:
-        got = list(events)
+def test_events_of_a_timeout(server, tmp_path):
+    begun = tmp_path / "begun"
+    for seconds in patience(begun.exists):  # code that has not begun ends without an error
+        with Events(server, "/v1/jupyter/execute", code=f"open('{begun}', 'w').close()\nwhile True: pass",
+                    timeout=seconds) as events:
+            got = list(events)
     assert [name for name, _ in got] == ["start", "error", "end"] and got[-1][1]["status"] == "timeout"
 
 
@@ -498,8 +493,8 @@ from jupyter_client import BlockingKernelClient
 client = BlockingKernelClient(connection_file=sys.argv[1])
 client.load_connection_file()
 client.start_channels()
-client.wait_for_ready(timeout=30)
-client.execute_interactive("print(secret); shared = 'from outside'", timeout=30,
+client.wait_for_ready(timeout=60)
+client.execute_interactive("print(secret); shared = 'from outside'", timeout=60,
                            output_hook=lambda m: print(m["content"].get("text", ""), end=""))
 """
 
@@ -508,7 +503,7 @@ def test_jupyter_client_attaches_to_the_connection_file(server):
     execute(server, "secret = 'from inside'", session_id="attach")
     file = sessions(server)["attach"]["connection_file"]
     assert os.stat(file).st_mode & 0o077 == 0 and os.stat(os.path.dirname(file)).st_mode & 0o077 == 0
-    done = subprocess.run([PYTHON, "-c", ATTACH, file], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([PYTHON, "-c", ATTACH, file], capture_output=True, text=True, timeout=110)
     assert done.stdout == "from inside\n", done.stderr
     assert value(execute(server, "shared", session_id="attach")) == "'from outside'"
     close_all(server)

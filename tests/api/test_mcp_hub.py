@@ -1,7 +1,6 @@
 """Other MCP servers behind ours: started when needed, ended when idle, and whatever they do wrong."""
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -9,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import mcp_servers
-from harness import LEAN, eventually
-from mcp_peer import Peer, RpcError, in_thread
-
-FIXTURE = {"FIXTURE_MCP": "1", **LEAN}
+from harness import eventually
+from mcp_peer import FIXTURE, Peer, failed, in_thread, own_progress
+from processes import gone
 
 
 def program(kind, **more):
@@ -52,11 +50,6 @@ def names(peer, *wanted):
 def status(server, name, hidden=False):
     answer = server.get("/v1/mcp/servers", params={"include_hidden": hidden}).json()
     return next((one for one in answer["servers"] if one["name"] == name), None)
-
-
-def failed(result):
-    assert result["isError"] is True, result
-    return result["content"][0]["text"]
 
 
 # --- good ones ---------------------------------------------------------------------------------
@@ -104,18 +97,19 @@ def test_many_calls_at_once(hub):
 def test_progress_is_passed_on(hub):
     server = hub(good=program("good"))
     with Peer(server) as peer:
+        names(peer, "good_slow")
         message = peer.build("tools/call", {"name": "good_slow"}, meta={"progressToken": "mine"})
         with peer.stream(message) as events:
             got = [json.loads(event["data"]) for event in events if event.get("data")]
-        told = [m["params"] for m in got if m.get("method") == "notifications/progress"]
-        assert [p["progress"] for p in told] == [0, 1, 2] and {p["progressToken"] for p in told} == {"mine"}
+        assert [params["progress"] for params in own_progress(got)] == [0, 1, 2]
+        assert {params["progressToken"] for params in own_progress(got)} == {"mine"}
         assert got[-1]["result"]["content"][0]["text"] == "slowly"
 
 
 def test_a_new_tool_is_told_and_listed(hub):
     server = hub(good=program("good"), idle="30")
     with Peer(server) as peer:
-        names(peer)
+        names(peer, "good_grow")
         with peer.stream() as events:
             peer.call("good_grow")
             assert events.message(lambda m: m["method"] == "notifications/tools/list_changed")
@@ -173,7 +167,7 @@ def test_a_server_over_http(hub, start_server):
         message = peer.build("tools/call", {"name": "far_test_tool_with_progress"}, meta={"progressToken": 1})
         with peer.stream(message) as events:
             got = [json.loads(event["data"]) for event in events if event.get("data")]
-        assert [m["params"]["progress"] for m in got if "method" in m] == [0, 50, 100]
+        assert [params["progress"] for params in own_progress(got)] == [0, 50, 100]
         assert "401" in failed(peer.call("locked_anything"))
         assert "401" in status(server, "locked")["reason"]
 
@@ -231,7 +225,8 @@ def test_one_over_http_that_asks_whenever_it_is_answered(hub):
 
     with mcp_servers.over_http(answer) as far, Peer(hub(far={"url": far.url})) as peer:
         assert peer.text("far_echo") == "after all"
-        assert len([one for one in far.posts if "method" not in one]) == 1
+        assert eventually(lambda: [one for one in far.posts if "method" not in one])
+        assert peer.server.at_rest() and len([one for one in far.posts if "method" not in one]) == 1
 
 
 def test_one_over_http_that_asks_too_much(hub):
@@ -253,7 +248,9 @@ def test_one_over_http_that_asks_too_much(hub):
 
 
 @pytest.mark.concurrency
+@pytest.mark.serial
 def test_one_that_asks_and_hears_nothing(hub):
+    """The end does not wait for the 10 seconds that a program has to take a message."""
     server = hub(deaf=program("deaf"))
     with Peer(server) as peer:
         names(peer, "deaf_echo")
@@ -304,7 +301,7 @@ def test_one_that_hangs(hub):
     with Peer(server) as peer:
         begin = time.monotonic()
         assert "did not answer within 1 s" in failed(peer.call("hang_echo"))
-        assert time.monotonic() - begin < 25
+        assert time.monotonic() - begin < 50  # the usual limit is 60 seconds
         assert peer.text("good_echo", text="x") == "x"
 
 
@@ -325,10 +322,10 @@ def test_one_that_says_nothing_keeps_nobody_waiting(hub):
     with Peer(server) as peer:
         begin = time.monotonic()
         names(peer, "good_echo")
-        assert time.monotonic() - begin < 25
+        assert time.monotonic() - begin < 18  # one that starts has 20 seconds
         server.config_file.write_text("{}")
         names(peer)
-        assert eventually(lambda: not server.children(), 30)
+        assert eventually(lambda: not server.children())
 
 
 def test_one_that_floods(hub):
@@ -341,7 +338,7 @@ def test_one_that_floods(hub):
         assert server.memory() - before < 100 << 20
         server.config_file.write_text("{}")
         names(peer)
-        assert eventually(lambda: not server.children(), 30)
+        assert eventually(lambda: not server.children())
 
 
 def test_one_whose_message_is_enormous(hub):
@@ -438,8 +435,9 @@ def test_a_file_that_changes_is_read_again(hub):
 def test_nobody_lives_longer_than_the_server(hub):
     server = hub(good=program("good"), hang=program("hang"), idle="600")
     with Peer(server) as peer:
-        pids = [int(peer.text("good_pid"))]
-        names(peer)
-        pids += server.children()
+        names(peer, "good_echo", "hang_echo")
+        assert eventually(lambda: len(server.children()) == 2)
+        pids = server.children()
+        assert int(peer.text("good_pid")) in pids
     server.stop()
-    assert len(pids) == 3 and eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+    assert len(pids) == 2 and gone(*pids)

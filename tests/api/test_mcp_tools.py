@@ -6,24 +6,24 @@ import os
 import signal
 import re
 
+import commands
 import httpx
 import jsonschema
 import pytest
 
-from harness import LEAN, ROOT, eventually
-from mcp_peer import META, Peer, RpcError, in_thread
+from harness import LEAN, eventually
+from mcp_peer import META, Peer, RpcError, failed, in_thread
 from processes import patience
 
 
-@pytest.fixture(scope="module")
-def server(start_shared):
-    server = start_shared(env=LEAN)
-    with Peer(server) as peer:
-        peer.text("sandbox_execute_bash", command="true")
-    server.post("/v1/bash/sessions/mcp/close")
-    server.settle()
-    server.baseline = server.possessions()
-    return server
+
+def warm(server):
+    """The list of tools is built once and kept."""
+    Peer(server).ask("tools/list")
+    commands.warm(server)
+
+
+pytestmark = pytest.mark.server(env=LEAN, warm=warm)
 
 
 @pytest.fixture
@@ -35,18 +35,12 @@ def peer(server):
 @pytest.fixture(autouse=True)
 def no_sessions(server):
     yield
-    for session in server.get("/v1/bash/sessions").json()["data"]:
-        server.post(f"/v1/bash/sessions/{session['session_id']}/close")
+    commands.close_all(server)
     server.request("DELETE", "/v1/shell/sessions")
 
 
 def tools(peer):
     return {tool["name"]: tool for tool in peer.ask("tools/list")["tools"]}
-
-
-def failed(result):
-    assert result["isError"] is True, result
-    return result["content"][0]["text"]
 
 
 def structured(peer, tool, /, **arguments):
@@ -230,6 +224,7 @@ def test_a_terminal_remembers(peer):
 def test_a_terminal_is_typed_into(peer):
     got = structured(peer, "sandbox_shell_exec", command="read -p 'name? ' n; echo hi $n", id="t", timeout=1)
     assert got["status"] == "running"
+    assert eventually(lambda: "name? " in structured(peer, "sandbox_shell_view", id="t")["output"])
     peer.call("sandbox_shell_write", id="t", input="me", press_enter=True)
     assert eventually(lambda: "hi me" in structured(peer, "sandbox_shell_view", id="t")["output"])
 

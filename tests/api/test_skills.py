@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import papers
-from harness import eventually
+from harness import ANSWER_SECONDS, eventually
 from processes import ROOT_ONLY, below, tester, together  # noqa: F401
 
 SKILL = """---
@@ -68,7 +68,7 @@ def make(folder, name, text=None, **files):
     return skill
 
 
-def send(server, data=None, filename="skill.zip", timeout=60, **fields):
+def send(server, data=None, filename="skill.zip", timeout=110, **fields):
     files = [(name, (None, str(value))) for name, value in fields.items()]
     if data is not None:
         files.append(("file", (filename, data, "application/zip")))
@@ -357,29 +357,30 @@ def raw_name(name):
     return papers.archive({"SKILL.md": b"x", "Q" * len(name): b"bad"}).replace(b"Q" * len(name), name)
 
 
+# Made when they are needed: some take their time, and every worker process imports this.
 HARMFUL = {
-    "climbing": (papers.archive({"SKILL.md": b"x", "../evil": b"x"}), 400, "leads out"),
-    "climbing later": (papers.archive({"SKILL.md": b"x", "a/../../evil": b"x"}), 400, "leads out"),
-    "absolute": (raw_name(b"/tmp/evil"), 400, "bad name"),
-    "backslash": (raw_name(b"..\\evil"), 400, "name"),
-    "link": (papers.archive(with_mode("link", stat.S_IFLNK | 0o777)), 400, "no plain file"),
-    "device": (papers.archive(with_mode("device", stat.S_IFCHR | 0o666)), 400, "no plain file"),
-    "pipe": (papers.archive(with_mode("pipe", stat.S_IFIFO | 0o666)), 400, "no plain file"),
-    "too many": (papers.archive({"SKILL.md": b"x", **{f"f{i}": b"" for i in range(2001)}}), 413, "2000 members"),
-    "bomb": (papers.archive({"SKILL.md": b"x", "zeroes": b"\0" * (257 << 20)}), 413, "unpacks to more"),
-    "lies": (papers.zip_that_lies(10 << 20, 10), 400, "readable"),
-    "file and directory": (papers.archive({"SKILL.md": b"x", "a": b"x", "a/b": b"x"}), 400, "as a file and as a directory"),
-    "long name": (papers.archive({"SKILL.md": b"x", "n" * 300: b"x"}), 400, "leads out"),
-    "no archive": (b"certainly no archive", 400, "no readable zip"),
-    "cut": (papers.archive({"SKILL.md": b"x" * 5000})[:-30], 400, "no readable zip"),
-    "no skill": (papers.archive({"README.md": b"x"}), 400, "no SKILL.md"),
-    "empty": (papers.archive({}), 400, "no SKILL.md"),
+    "climbing": lambda: (papers.archive({"SKILL.md": b"x", "../evil": b"x"}), 400, "leads out"),
+    "climbing later": lambda: (papers.archive({"SKILL.md": b"x", "a/../../evil": b"x"}), 400, "leads out"),
+    "absolute": lambda: (raw_name(b"/tmp/evil"), 400, "bad name"),
+    "backslash": lambda: (raw_name(b"..\\evil"), 400, "name"),
+    "link": lambda: (papers.archive(with_mode("link", stat.S_IFLNK | 0o777)), 400, "no plain file"),
+    "device": lambda: (papers.archive(with_mode("device", stat.S_IFCHR | 0o666)), 400, "no plain file"),
+    "pipe": lambda: (papers.archive(with_mode("pipe", stat.S_IFIFO | 0o666)), 400, "no plain file"),
+    "too many": lambda: (papers.archive({"SKILL.md": b"x", **{f"f{i}": b"" for i in range(2001)}}), 413, "2000 members"),
+    "bomb": lambda: (papers.archive({"SKILL.md": b"x", "zeroes": b"\0" * (257 << 20)}), 413, "unpacks to more"),
+    "lies": lambda: (papers.zip_that_lies(10 << 20, 10), 400, "readable"),
+    "file and directory": lambda: (papers.archive({"SKILL.md": b"x", "a": b"x", "a/b": b"x"}), 400, "as a file and as a directory"),
+    "long name": lambda: (papers.archive({"SKILL.md": b"x", "n" * 300: b"x"}), 400, "leads out"),
+    "no archive": lambda: (b"certainly no archive", 400, "no readable zip"),
+    "cut": lambda: (papers.archive({"SKILL.md": b"x" * 5000})[:-30], 400, "no readable zip"),
+    "no skill": lambda: (papers.archive({"README.md": b"x"}), 400, "no SKILL.md"),
+    "empty": lambda: (papers.archive({}), 400, "no SKILL.md"),
 }
 
 
 @pytest.mark.parametrize("what", HARMFUL)
 def test_a_harmful_archive_leaves_nothing(server, tmp_path, what):
-    data, status, word = HARMFUL[what]
+    data, status, word = HARMFUL[what]()
     refused(server, status, word, data=data, path=tmp_path / "below", name="evil")
     assert os.listdir(tmp_path) == ["below"] and os.listdir(tmp_path / "below") == []
     assert not os.path.exists("/tmp/evil")
@@ -481,7 +482,7 @@ def test_requirements_are_installed(server, tmp_path):
 
 def test_packages_are_installed(server, tmp_path):
     skill = make(tmp_path, "node", package__json='{"name": "x", "version": "1.0.0", "scripts": {"postinstall": "echo ran >ran"}}')
-    done = register(server, path=skill, timeout=100)[0]["dependency_commands"]
+    done = register(server, path=skill)[0]["dependency_commands"]
     assert done[0]["command"][:2] == ["npm", "install"] and done[0]["success"], done
     assert (skill / "ran").read_text() == "ran\n"
     assert eventually(lambda: below(server) <= {server.document_worker()})
@@ -530,7 +531,7 @@ def test_registered_and_deleted_at_once(server):
 def test_the_official_sdk(server, tmp_path):
     from agent_sandbox import Sandbox
 
-    with httpx.Client(timeout=30) as client:
+    with httpx.Client(timeout=ANSWER_SECONDS) as client:
         skills = Sandbox(base_url=server.url, httpx_client=client).skills
         result = skills.register_skills(file=("cook.zip", zipped()), name="cook").data
         assert result.count == 1 and result.registered[0].metadata["license"] == "MIT"
