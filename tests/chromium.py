@@ -1,12 +1,73 @@
-"""Chromium inside a box, and whether its own sandbox is around its pages there."""
+"""Chromium: driven by tests from outside (browser, Watch); and inside a box, with its own sandbox around its pages
+(check_sandbox)."""
 
 import contextlib
 import os
 import re
 import shlex
+import shutil
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from harness import eventually
+import pytest
+
+from harness import ANSWER_SECONDS, ROOT, eventually
+
+PROGRAM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
+NEEDED = pytest.mark.skipif(PROGRAM is None, reason="no chromium on this machine")
+SCREENS = ROOT / "build" / "screens"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--no-first-run"]
+
+
+@contextlib.contextmanager
+def browser(*flags):
+    """A browser, through Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=PROGRAM, args=[*FLAGS, *flags],
+                                             timeout=ANSWER_SECONDS * 1000)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as started:
+        yield started
+
+
+def new_context(chromium, scheme="light", width=1000, height=640, **more):
+    """A browser that knows nothing yet."""
+    context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": height}, **more)
+    context.set_default_timeout(ANSWER_SECONDS * 1000)
+    return context
+
+
+def screenshot(page, name):
+    """For human eyes."""
+    page.screenshot(path=SCREENS / f"{name}.png")
+
+
+class Watch:
+    """What a page requested, and everything that went wrong in it."""
+
+    def __init__(self, page):
+        self.urls, self.sockets, self.trouble = [], [], []
+        page.on("request", lambda r: self.urls.append(r.url))
+        page.on("websocket", lambda w: self.sockets.append(w.url))
+        page.on("requestfailed", lambda r: self.trouble.append(f"failed: {r.url}"))
+        page.on("response", lambda r: r.status >= 400 and self.trouble.append(f"{r.status}: {r.url}"))
+        page.on("console", lambda m: m.type in ("error", "warning") and self.trouble.append(f"{m.type}: {m.text}"))
+        page.on("pageerror", lambda e: self.trouble.append(f"exception: {e}"))
+
+    def foreign(self, url):
+        """Requests to other servers than that of the URL."""
+        home = urlsplit(url).netloc
+        asked = [u for u in self.urls + self.sockets if not u.startswith(("data:", "blob:"))]
+        return [u for u in asked if urlsplit(u).netloc != home]
+
 
 # Shows a page whose image does not come before somebody has written to a pipe. --no-sandbox is not given:
 # Chromium ends with an error when it cannot have its sandbox.
@@ -86,7 +147,7 @@ def check_sandbox(run, group, more=""):
         assert eventually(lambda: {"there", "ended"} & set(run("ls /tmp").split()), 90, 0.1)
         assert "ended" not in run("ls /tmp"), run("cat /tmp/shown")
         assert eventually(lambda: are_apart(group)), processes(group)
-        run("timeout 20 sh -c 'echo >/tmp/go'")
+        run("timeout 60 sh -c 'echo >/tmp/go'")
         assert ends(60) and run("cat /tmp/ended") == "0\n", run("cat /tmp/shown")
         assert "<p>hello</p>" in run("cat /tmp/shown")
     finally:

@@ -9,16 +9,16 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import httpx
 
-from harness import (ANSWER_SECONDS, START_SECONDS, STOP_SECONDS, Peer, check_sanitizers, clean_environment, eventually,
-                     program, request)
+from harness import (ANSWER_SECONDS, SETTLE_SECONDS, START_SECONDS, STOP_SECONDS, Peer, check_sanitizers,
+                     clean_environment, eventually, program, request)
 
 UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
                 if (p / "cgroup.procs").exists()), None)
@@ -100,6 +100,15 @@ class Box:
         assert data["exit_code"] == 0, data
         return data["stdout"]
 
+    def begin(self, command):
+        """Starts a command and leaves it running."""
+        answer = self.request("POST", "/v1/bash/exec", json={"command": command, "async_mode": True})
+        assert answer.status_code == 200, answer.text
+
+    def count(self, pattern):
+        """How many of its processes have a command line that matches."""
+        return int(self.run(f"pgrep -fc '{pattern}' || true"))
+
     def call(self, method, what="", **more):
         return self.host.api(method, f"/v1/sandboxes/{self.id}{what}", **more)
 
@@ -109,6 +118,23 @@ class Box:
 
     def events(self):
         return [event["type"] for event in self.call("GET", "/events")]
+
+    def logs(self):
+        """What its server has logged. A line may come a moment after what it is about."""
+        return self.host.client.get(f"/v1/sandboxes/{self.id}/logs", headers=self.host.auth).content.decode()
+
+    def first_process(self):
+        """The machine's number of it."""
+        return self.host.stored()[self.id]["proc"]["pid"]
+
+    def group(self, file):
+        """The path of a file of its control group of version 2."""
+        return next(path for path in (Path(group) / file for group in self.host.holdings()["cgroups"])
+                    if path.parent.name.endswith(f"-{self.id}") and path.exists())
+
+    def kill(self):
+        """Ends all its processes at once, as the machine might."""
+        self.group("cgroup.kill").write_text("1")
 
     @property
     def socket_path(self):
@@ -139,7 +165,11 @@ class Host:
                 env=clean_environment(self.home, self.env))
         said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
                           START_SECONDS)
-        assert said and self.proc.poll() is None, f"no start: {self.proc.poll()}\n{self.log}"
+        if not said or self.proc.poll() is not None:
+            code = self.proc.poll()
+            self.proc.kill()
+            self.proc.wait()
+            raise AssertionError(f"no start: {code}\n{self.log}")
         self.url = re.search(r"ready: (\S+)", self.out_path.read_text()).group(1)
         self.port = httpx.URL(self.url).port
         if not self.before:
@@ -150,8 +180,16 @@ class Host:
                                    limits=httpx.Limits(keepalive_expiry=None))
 
     @property
+    def pid(self):
+        return self.proc.pid
+
+    @property
     def log(self):
         return self.log_path.read_text(errors="replace")
+
+    def logged(self, text, seconds=SETTLE_SECONDS):
+        """Whether the text is in the log, now or soon."""
+        return eventually(lambda: text in self.log, seconds)
 
     def api(self, method, path, **more):
         """`data` of a lifecycle call, which must succeed."""
@@ -173,10 +211,17 @@ class Host:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return Peer(sock)
 
+    def environment(self, **more):
+        """Of commands that are for this host."""
+        return clean_environment(self.home, {"AIO_STATE": str(self.state), **more})
+
+    def begin(self, *args, **more):
+        """A command of `aio` that runs beside the test."""
+        return subprocess.Popen([program("aio"), *args], env=self.environment(), **more)
+
     def cli(self, *args, input=None, check=True, timeout=100):
         done = subprocess.run([*self.before, program("aio"), *map(str, args)], capture_output=True, text=True,
-                              input=input, timeout=timeout,
-                              env=clean_environment(self.home, {"AIO_STATE": str(self.state)}))
+                              input=input, timeout=timeout, env=self.environment())
         assert not check or done.returncode == 0, (done.returncode, done.stdout, done.stderr)
         return done
 
@@ -227,11 +272,37 @@ class Host:
                        if str(self.state) in line],
         }
 
+    def settled(self):
+        """What it holds once nothing is left of boxes that were deleted: that goes a moment after them."""
+        held = {}
+
+        def is_settled():
+            ids = set(self.ids())
+            held.update(self.holdings())
+            groups = {path.rsplit("/", 1)[1].partition("-")[2] for path in held["cgroups"]}
+            logs = {name.partition(".")[0] for name in held["logs"]}
+            return set(held["directories"]) == ids and groups | logs | set(held["sockets"]) <= ids
+
+        assert eventually(is_settled), held
+        return held
+
     def seed(self):
         return seed_of(self.state)
 
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.proc.pid}/fd"))
+    def stored(self):
+        """What its store says about each box."""
+        with contextlib.closing(sqlite3.connect(self.state / "store.db")) as store:
+            return {name: json.loads(doc) for name, doc in store.execute("SELECT id, doc FROM box").fetchall()}
+
+    def makers(self):
+        """The processes that make its boxes. A child that one has just forked looks alike."""
+        found, stage = [], f"{os.path.realpath(self.state)}/stage"
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if (Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"aio\0maker\0")
+                        and os.readlink(f"/proc/{pid}/cwd") == stage):
+                    found.append(int(pid))
+        return sorted(found)
 
 
 class FakeServer:
@@ -250,8 +321,8 @@ class FakeServer:
         os.close(folder)
         self.listener.listen(64)
         self.serve, self.heads, self.streams, self.errors = serve, [], [], []
-        self.thread = threading.Thread(target=self._accept, daemon=True)
-        self.thread.start()
+        self.threads = [threading.Thread(target=self._accept, daemon=True)]
+        self.threads[0].start()
 
     def _accept(self):
         while True:
@@ -261,7 +332,8 @@ class FakeServer:
                 return
             conn.settimeout(ANSWER_SECONDS)
             self.streams.append(conn)
-            threading.Thread(target=self._run, args=(conn,), daemon=True).start()
+            self.threads.append(threading.Thread(target=self._run, args=(conn,), daemon=True))
+            self.threads[-1].start()
 
     def _run(self, conn):
         try:
@@ -287,7 +359,13 @@ class FakeServer:
 
     def __exit__(self, *_):
         self.listener.shutdown(socket.SHUT_RDWR)
+        self.threads[0].join(ANSWER_SECONDS)  # it accepts no more
         self.listener.close()
+        for conn in self.streams:
+            with contextlib.suppress(OSError):
+                conn.shutdown(socket.SHUT_RDWR)  # wakes its thread, which a close would not
+        for thread in self.threads:
+            thread.join(ANSWER_SECONDS)
         for conn in self.streams:
             conn.close()
         os.rename(self.real, self.path)

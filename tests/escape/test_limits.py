@@ -47,7 +47,7 @@ def test_fork_bomb_meets_the_limit_and_the_server_still_answers(start_box):
     )
     begun = box.post("/v1/bash/exec", command=f'/usr/bin/python3 -c "{bomb}"', async_mode=True)
     assert begun["message"] == "Command started", begun
-    assert eventually(lambda: box.usage()["pids"] >= limit, 60)
+    assert eventually(lambda: box.usage()["pids"] >= limit)
     assert limit <= box.usage()["pids"] <= limit + 8  # of the server's own
     assert box.client.get("/v1/sandbox").status_code == 200
 
@@ -241,8 +241,8 @@ def test_what_one_box_has_of_inotify_is_missed_by_nobody(farm, start_box, root):
     )
     box, neighbour = start_box(), start_box()
     as_who = "sudo -n " if root else ""
-    box.out(f"ulimit -n 8192; ({as_who}/usr/bin/python3 -c \"{code}\" 60 >/dev/null 2>&1 &)")
-    used = int(box.out("timeout 30 sh -c 'until test -e /tmp/n; do sleep 0.02; done'; cat /tmp/n"))
+    box.out(f"ulimit -n 8192; ({as_who}/usr/bin/python3 -c \"{code}\" 1000 >/dev/null 2>&1 &)")
+    used = int(box.out("timeout 80 sh -c 'until test -e /tmp/n; do sleep 0.02; done'; cat /tmp/n"))
     assert used >= 64
     neighbour.out(f'ulimit -n 8192; /usr/bin/python3 -c "{code}" 0')
     assert int(neighbour.out("cat /tmp/n")) >= 64

@@ -4,7 +4,6 @@ import os
 import secrets
 import socket
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
@@ -154,8 +153,8 @@ def test_boxes_do_not_see_each_other(start_box, root):
     token = secrets.token_hex(16)
     one.out(f"echo {token} | tee ~/t /tmp/t /var/tmp/t /dev/shm/t | sudo tee /usr/bin/t /etc/t /root/t; ipcmk -M 4096")
     one.run("(python3 -c \"import socket,time; s=socket.socket(socket.AF_UNIX); s.bind('\\0one'); "
-            "s.listen(); t=socket.socket(); t.bind(('0.0.0.0', 8123)); t.listen(); time.sleep(60)\" >/dev/null 2>&1 &)")
-    one.out("timeout 30 sh -c 'until grep -q 1FBB /proc/net/tcp && grep -q @one /proc/net/unix; do sleep 0.02; done'")
+            "s.listen(); t=socket.socket(); t.bind(('0.0.0.0', 8123)); t.listen(); time.sleep(999)\" >/dev/null 2>&1 &)")
+    one.out("timeout 80 sh -c 'until grep -q 1FBB /proc/net/tcp && grep -q @one /proc/net/unix; do sleep 0.02; done'")
     text = other.run("cat ~/t /tmp/t /var/tmp/t /dev/shm/t /usr/bin/t /etc/t /root/t; "
                      "cat /proc/net/unix /proc/net/tcp; ipcs -m", root)["stdout"]
     assert token not in text

@@ -4,12 +4,11 @@ import os
 import shutil
 import subprocess
 import tarfile
-import time
 
 import pytest
 
 from archives import add, archive, programs
-from harness import clean_environment, program
+from harness import eventually, program
 
 DOCKERFILE = """\
 FROM scratch AS base
@@ -34,7 +33,7 @@ class Builder:
     def __init__(self, host, name, folder, env):
         self.host, self.name, self.temporary = host, name, folder / "tmp"
         self.temporary.mkdir()
-        self.env = clean_environment(host.home, {"AIO_STATE": str(host.state), "TMPDIR": str(self.temporary), **env})
+        self.env = host.environment(TMPDIR=str(self.temporary), **env)
         self.context = folder / "context"
         self.context.mkdir()
         for file, text in {"Dockerfile": DOCKERFILE, ".dockerignore": "secret.env\nroot.tar\n!root.tar\n", "secret.env": "s",
@@ -99,11 +98,10 @@ def builder(host, no_templates, request, tmp_path):
             env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"},
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
-        until = time.monotonic() + 60
-        while subprocess.run(["docker", "--host", address, "version"], capture_output=True).returncode:
-            if daemon.poll() is not None or time.monotonic() > until:
-                pytest.skip(f"dockerd does not start here: {(tmp_path / 'log').read_text()[-300:]}")
-            time.sleep(0.05)
+        answers = lambda: subprocess.run(["docker", "--host", address, "version"], capture_output=True).returncode == 0
+        eventually(lambda: answers() or daemon.poll() is not None, pause=0.05)
+        if not answers():
+            pytest.skip(f"dockerd does not start here: {(tmp_path / 'log').read_text()[-300:]}")
         yield Builder(host, name, tmp_path, {"DOCKER_HOST": address})
     finally:
         end(daemon, tmp_path)
@@ -140,7 +138,7 @@ def test_mistakes_are_told_before_the_work(host, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full/Containerfile").write_text("FROM scratch\n")
-    env = clean_environment(host.home, {"AIO_STATE": str(host.state)})
+    env = host.environment()
     for args, text in [
         (["x", tmp_path / "nothing"], "no directory"), (["x", tmp_path / "empty"], "no Dockerfile"),
         (["X", tmp_path / "full"], "a template's name"), (["x", tmp_path / "full", "--file", "nofile"], "no 'nofile'"),

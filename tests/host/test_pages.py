@@ -5,24 +5,19 @@ an application of it open in the same browser; and `default`, which needs no cre
 the victims and the host notice, and what the evil page could read. The same attempts made by the victim's
 own page do work: see test_its_own_page_can."""
 
-import os
 import re
-import shutil
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from chromium import NEEDED, browser, new_context, screenshot
 from harness import ANSWER_SECONDS, eventually
 from hosts import Host, folder
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
 expect.set_options(timeout=ANSWER_SECONDS * 1000)
+pytestmark = NEEDED
 
-CHROMIUM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
-SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
 SECRET = "the-victims-secret"
 DOMAIN = "box.test"
 
@@ -182,7 +177,7 @@ ATTEMPTS = r"""async ({ bases, scripts, host, go, tag }) => {
 class World:
     """The host, its boxes, and a browser whose user has used the victim's and the host's own pages."""
 
-    def __init__(self, browser, host):
+    def __init__(self, chromium, host):
         self.host, self.port = host, host.port
         self.default = host.default()
         self.evil, self.victim = host.create(name="evil"), host.create(name="victim")
@@ -190,11 +185,10 @@ class World:
             box.request("POST", "/v1/file/write", json={"file": "/tmp/app.py", "content": APP})
             box.request("POST", "/v1/file/write",
                         json={"file": "/home/gem/secret.js", "content": f"var secret = '{SECRET}'"})
-            box.request("POST", "/v1/bash/exec", json={"command": "exec python3 /tmp/app.py", "async_mode": True})
+            box.begin("exec python3 /tmp/app.py")
         for box in (self.default, self.evil, self.victim):
             assert eventually(lambda: box.request("GET", "/proxy/4000/up").status_code == 200)
-        self.context = browser.new_context()
-        self.context.set_default_timeout(ANSWER_SECONDS * 1000)
+        self.context = new_context(chromium, width=1280, height=720)
         for name in ("localhost", DOMAIN):
             terminal = self.open(f"victim.{name}", "/terminal", self.victim)
             connected(terminal)
@@ -243,16 +237,13 @@ def world():
     host = Host(folder(), ["--domain", DOMAIN])
     names = [DOMAIN, f"victim.{DOMAIN}", f"evil.{DOMAIN}", f"4000-victim.{DOMAIN}", f"4000-evil.{DOMAIN}"]
     try:
-        with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=ANSWER_SECONDS * 1000, args=[
-                "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-                "--disable-sync", "--no-first-run",
+        with browser(
                 "--disable-features=LocalNetworkAccessChecks",  # a defence of the browser's own, and not every one's
                 f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1,MAP {DOMAIN} 127.0.0.1,MAP rebound.example 127.0.0.1",
                 # As if there were TLS: browsers tell more of their requests then.
-                "--unsafely-treat-insecure-origin-as-secure=" + ",".join(f"http://{n}:{host.port}" for n in names)])
-            yield World(browser, host)
-            browser.close()
+                "--unsafely-treat-insecure-origin-as-secure=" + ",".join(f"http://{n}:{host.port}" for n in names)
+        ) as chromium:
+            yield World(chromium, host)
     finally:
         host.end()
 
@@ -454,8 +445,7 @@ class Visit:
     """One page that somebody opens, in a browser that knows nothing yet."""
 
     def __init__(self, world, url, scheme):
-        self.context = world.context.browser.new_context(color_scheme=scheme, viewport={"width": 1000, "height": 640})
-        self.context.set_default_timeout(ANSWER_SECONDS * 1000)
+        self.context = new_context(world.context.browser, scheme)
         self.page = self.context.new_page()
         self.trouble = []
         self.page.on("console", lambda m: m.type in ("error", "warning") and self.trouble.append(m.text))
@@ -463,7 +453,7 @@ class Visit:
         self.page.goto(url)
 
     def end(self, name):
-        self.page.screenshot(path=SCREENS / f"host-{name}.png")
+        screenshot(self.page, f"host-{name}")
         assert self.trouble == []
         self.context.close()
 
@@ -495,7 +485,7 @@ def test_who_has_no_key_is_asked_for_it(world):
     for scheme in ("light", "dark"):
         visit.page.emulate_media(color_scheme=scheme)
         field.fill("wrong")
-        visit.page.screenshot(path=SCREENS / f"host-key-{scheme}.png")
+        screenshot(visit.page, f"host-key-{scheme}")
         visit.page.keyboard.press("Enter")
         expect(field).to_have_value("")
     expect(field).to_be_focused()  # whoever types does not have to look for it

@@ -13,6 +13,7 @@ import tempfile
 import threading
 
 import httpx
+import pytest
 from harness import clean_environment, eventually, program
 from hosts import UNIFIED, Host, folder, machine, seed_of
 
@@ -28,12 +29,31 @@ def step_wall_clock(host, seconds):
         store.commit()
 
 
-def test_boxes_outlive_the_host(start_host):
-    host = start_host()
+@pytest.fixture(scope="module")
+def mortal():
+    """A host to be killed and started again: each test leaves it running, with no box but `default`."""
+    host = Host(folder())
+    yield host
+    host.end()
+
+
+@pytest.fixture(autouse=True)
+def only_default_is_left(request):
+    yield
+    if "mortal" in request.fixturenames:
+        host = request.getfixturevalue("mortal")
+        host.check()
+        for extra in set(host.ids()) - {"default"}:
+            host.api("DELETE", f"/v1/sandboxes/{extra}")
+
+
+def test_boxes_outlive_the_host(mortal):
+    host = mortal
     box, other = host.create(metadata={"a": "b"}), host.create()
     default = host.default()
     default.run("echo kept >~/file")
-    box.request("POST", "/v1/bash/exec", json={"command": "exec sleep 1000", "async_mode": True})
+    box.begin("exec sleep 1000")
+    assert eventually(lambda: box.count("^sleep 1000") == 1)
     dying, later = host.create(timeout=4), host.create(timeout=3600)
     paused = host.create()
     paused.call("POST", "/pause")
@@ -46,7 +66,7 @@ def test_boxes_outlive_the_host(start_host):
     host.start()
 
     assert set(host.ids()) - {dying.id} == {"default", box.id, other.id, later.id, paused.id}
-    assert box.run("pgrep -c sleep") == "1\n"  # the same processes
+    assert box.count("^sleep 1000") == 1  # the same processes
     assert default.run("cat ~/file") == "kept\n"
     assert box.call("GET")["metadata"] == {"a": "b"} and box.events()[:len(events)] == events
     assert box.call("GET")["token"] == box.token
@@ -54,15 +74,14 @@ def test_boxes_outlive_the_host(start_host):
     assert [one["at"] for one in told] == sorted(one["at"] for one in told) and told[0]["sandbox"] == "default"
     assert [one["type"] for one in told if one["sandbox"] == box.id][:len(events)] == events
     other.request("GET", "/said-to-the-next")  # and its log, with what nobody had read yet
-    logged = lambda: host.client.get(f"/v1/sandboxes/{other.id}/logs", headers=host.auth).text
-    assert eventually(lambda: all(f"/said-to-the-{who}" in logged() for who in ("first", "next")))
+    assert eventually(lambda: all(f"/said-to-the-{who}" in other.logs() for who in ("first", "next")))
     assert paused.state == "paused"
     assert paused.call("POST", "/resume")["state"] == "running" and paused.run("echo up") == "up\n"
-    assert eventually(lambda: dying.id not in host.ids(), 30)  # its timer goes on
+    assert eventually(lambda: dying.id not in host.ids())  # its timer goes on
     other.delete()
     later.delete()
-    assert eventually(lambda: len(host.holdings()["directories"]) == 3, 20)
-    after = host.holdings()
+    after = host.settled()
+    assert len(after["directories"]) == 3
     assert after["mounts"] == before["mounts"] == []
     assert len(after["cgroups"]) == 3 * sum(path.endswith(box.id) for path in before["cgroups"]) > 0
     host.check()
@@ -71,7 +90,7 @@ def test_boxes_outlive_the_host(start_host):
     host.stop(signal.SIGTERM)
     assert os.path.exists(box.socket_path)
     host.start()
-    assert box.run("pgrep -c sleep") == "1\n"
+    assert box.count("^sleep 1000") == 1
 
     # Told to take them along, it does; their files stay.
     host.stop(signal.SIGINT)
@@ -81,28 +100,25 @@ def test_boxes_outlive_the_host(start_host):
     assert box.call("POST", "/resume")["state"] == "running"
     for one in (box, paused):
         one.delete()
-    left = host.holdings()
+    left = host.settled()
     assert left["directories"] == ["default"] and left["sockets"] == ["default"]
 
 
-def test_a_box_that_died_while_nobody_watched(start_host):
-    host = start_host()
+def test_a_box_that_died_while_nobody_watched(mortal):
+    host = mortal
     box = host.create(auto_resume=True)
     box.run("echo kept >~/file")
-    group = next(path for path in host.holdings()["cgroups"] if path.endswith(box.id) and
-                 os.path.exists(path + "/cgroup.kill"))
     host.kill()
-    with open(group + "/cgroup.kill", "w") as file:
-        file.write("1")
+    box.kill()
     host.start()
     assert eventually(lambda: box.state == "stopped") and "exited" in box.events()
     assert box.run("cat ~/file") == "kept\n"  # a request starts it again
     box.delete()
 
 
-def test_half_made_boxes_are_removed(start_host):
+def test_half_made_boxes_are_removed(mortal):
     """Killed in the middle of making boxes, again and again."""
-    host = start_host()
+    host = mortal
     for _ in range(4):
 
         def make():
@@ -121,18 +137,16 @@ def test_half_made_boxes_are_removed(start_host):
         for thread in threads:
             thread.join()
         host.start()
-        held, ids = host.holdings(), set(host.ids())
-        assert set(held["directories"]) == ids
-        assert {path.rsplit("/", 1)[1].split("-", 1)[1] for path in held["cgroups"]} <= ids
-        assert held["mounts"] == []
+        ids, held = set(host.ids()), host.settled()
+        assert set(held["directories"]) == ids and held["mounts"] == []
         for box in ids - {"default"}:
             assert host.api("GET", f"/v1/sandboxes/{box}")["state"] == "running"
             host.api("DELETE", f"/v1/sandboxes/{box}")
         assert host.holdings()["directories"] == ["default"]
 
 
-def test_no_request_brings_a_box_back_while_the_host_goes_down(start_host):
-    host = start_host()
+def test_no_request_brings_a_box_back_while_the_host_goes_down(mortal):
+    host = mortal
     for _ in range(4):  # the default box is ended first: time to ask for it again
         host.create()
     over = threading.Event()
@@ -156,26 +170,22 @@ def test_no_request_brings_a_box_back_while_the_host_goes_down(start_host):
                           capture_output=True, text=True, timeout=60,
                           env=clean_environment(host.home, {"JWT_PUBLIC_KEY": "garbage"}))
     assert done.returncode != 0 and "JWT_PUBLIC_KEY" in done.stderr, done
+    host.start()
 
 
 def test_what_cannot_be_stored_has_not_happened(host):
     paused, stopped = host.create(), host.create()
     paused.call("POST", "/pause")
-    group = next(path for path in host.holdings()["cgroups"] if path.endswith(stopped.id) and
-                 os.path.exists(path + "/cgroup.kill"))
-    with open(group + "/cgroup.kill", "w") as file:
-        file.write("1")
-    assert eventually(lambda: stopped.state == "stopped", 20)
-    frozen = next(path for path in host.holdings()["cgroups"] if path.endswith(paused.id) and
-                  os.path.exists(path + "/cgroup.events"))
+    stopped.kill()
+    assert eventually(lambda: stopped.state == "stopped")
+    frozen = paused.group("cgroup.events")
     with contextlib.closing(sqlite3.connect(host.state / "store.db")) as store:
         store.execute("ALTER TABLE box RENAME TO away")
         for box, state in ((paused, "paused"), (stopped, "stopped")):
             got = host.client.post(f"/v1/sandboxes/{box.id}/resume", headers=host.auth)
             assert got.status_code == 500 and box.state == state
-        with open(frozen + "/cgroup.events") as file:
-            assert "frozen 1" in file.read()
-        assert not any(path.endswith(stopped.id) for path in host.holdings()["cgroups"])
+        assert eventually(lambda: "frozen 1" in frozen.read_text())
+        assert eventually(lambda: not any(path.endswith(stopped.id) for path in host.holdings()["cgroups"]))
         store.execute("ALTER TABLE away RENAME TO box")
     for box in (paused, stopped):
         assert box.call("POST", "/resume")["state"] == "running" and box.run("echo up") == "up\n"
@@ -186,7 +196,7 @@ def test_who_reads_the_store_does_not_stop_the_host(host):
     with contextlib.closing(sqlite3.connect(host.state / "store.db", isolation_level=None,
                                             check_same_thread=False)) as store:
         store.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(1, store.execute, ["COMMIT"])
+        timer = threading.Timer(1, store.execute, ["COMMIT"])  # until when the host cannot write
         timer.start()
         assert host.create().run("echo made") == "made\n"
         timer.join()
@@ -194,22 +204,20 @@ def test_who_reads_the_store_does_not_stop_the_host(host):
 
 def test_makers_that_died_are_replaced(host):
     """Of memory that ran out, say: the next boxes are made by others."""
+    before = set()
 
-    def makers():
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{pid}/cwd") == f"{os.path.realpath(host.state)}/stage":
-                    found.append(int(pid))
-        return found
+    def are_killed():
+        found = host.makers()
+        before.update(found)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):  # one that had only looked like a maker
+                os.kill(pid, signal.SIGKILL)
+        return not found
 
-    before = makers()
-    assert before
-    for pid in before:
-        os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: not makers())
+    assert eventually(are_killed) and before
     assert host.create().run("echo made") == "made\n"
-    assert makers() and not set(makers()) & set(before)
+    after = host.makers()
+    assert after and not set(after) & before
 
 
 def test_one_host_per_state_directory(host):
@@ -219,9 +227,9 @@ def test_one_host_per_state_directory(host):
     host.check()
 
 
-def test_a_host_that_was_just_killed_is_no_other_host(start_host):
+def test_a_host_that_was_just_killed_is_no_other_host(mortal):
     """It is not reaped yet, and what it had in the making is not done."""
-    host = start_host()
+    host = mortal
     host.client.close()
     host.proc.kill()
     dead = host.proc
@@ -248,13 +256,20 @@ def test_boxes_where_cgroup_v2_is_not_mounted(host):
         box = other.create()
         assert box.run("grep -c cgroup /proc/self/mountinfo; hostname; true") == f"0\n{box.id}\n"
         assert box.call("POST", "/pause")["state"] == "paused" and box.call("POST", "/resume")["state"] == "running"
-        box.request("POST", "/v1/bash/exec", json={"command": "exec sleep 1000", "async_mode": True})
+        box.begin("exec sleep 1000")
+        assert eventually(lambda: box.count("^sleep 1000") == 1)
         other.kill()
         other.start()
-        assert box.run("pgrep -c sleep") == "1\n"
+        assert box.count("^sleep 1000") == 1
         box.delete()
     finally:
         other.end()
+
+
+def points_to(path, target):
+    with contextlib.suppress(FileNotFoundError):  # another host's, given back just now
+        return os.readlink(path) == str(target)
+    return False
 
 
 def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
@@ -268,8 +283,7 @@ def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
 
     def ids(of):
         """The ids that boxes have outside, by box."""
-        with contextlib.closing(sqlite3.connect(of.state / "store.db")) as store:
-            docs = {name: json.loads(doc) for name, doc in store.execute("SELECT id, doc FROM box").fetchall()}
+        docs = of.stored()
         for doc in docs.values():
             with contextlib.suppress(FileNotFoundError), open(f"/proc/{doc['proc']['pid']}/uid_map") as file:
                 assert int(file.read().split()[1]) == doc["uid_base"]
@@ -298,21 +312,19 @@ def test_two_hosts_of_a_machine_share_no_ids(host, start_host):
     its.delete()
     other.stop()
     other.start()  # then what no box has is given up
-    assert str(other.state) not in [os.readlink(path) for path in claims.iterdir()
-                                    if path.name != str(ids(other)["default"] // 65536)]
+    left = ids(other)["default"] // 65536
+    assert [path.name for path in claims.iterdir() if path.is_symlink() and points_to(path, other.state)] == [str(left)]
     box.delete()
     more.delete()
 
 
-def test_the_store_knows_a_box_before_its_maker_does(start_host):
+def test_the_store_knows_a_box_before_its_maker_does(mortal):
     """What was acknowledged survives a crash at once."""
-    host = start_host()
+    host = mortal
     for _ in range(3):
         box = host.create()
         host.kill()
-        with contextlib.closing(sqlite3.connect(host.state / "store.db")) as store:
-            rows = store.execute("SELECT id FROM box").fetchall()
-        assert (box.id,) in rows
+        assert box.id in host.stored()
         host.start()
         assert box.run("echo here") == "here\n"
         box.delete()

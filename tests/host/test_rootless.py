@@ -3,24 +3,22 @@ cgroup of its own."""
 
 import contextlib
 import fcntl
-import json
 import os
 import pwd
 import re
 import shutil
-import sqlite3
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from archives import add, archive, programs
 from escape.test_calls import DENIED, NEEDED
 from harness import eventually, program
-from host.test_network import curl, denied, public, serve  # noqa: F401 (a fixture)
-from host.test_templates import add, archive, programs
+from host.test_network import await_workers, curl, denied, public, serve  # noqa: F401 (a fixture)
 from hosts import UNIFIED, Host, folder
-from processes import gone
+from processes import gone, text_of
 
 IDS = 65536
 FIRST = 0x20000000  # of ids that neither root's hosts nor useradd give to anybody
@@ -62,13 +60,7 @@ def delegated(name):
                 found.rmdir()
         return not path.exists()
 
-    assert eventually(removed, 20), path
-
-
-def first_process(rootless, box):
-    with contextlib.closing(sqlite3.connect(rootless.state / "store.db")) as store:
-        [(doc,)] = store.execute("SELECT doc FROM box WHERE id = ?", (box.id,)).fetchall()
-    return json.loads(doc)["proc"]["pid"]
+    assert eventually(removed), path
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +117,8 @@ def nothing_is_left(request):
             host.api("DELETE", f"/v1/sandboxes/{extra}")
         assert host.proc.poll() is None, host.log[-4000:]
         host.check_reports()
-        assert os.listdir(host.state / "boxes") == [] and os.listdir(host.state / "run") == ["host.sock"]
+        left = lambda: (os.listdir(host.state / "boxes"), os.listdir(host.state / "run"))
+        assert eventually(lambda: left() == ([], ["host.sock"])), left()
         assert eventually(lambda: list(host.group.glob("aiobox/*/")) == [])
 
 
@@ -233,7 +226,9 @@ def test_fork_and_snapshot_change_ids(rootless, ranges):
 def test_a_crash_of_the_host(rootless, group):
     """Its boxes run on, in a namespace that the next host has to find; what they leave can be removed."""
     box, other = rootless.create(template="small"), rootless.create(template="small")
+    names = lambda: box.run("cat /proc/[0-9]*/comm 2>/dev/null; true").split()
     box.run("mkdir -p d/e; echo x >d/e/f; chmod 0 d; (sleep 1000 >/dev/null 2>&1 &)")
+    assert eventually(lambda: "sleep" in names())
     box.call("POST", "/pause")
     before = set((group / "aiobox").glob("*/*/cgroup.procs")), rootless.ids()
     rootless.kill()
@@ -241,7 +236,7 @@ def test_a_crash_of_the_host(rootless, group):
     assert (set((group / "aiobox").glob("*/*/cgroup.procs")), rootless.ids()) == before
     assert box.state == "paused" and other.state == "running"
     box.call("POST", "/resume")
-    assert "sleep" in box.run("cat /proc/[0-9]*/comm 2>/dev/null; true") and other.run("echo $((6*7))") == "42\n"
+    assert "sleep" in names() and other.run("echo $((6*7))") == "42\n"
     rootless.stop()  # ends the boxes too, and keeps their files
     rootless.start()
     box.call("POST", "/resume")
@@ -285,9 +280,8 @@ def test_network_allow(rootless):
         assert curl(box, "http://evil.example/")[1] == 6
         assert curl(box, f"http://127.0.0.1:{port}/")[1] == 7
         assert eventually(lambda: any(e["type"] == "denied" for e in box.call("GET", "/events")))
-        [pid] = [int(p.parent.name) for p in Path("/proc").glob("[0-9]*/cmdline")
-                 if (text := reads(p)) and "egress" in text and str(rootless.state) in text]
-        assert re.search(r"CapPrm:\s*0+$", reads(Path(f"/proc/{pid}/status")), re.M)
+        [pid] = await_workers(rootless, 1)
+        assert re.search(r"CapPrm:\s*0+$", Path(f"/proc/{pid}/status").read_text(), re.M)
         box.delete()
         assert eventually(lambda: not Path(f"/proc/{pid}").exists())
 
@@ -304,22 +298,16 @@ def test_network_full(rootless, public):  # noqa: F811
     assert curl(box, "http://169.254.169.254/")[1] == 7
     assert box.call("GET", "/metrics")["network_received"] > 100
     note = rootless.state / "boxes" / box.id / "pasta.pid"
-    pid = int(note.read_text())
+    pid = int(text_of(note))
     rootless.kill()
     os.kill(pid, 9)
     assert gone(pid)
     rootless.start()
-    assert int(note.read_text()) != pid
+    assert eventually(lambda: int(text_of(note)) != pid)
     assert curl(box, f"-o /dev/null -w '%{{http_code}}' http://{public}:8000/") == ("200", 0)
-    pid = int(note.read_text())
+    pid = int(text_of(note))
     box.delete()
     assert eventually(lambda: not Path(f"/proc/{pid}").exists())
-
-
-def reads(path):
-    with contextlib.suppress(OSError):
-        return path.read_text()
-    return ""
 
 
 def test_the_command_line(rootless, image):
@@ -336,21 +324,21 @@ def test_network_full_and_addresses_that_the_machine_gets_later(rootless):
         pytest.skip("NOT TESTED: network full needs pasta and /dev/net/tun")
     own = "9.213.78.1"
     box = rootless.create(template="small", network={"mode": "full"})
-    netns = ["nsenter", f"--net=/proc/{first_process(rootless, box)}/ns/net", "nft", "list", "set", "inet", "aio_full", "machine"]
+    netns = ["nsenter", f"--net=/proc/{box.first_process()}/ns/net", "nft", "list", "set", "inet", "aio_full", "machine"]
     closed = lambda: own in subprocess.run(netns, capture_output=True, text=True, check=True).stdout
     assert not closed()
-    subprocess.run(["ip", "address", "add", f"{own}/32", "dev", "lo"], check=True)
+    subprocess.run(["ip", "address", "replace", f"{own}/32", "dev", "lo"], check=True)
     try:
         with serve(own) as port:
-            assert eventually(closed, 20)
+            assert eventually(closed)
             assert curl(box, f"http://{own}:{port}/")[1] == 7
             curl(box, "http://10.9.9.9/")
-            assert eventually(lambda: {(own, port), ("10.9.9.9", 80)} <= {d[:2] for d in denied(box)}, 20), denied(box)
+            assert eventually(lambda: {(own, port), ("10.9.9.9", 80)} <= {d[:2] for d in denied(box)}), denied(box)
             # Also those of a time when there was no host.
             rootless.kill()
             subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], check=True)
             rootless.start()
-            assert eventually(lambda: not closed(), 20)
+            assert eventually(lambda: not closed())
     finally:
         subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], capture_output=True)
     box.delete()

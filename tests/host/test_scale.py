@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from harness import eventually, sanitizer
+from harness import ANSWER_SECONDS, eventually, sanitizer
 from hosts import UNIFIED, Box
 
 MIB = 1 << 20
@@ -35,18 +35,6 @@ def server_pid(host, box):
     return int((group / "server" / "cgroup.procs").read_text().split()[0])
 
 
-def makers(host):
-    """The processes that make this host's boxes. They are nobody's children."""
-    found, stage = [], str(host.state.resolve() / "stage")
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if (Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"aio\0maker\0")
-                    and os.readlink(f"/proc/{pid}/cwd") == stage):
-                found.append(int(pid))
-    assert found
-    return sorted(found)
-
-
 def loops(host):
     """Loop devices that show a box's disk."""
     found = []
@@ -59,17 +47,20 @@ def loops(host):
 
 def traces(host):
     """All that boxes may leave behind, of this host alone: of the machine, and in its processes."""
-    while True:  # a child of a maker looks like one, and may end while it is looked at
-        pids = makers(host)
+    def look():  # a child of a maker looks like one, and may end while it is looked at
+        pids = host.makers()
+        assert pids
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             return {
                 **host.holdings(),
                 "loops": loops(host),
                 "makers": list(map(str, pids)),
-                "descriptors": [len(os.listdir(f"/proc/{pid}/fd")) for pid in (host.proc.pid, *pids)],
+                "descriptors": [len(os.listdir(f"/proc/{pid}/fd")) for pid in (host.pid, *pids)],
                 "maker mounts": [len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in pids],
                 "maker children": [len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) for pid in pids],
             }
+
+    return eventually(look)
 
 
 def surplus(before, now):
@@ -82,7 +73,7 @@ def surplus(before, now):
 
 def resident(host):
     """KiB of the host's process."""
-    return status(host.proc.pid, "VmRSS")
+    return status(host.pid, "VmRSS")
 
 
 def available():
@@ -98,14 +89,14 @@ class Clients:
         self.pool, all_there = ThreadPoolExecutor(count), threading.Barrier(count)
 
         def connect(_):
-            all_there.wait(60)  # each thread does this once
+            all_there.wait(ANSWER_SECONDS)  # each thread does this once
             assert self.client().get("/health").text == "OK"
 
         self.map(connect, range(count))
 
     def client(self):
         if not hasattr(self.mine, "client"):
-            self.mine.client = httpx.Client(base_url=self.host.url, timeout=60, trust_env=False)
+            self.mine.client = httpx.Client(base_url=self.host.url, timeout=ANSWER_SECONDS, trust_env=False)
         return self.mine.client
 
     def api(self, method, path, **more):
@@ -158,8 +149,7 @@ def test_hundreds_are_alive_at_once(start_host):
         print(f"{ALIVE} boxes: {each:.2f} MiB of the machine and {own:.1f} KiB of the host for each")
         assert SMALL or (each <= BOX_MIB and own <= HOST_KIB)
         clients.map(lambda box: clients.api("DELETE", f"/v1/sandboxes/{box.id}"), boxes)
-    held = host.holdings()
-    assert held["directories"] == ["default"] and host.ids() == ["default"]
+    assert host.settled()["directories"] == ["default"] == host.ids()
     host.check()
 
 
@@ -188,10 +178,11 @@ def test_thousands_come_and_go_without_a_trace(start_host):
         before = eventually_same(lambda: traces(host))
         size, memory, uids = resident(host), available(), uid_range(clients)
         ids = clients.map(come_and_go, range(CYCLES))
-        if not eventually(lambda: not surplus(before, traces(host)), 20, 0.1):  # what was late to come is no leak: it stays as much
+        if not eventually(lambda: not surplus(before, traces(host)), pause=0.1):
+            # What was late to come is no leak: it stays as much.
             first, before = surplus(before, traces(host)), eventually_same(lambda: traces(host))
             ids += clients.map(come_and_go, range(CYCLES))
-            assert eventually(lambda: not surplus(before, traces(host)), 20, 0.1), (first, surplus(before, traces(host)))
+            assert eventually(lambda: not surplus(before, traces(host)), pause=0.1), (first, surplus(before, traces(host)))
         assert len(set(ids)) == len(ids)
         assert uid_range(clients) == uids  # the first that is free is the same one again
         grown, less = resident(host) - size, memory - available()
@@ -217,5 +208,5 @@ def eventually_same(look):
         seen.append(look())
         return seen[-1] == seen[-2]
 
-    assert eventually(still, 20, 0.3)
+    assert eventually(still, pause=0.3)
     return seen[-1]

@@ -35,7 +35,7 @@ import pytest
 from harness import Report
 
 def is_first(name):
-    path = Path(__file__).with_name(name + ".ran")
+    path = Path(f"{__file__}.{name}.ran")
     first = not path.exists()
     path.touch()
     return first
@@ -120,30 +120,41 @@ def test_more_than_three_flaky_tests_fail_the_run(suite):
     assert "failed: 4 flaky tests, more than 3" in out
 
 
-@pytest.mark.parametrize("name, text", [
-    ("host/test_a.py", "def test_f(): assert not is_first('f')\n"),
-    ("escape/test_a.py", "def test_f(): assert not is_first('f')\n"),
-    ("tools/test_a.py", "def test_f(): assert not is_first('f')\n"),
-    ("api/test_a.py", "def test_f():\n    if is_first('f'): raise Report('leaked: a descriptor')\n"),
-    ("api/test_a.py", "@pytest.fixture\ndef checked():\n    yield\n    if is_first('g'): raise Report('the server died')\n"
-                      "def test_f(checked): assert not is_first('f')\n"),
-    ("api/test_a.py", "def test_f(): assert not is_first('f'), 'WARNING: ThreadSanitizer: data race'\n"),
-    ("api/test_a.py", "def test_f():\n    print('ERROR: AddressSanitizer: heap-use-after-free', file=sys.stderr)\n"
-                      "    assert not is_first('f')\n"),
-    ("api/test_a.py", "def test_f():\n    if is_first('f'): os._exit(3)\n"),
-], ids=["host", "escape", "tools", "a report", "a report at its end", "a race", "a printed report", "a crash"])
-def test_what_is_never_run_again(suite, name, text):
-    code, out = suite({name: text}, "api", "serial")
-    assert code == 1
-    assert closing(out)[0] == "flaky: 0" and f"failed: tests/{name}::test_f" in out.splitlines(), out
+NEVER_AGAIN = {
+    "host/test_box.py": "def test_f(): assert not is_first('f')\n",
+    "escape/test_box.py": "def test_f(): assert not is_first('f')\n",
+    "tools/test_tool.py": "def test_f(): assert not is_first('f')\n",
+    "api/test_report.py": "def test_f():\n    if is_first('f'): raise Report('leaked: a descriptor')\n",
+    "api/test_report_at_its_end.py": """
+@pytest.fixture
+def checked():
+    yield
+    if is_first('g'): raise Report('the server died')
+
+def test_f(checked): assert not is_first('f')
+""",
+    "api/test_sanitizer.py": "def test_f(): assert not is_first('f'), 'WARNING: ThreadSanitizer: data race'\n",
+    "api/test_printed.py": """
+def test_f():
+    print('ERROR: AddressSanitizer: heap-use-after-free', file=sys.stderr)
+    assert not is_first('f')
+""",
+    "api/test_crash.py": "def test_f():\n    if is_first('f'): os._exit(3)\n",
+}
+
+
+def test_what_is_never_run_again(suite):
+    code, out = suite(NEVER_AGAIN, "api", "serial")
+    assert code == 1 and closing(out) == ["flaky: 0", f"test: 0 passed, {len(NEVER_AGAIN)} failed, 0 skipped"], out
+    for name in NEVER_AGAIN:
+        assert f"failed: tests/{name}::test_f" in out.splitlines()
     assert not list(suite.results.glob("*.again"))
 
 
 def test_a_step_without_tests_can_fail(suite):
-    files = {"api/test_a.py": "def test_f(): pass\n"}
-    for steps in (("bad", "api"), ("api", "--", "bad")):
-        code, out = suite(files, *steps)
-        assert code == 1 and closing(out) == ["flaky: 0", "test: 1 passed, 1 failed, 0 skipped"], out
+    for steps in (("bad", "good"), ("good", "--", "bad")):
+        code, out = suite({}, *steps)
+        assert code == 1 and closing(out) == ["flaky: 0", "test: 0 passed, 1 failed, 0 skipped"], out
         assert "failed: bad (see its output above)" in out.splitlines() and "it does not compile" in out
 
 

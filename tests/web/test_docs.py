@@ -6,34 +6,21 @@ Screenshots for human eyes land in build/screens/.
 import base64
 import hashlib
 import json
-import os
 import re
-import shutil
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
 
+from chromium import NEEDED, Watch, chromium, new_context, screenshot  # noqa: F401 (a fixture)
 from harness import ANSWER_SECONDS, eventually
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 sync_api.expect.set_options(timeout=ANSWER_SECONDS * 1000)
+pytestmark = NEEDED
 
-CHROMIUM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
-SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 PATH = "/metrics"  # an operation to try: it needs a credential and no input
 WORDS = "metrics prometheus"  # what finds it alone
 ANSWER = "aio_uptime_seconds"  # what its answer holds
@@ -41,40 +28,14 @@ ROW = f'.opblock-get:has([data-path="{PATH}"])'
 KEY = "docs key/+&=%"  # characters that a URL has to escape
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=ANSWER_SECONDS * 1000)
-        yield browser
-        browser.close()
-
-
-class Watch:
-    """What a page requested, and everything that went wrong in it."""
-
-    def __init__(self, page):
-        self.urls, self.trouble = [], []
-        page.on("request", lambda r: self.urls.append(r.url))
-        page.on("requestfailed", lambda r: self.trouble.append(f"failed: {r.url}"))
-        page.on("response", lambda r: r.status >= 400 and self.trouble.append(f"{r.status}: {r.url}"))
-        page.on("console", lambda m: m.type in ("error", "warning") and self.trouble.append(f"{m.type}: {m.text}"))
-        page.on("pageerror", lambda e: self.trouble.append(f"exception: {e}"))
-
-    def foreign(self, url):
-        home = urlsplit(url).netloc
-        return [u for u in self.urls if not u.startswith(("data:", "blob:")) and urlsplit(u).netloc != home]
-
-
 @pytest.fixture
-def visit(chromium):
+def visit(chromium):  # noqa: F811
     """visit(url, scheme=…, width=…) opens the explorer and returns the page once its list is there."""
     contexts = []
 
     def visit(url, scheme="light", width=1280):
-        context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        context.set_default_timeout(ANSWER_SECONDS * 1000)
-        contexts.append(context)
-        page = context.new_page()
+        contexts.append(new_context(chromium, scheme, width, 900))
+        page = contexts[-1].new_page()
         page.watch = Watch(page)
         assert page.goto(url).status == 200
         loaded(page)
@@ -89,11 +50,6 @@ def loaded(page):
     """Waits until the operations are there, and the list of groups, which comes after them."""
     page.locator(ROW).first.wait_for()
     sync_api.expect(page.locator("#count")).to_contain_text("operations")
-
-
-def shot(page, name):
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"docs-{name}.png")
 
 
 def ready(row):
@@ -131,7 +87,7 @@ def luminance(page, selector):
 
 def fetch(url):
     try:
-        with urllib.request.urlopen(url) as answer:
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()
@@ -178,12 +134,12 @@ def test_calls_the_server(server, visit):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_follows_the_colour_scheme(server, visit, scheme):
     page = visit(server.url + "/v1/docs", scheme=scheme)
-    shot(page, scheme)
+    screenshot(page, f"docs-{scheme}")
     call_one(page)
     for part in ("body", "header", "#tags", ".opblock-summary", ".highlight-code pre"):
         level = luminance(page, part)
         assert level < 0.15 if scheme == "dark" else level > 0.9, part
-    shot(page, f"{scheme}-call")
+    screenshot(page, f"docs-{scheme}-call")
     other = {"light": "dark", "dark": "light"}[scheme]
     page.emulate_media(color_scheme=other)  # the page is told of it a little later
     assert eventually(lambda: luminance(page, "body") > 0.9 if other == "light" else luminance(page, "body") < 0.15)
@@ -212,7 +168,7 @@ def test_works_from_the_keyboard(server, visit):
     page.keyboard.type(WORDS)
     sync_api.expect(page.locator(".opblock")).to_have_count(1)
     assert page.locator(ROW).is_visible()
-    shot(page, "search")
+    screenshot(page, "docs-search")
 
     page.keyboard.press("Enter")  # to the first result
     page.keyboard.press("Enter")  # opens it
@@ -238,7 +194,7 @@ def test_group_list_leads_to_the_group(server, visit):
     link.click()
     heading = page.locator(f'.opblock-tag[data-tag="{tag}"]')
     sync_api.expect(heading).to_be_in_viewport()
-    assert urlsplit(page.evaluate("location.href")).fragment == f"/{tag}"
+    assert eventually(lambda: urlsplit(page.evaluate("location.href")).fragment == f"/{tag}")
 
 
 def test_link_to_an_operation_opens_it(server, visit):
@@ -251,11 +207,11 @@ def test_link_to_an_operation_opens_it(server, visit):
 
 def test_fits_a_narrow_window(server, visit):
     page = visit(server.url + "/v1/docs", width=420)
-    shot(page, "narrow")
+    screenshot(page, "docs-narrow")
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     assert page.locator("#main").evaluate("e => e.scrollWidth <= e.clientWidth")
     assert call_one(page)[0] == "200"
-    shot(page, "narrow-call")
+    screenshot(page, "docs-narrow-call")
     assert page.locator("#main").evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
@@ -286,7 +242,7 @@ def test_key_in_the_address(start_server, visit):
     assert request.value.headers.get("x-aio-api-key") == KEY
     assert "api_key=" not in request.value.url
     assert page.watch.trouble == []
-    shot(page, "key")
+    screenshot(page, "docs-key")
 
     # Links of the page stay usable.
     with page.expect_response(lambda r: urlsplit(r.url).path == "/openapi.json") as answer:
@@ -309,7 +265,7 @@ def test_ticket_in_the_address(start_server, visit):
     request = urllib.request.Request(
         guarded.url + "/tickets", method="POST", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request) as answer:
+    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
         ticket = json.load(answer)["ticket"]
 
     page = visit(f"{guarded.url}/v1/docs?ticket={quote(ticket, safe='')}")

@@ -4,61 +4,27 @@ Screenshots for human eyes land in build/screens/.
 """
 
 import base64
+import contextlib
 import hashlib
-import os
+import random
 import re
 import shutil
+import socket
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
+from chromium import NEEDED, Watch, chromium, new_context, screenshot  # noqa: F401 (a fixture)
 from harness import ANSWER_SECONDS, SETTLE_SECONDS, eventually
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
 expect.set_options(timeout=ANSWER_SECONDS * 1000)
+pytestmark = NEEDED
 
-CHROMIUM = next((p for p in ("/usr/bin/chromium", shutil.which("chromium")) if p and os.path.exists(p)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
-ROOT = Path(__file__).resolve().parents[2]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 KEY = "terminal key/+&=%"  # characters that a URL has to escape
 PROMPT = re.compile(r"[$#] ?\Z")
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=ANSWER_SECONDS * 1000)
-        yield browser
-        browser.close()
-
-
-class Watch:
-    """What a page requested, and everything that went wrong in it."""
-
-    def __init__(self, page):
-        self.urls, self.sockets, self.trouble = [], [], []
-        page.on("request", lambda r: self.urls.append(r.url))
-        page.on("websocket", lambda w: self.sockets.append(w.url))
-        page.on("requestfailed", lambda r: self.trouble.append(f"failed: {r.url}"))
-        page.on("response", lambda r: r.status >= 400 and self.trouble.append(f"{r.status}: {r.url}"))
-        page.on("console", lambda m: m.type in ("error", "warning") and self.trouble.append(f"{m.type}: {m.text}"))
-        page.on("pageerror", lambda e: self.trouble.append(f"exception: {e}"))
-
-    def foreign(self, url):
-        home = urlsplit(url).netloc
-        asked = [u for u in self.urls + self.sockets if not u.startswith(("data:", "blob:"))]
-        return [u for u in asked if urlsplit(u).netloc != home]
 
 
 def lines(page, everything=True):
@@ -124,10 +90,15 @@ def session_of(page):
     return parse_qs(urlsplit(address(page)).query).get("session_id", [None])[0]
 
 
-def shot(page, name):
-    folder = ROOT / "build" / "screens"
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=folder / f"terminal-{name}.png")
+def listen_again():
+    """An address for a server that ends and is followed by another at the same port: none of those that the kernel
+    gives to whoever asks for any, so that nobody else has it meanwhile."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(first // 2, first)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return f"127.0.0.1:{port}"
 
 
 class Visits:
@@ -136,16 +107,9 @@ class Visits:
     def __init__(self, chromium):
         self.chromium, self.contexts, self.used = chromium, [], set()
 
-    def context(self, scheme="light", width=1000, height=640, **more):
-        context = self.chromium.new_context(
-            color_scheme=scheme,
-            viewport={"width": width, "height": height},
-            permissions=["clipboard-read", "clipboard-write"],
-            **more,
-        )
-        context.set_default_timeout(ANSWER_SECONDS * 1000)
-        self.contexts.append(context)
-        return context
+    def context(self, **more):
+        self.contexts.append(new_context(self.chromium, permissions=["clipboard-read", "clipboard-write"], **more))
+        return self.contexts[-1]
 
     def __call__(self, server, query="", key=None, context=None, prompt=True, **more):
         """A page of the server's terminal, once there is a prompt."""
@@ -177,7 +141,7 @@ class Visits:
 
 
 @pytest.fixture
-def visit(chromium):
+def visit(chromium):  # noqa: F811
     visits = Visits(chromium)
     yield visits
     visits.end()
@@ -188,7 +152,8 @@ def visit(chromium):
 
 def test_runs_what_is_typed(server, visit):
     page = visit(server)
-    assert page.evaluate("document.activeElement.closest('#terminal') !== null"), "the focus is elsewhere"
+    focused = "document.activeElement.closest('#terminal') !== null"
+    assert eventually(lambda: page.evaluate(focused)), "the focus is elsewhere"
     run(page, "echo hello-$((40+2))", "hello-42")
     page.wait_for_load_state("networkidle")
     assert page.watch.foreign(server.url) == []
@@ -217,7 +182,7 @@ def test_colours(server, visit, scheme):
     if scheme == "dark":  # in light it is darkened until it can be read
         word("blue").to_have_css("color", "rgb(0, 128, 255)")
     word("strong").to_have_css("font-weight", re.compile(r"^[7-9]\d\d$"))
-    shot(page, scheme)
+    screenshot(page, f"terminal-{scheme}")
 
 
 def test_unicode(server, visit):
@@ -233,8 +198,8 @@ def test_resizing_reaches_the_shell(server, visit):
     def size():
         return page.evaluate("`${terminal.rows} ${terminal.cols}`")
 
+    shell_learns_size(page)
     before = size()
-    run(page, "stty size", before)
     page.set_viewport_size({"width": 700, "height": 420})
     assert eventually(lambda: size() != before)
     shell_learns_size(page)
@@ -253,7 +218,7 @@ def test_full_screen_program(server, visit, program):
     sees(page, re.compile(r"^1\n2\n3\n"), everything=False)
     page.keyboard.press("Shift+G")
     sees(page, re.compile(r"^499\n500$", re.M), everything=False)
-    shot(page, program)
+    screenshot(page, f"terminal-{program}")
     before = page.evaluate("terminal.rows")
     page.set_viewport_size({"width": 900, "height": 500})  # it is told, and draws itself anew
     assert eventually(lambda: page.evaluate("terminal.rows") != before)
@@ -330,7 +295,7 @@ def test_two_pages_share_a_session(server, visit):
     assert eventually(lambda: two.locator(".xterm-screen").evaluate(
         "e => e.getBoundingClientRect().right <= innerWidth && e.getBoundingClientRect().bottom <= innerHeight"
     ))
-    shot(two, "foreign-size")
+    screenshot(two, "terminal-foreign-size")
     run(two, "echo at home again", "at home again")
     assert eventually(lambda: two.evaluate("[terminal.cols, terminal.rows]") == small)
     assert one.watch.trouble == [] and two.watch.trouble == []
@@ -342,7 +307,7 @@ def test_a_shell_that_ended_is_followed_by_another(server, visit):
     run(page, "first=shell; exit 7")
     state(page, "ended")
     expect(page.locator("#note")).to_contain_text("exit code 7")
-    shot(page, "ended")
+    screenshot(page, "terminal-ended")
     page.keyboard.press("Enter")
     state(page, "connected")
     sees(page, PROMPT)
@@ -369,7 +334,7 @@ def test_a_session_that_was_closed_is_followed_by_another(server, visit):
     session = session_of(page)
     server.request("DELETE", f"/v1/shell/sessions/{session}")
     state(page, "closed")
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500)  # longer than it waits before it connects again
     state(page, "closed")  # nobody wants it back
     page.keyboard.press("Enter")
     state(page, "connected")
@@ -381,7 +346,7 @@ def test_a_session_that_was_closed_is_followed_by_another(server, visit):
 
 
 def test_the_server_stops_and_comes_back(start_server, visit):
-    server = start_server()
+    server = start_server(listen=listen_again())
     page = visit(server)
     run(page, "echo still here", "still here")
     # Notes when the page asks for its server. After the third time it would wait for longer than this test: the person
@@ -404,7 +369,7 @@ def test_the_server_stops_and_comes_back(start_server, visit):
     assert second - first > 900 and third - second > 1900, "attempts do not grow rare"
     assert eventually(lambda: address(page) and sum(t.startswith("failed:") for t in page.watch.trouble) == 3)
     expect(page.get_by_role("button", name="Reconnect now")).to_be_visible()
-    shot(page, "lost")
+    screenshot(page, "terminal-lost")
     assert "still here" in lines(page)
     # The browser itself writes a line for each attempt; we add none.
     assert all("WebSocket" in t or "REFUSED" in t or t.startswith("failed:") for t in page.watch.trouble)
@@ -443,7 +408,7 @@ def test_find(server, visit):
     expect(count).to_have_text("10 of 11")
     page.locator("#find-text").fill("NEEDLE")
     expect(count).to_have_text(re.compile(r" of 4\d$"))
-    shot(page, "find")
+    screenshot(page, "terminal-find")
     page.get_by_role("button", name="Match case").click()
     expect(count).to_have_text(re.compile(r" of [12]$"))
     page.locator("#find-text").fill("no such thing")
@@ -601,7 +566,7 @@ def test_keyboard_alone(server, visit):
     page.keyboard.press("Enter")
     expect(page.locator("#help")).to_be_visible()
     assert "F6" in page.locator("#help").inner_text()
-    shot(page, "help")
+    screenshot(page, "terminal-help")
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
     run(page, "echo back in the shell", "back in the shell")
@@ -633,7 +598,7 @@ def test_a_phone(server, visit):
     page.keyboard.press("Enter")
     sees(page, re.compile("^90$", re.M))
     sees(page, PROMPT)
-    shot(page, "phone")
+    screenshot(page, "terminal-phone")
 
     # A finger scrolls.
     bottom = page.evaluate("terminal.buffer.active.viewportY")
@@ -654,7 +619,7 @@ def test_command_of_the_address(server, visit):
     page.reload()
     state(page, "connected")
     sees(page, PROMPT)
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(500)  # nothing more is to come
     assert len(re.findall(r"[$#] pwd$", text(page), re.M)) == 1
 
     # More than a program's name waits for Enter: the link could be anybody's.
@@ -680,14 +645,14 @@ def test_key_in_the_address(start_server, visit):
 
 
 def test_key_that_no_longer_fits(start_server, visit):
-    guarded = start_server(env={"SANDBOX_API_KEY": KEY})
+    guarded = start_server(env={"SANDBOX_API_KEY": KEY}, listen=listen_again())
     page = visit(guarded, query=f"?api_key={quote(KEY, safe='')}", key=KEY)
     guarded.signal()
     guarded.wait()
     start_server(env={"SANDBOX_API_KEY": "another"}, listen=f"127.0.0.1:{guarded.port}")
     state(page, "refused")
     sockets = len(page.watch.sockets)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500)  # longer than it would wait before the next time
     assert len(page.watch.sockets) == sockets, "it keeps knocking"
 
 
@@ -702,7 +667,7 @@ def test_content_security_policy_names_the_loader(server):
     assert "'unsafe-inline'" not in scripts and "'unsafe-eval'" not in scripts
 
 
-def test_addresses_that_other_clients_know(server, chromium):
+def test_addresses_that_other_clients_know(server, chromium):  # noqa: F811
     """The names of AIO Sandbox's bundled files, with the globals that those files set."""
     page = chromium.new_page()
     page.goto(server.url + "/health")
