@@ -112,7 +112,7 @@ export TSAN_OPTIONS  ?= second_deadlock_stack=1
 pytest = AIO=$(CURDIR)/build/$1/aio FIXTURE=$(CURDIR)/build/$1/fixture $(FIXED) build/venv/bin/python \
 	-m pytest -ra -o cache_dir=$(CURDIR)/build/pytest --results build/test/$@$(if $(AGAIN),.again).jsonl \
 	$(if $(AGAIN),--only build/test/$@.again,$2) tests $(ARGS)
-beside = -n $(WORKERS) --dist loadfile
+parallel = -n $(WORKERS) --dist loadfile
 
 test: test-deps ## everything below: those that need nothing but processors, beside the others
 	+@tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
@@ -143,14 +143,14 @@ unit: ## unit tests, under ASan and UBSan
 	@RESULTS=build/test/$@.jsonl $(FIXED) tools/tap $(UNIT:%=build/asan/%)
 api: ## tests from outside that run beside others, under ASan and UBSan (ARGS='-k shell' picks some)
 	+@$(SUB) VARIANT=asan all fixture
-	@$(call pytest,asan,$(beside) -m 'not serial')
+	@$(call pytest,asan,$(parallel) -m 'not serial')
 serial: ## those that want the machine to themselves: hosts, escapes, measures
 	+@$(SUB) VARIANT=asan all fixture
 	@$(call pytest,asan,-m serial)
 tsan: ## the tests marked concurrency, under ThreadSanitizer
 	+@$(SUB) VARIANT=tsan all fixture
-	@$(call pytest,tsan,$(beside) -m 'concurrency and not serial')
-tsan-serial:
+	@$(call pytest,tsan,$(parallel) -m 'concurrency and not serial')
+tsan-serial: ## likewise, those that want the machine to themselves
 	+@$(SUB) VARIANT=tsan all fixture
 	@$(call pytest,tsan,-m 'concurrency and serial')
 fuzz: ## every fuzzer: FUZZ_SECONDS=20 where its parser changed since the last merge, else SMOKE_SECONDS=2

@@ -362,7 +362,9 @@ class Server:
     def _await_ready(self):
         said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
                           START_SECONDS)
-        assert said and self.proc.poll() is None, f"no start: {self.proc.poll()}\n{self.log}"
+        if (code := self.proc.poll()) is not None:
+            raise Report(f"the server has ended with {code} instead of starting:\n{self.log}")
+        assert said, f"no start:\n{self.log}"
         # What was started is the first stage; the server is its child.
         self.pid = (children_of(self.proc.pid) or [self.proc.pid])[0]
         self.ready = self.out_path.read_text().splitlines()[0]
