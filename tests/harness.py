@@ -219,6 +219,19 @@ class Peer:
         return self.rest() == b""
 
 
+def dial(address, timeout=ANSWER_SECONDS, receive_buffer=None):
+    """A Peer: connected to the path of a socket, or to a host and port."""
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    sock = socket.socket(family)
+    if receive_buffer:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    sock.settimeout(timeout)
+    sock.connect(address)
+    if family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Peer(sock)
+
+
 def request(target="/health", method="GET", headers=(), body=b"", version="1.1", host="localhost"):
     """The bytes of a request; a body gets its length unless the headers say otherwise."""
     lines = [f"{method} {target} HTTP/{version}"]
@@ -400,15 +413,7 @@ class Server:
 
     def connect(self, timeout=ANSWER_SECONDS, receive_buffer=None):
         """A Peer: a connection to speak by hand."""
-        family = socket.AF_UNIX if self.path else socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        sock = socket.socket(family)
-        if receive_buffer:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        sock.settimeout(timeout)
-        sock.connect(self.path or (self.host, self.port))
-        if not self.path:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Peer(sock)
+        return dial(self.path or (self.host, self.port), timeout, receive_buffer)
 
     def begin(self, target, **body):
         """A POST whose answer is taken later: once this is back, all of it is at the server's end."""

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import httpx
 
-from harness import (ANSWER_SECONDS, SETTLE_SECONDS, START_SECONDS, STOP_SECONDS, Peer, check_sanitizers,
-                     clean_environment, eventually, program, request)
+from harness import (ANSWER_SECONDS, SETTLE_SECONDS, START_SECONDS, STOP_SECONDS, check_sanitizers,
+                     clean_environment, dial, eventually, program, request)
 
 UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
                 if (p / "cgroup.procs").exists()), None)
@@ -206,10 +206,8 @@ class Host:
     def ids(self):
         return [box["id"] for box in self.api("GET", "/v1/sandboxes?limit=1000")["sandboxes"]]
 
-    def connect(self, timeout=ANSWER_SECONDS):
-        sock = socket.create_connection(("127.0.0.1", self.port), timeout)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Peer(sock)
+    def connect(self, timeout=ANSWER_SECONDS, receive_buffer=None):
+        return dial(("127.0.0.1", self.port), timeout, receive_buffer)
 
     def environment(self, **more):
         """Of commands that are for this host."""

@@ -191,8 +191,10 @@ static int follow(struct call *call, struct box *box, int64_t after, struct err 
 	pthread_mutex_unlock(&boxes->lock);
 	int result = call_event_ping(call, err);
 	while (result == 0) {
+		/* Read before the events: a box is deleted after its last one, "deleted", was added. */
+		bool last = box && boxes_state(boxes, box) == BOX_DELETED;
 		result = send_events(call, box, &after, err);
-		if (result < 0 || (box && boxes_state(boxes, box) == BOX_DELETED))
+		if (result < 0 || last)
 			break;
 		enum call_wake wake = call_wait(call, fd, clock_ms() + PING_MS);
 		if (wake == CALL_LEFT || wake == CALL_STOPPING)
@@ -278,9 +280,9 @@ static int follow_log(struct call *call, struct box *box, const char *path, int6
 		bytes = INT64_MAX; /* of the files that follow, all */
 		(void)inotify_add_watch(news, path, IN_MODIFY | IN_MOVE_SELF);
 		do {
+			bool last = boxes_state(&host_of(call->server)->boxes, box) == BOX_DELETED;
 			result = fd < 0 ? 0 : send_log(call, fd, &at, err);
-			if (result < 0 ||
-			    boxes_state(&host_of(call->server)->boxes, box) == BOX_DELETED)
+			if (result < 0 || last)
 				return result;
 			enum call_wake wake = call_wait(call, news, clock_ms() + LOOK_MS);
 			if (wake == CALL_LEFT || wake == CALL_STOPPING)

@@ -417,6 +417,24 @@ def test_events_are_streamed(host):
     assert got == ["created", "started", "exec", "paused", "resumed", "deleted"]
 
 
+@pytest.mark.concurrency
+def test_a_slow_watcher_is_sent_the_deletion(host):
+    """The box is deleted while earlier events are being sent."""
+    box = host.create()
+    for _ in range(500):
+        assert box.request("POST", "/v1/bash/exec", json={}).status_code == 422
+    with host.connect(receive_buffer=4096) as peer:
+        peer.send(request(f"/v1/sandboxes/{box.id}/events", headers={**host.auth, "Accept": "text/event-stream"}))
+        assert peer.head().status == 200
+        box.delete()
+        events = b""
+        while chunk := peer.chunk():
+            events += chunk
+    assert chunk == b"", "its end is marked"
+    types = [line.partition(b": ")[2] for line in events.splitlines() if line.startswith(b"event:")]
+    assert len(types) == 501 and types[-1] == b"deleted", types[-3:]
+
+
 def test_all_that_runs_something_is_in_the_history(host):
     box = host.create()
     paths = ["/v1/bash/exec", "/v1/shell/exec", "/v1/code/execute", "/v1/jupyter/execute", "/v1/nodejs/execute",
