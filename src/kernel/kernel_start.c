@@ -52,14 +52,14 @@ bool kernel_is_born(struct kernel *kernel)
 	return born;
 }
 
-/* The process that a descriptor stands for; -1 when it is none, or that one was reaped. */
+/* The process that a descriptor stands for; -1 when that was reaped, 0 when it is not a pidfd. */
 static pid_t pid_of(int pidfd)
 {
 	char path[64], line[256];
-	int pid = -1;
+	int pid = 0;
 	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
 	FILE *file = fopen(path, "re");
-	while (file && pid < 0 && fgets(line, sizeof line, file))
+	while (file && !pid && fgets(line, sizeof line, file))
 		(void)sscanf(line, "Pid: %d", &pid);
 	if (file)
 		(void)fclose(file);
@@ -84,9 +84,15 @@ void kernel_born(struct kernel *kernel, const void *server, pid_t pid, int pidfd
 	kernel->order_fd = order_fd;
 	kernel->server = server;
 	if (!is_theirs(kernel, pid, pidfd)) {
+		bool reaped = pid > 1 && pid_of(pidfd) < 0;
 		close(pidfd);
-		kernel_stillborn(kernel, ERR_UNAVAILABLE,
-				 "the fork server calls a process a kernel that is none");
+		pthread_mutex_lock(&kernel->lock);
+		if (reaped) /* how it ended is reported next, and may be for lack of room */
+			kernel->pid = pid;
+		pthread_mutex_unlock(&kernel->lock);
+		kernel_stillborn(kernel, reaped ? ESRCH : ERR_UNAVAILABLE,
+				 reaped ? "the kernel has ended"
+					: "the fork server returned a process that is not its own");
 		return;
 	}
 	if (kernel_watch(kernel, pid, pidfd, false, &err) < 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from commands import ask, close, close_all, no_sessions, read, run, warm  # noqa: F401
+from commands import ask, calls, close, close_all, no_sessions, read, run, warm  # noqa: F401
 from harness import ANSWER_SECONDS, eventually
 from processes import alive, below, comm, gone, text_of
 
@@ -56,6 +56,8 @@ def test_sigterm_ends_all_commands(start_server):
     before = server.tasks()  # the pump's never rests, with so much to read
     with server.begin("/v1/bash/exec", command="echo a >begun; sleep 1000", session_id=sid) as waiting:
         assert text_of(server.home / "begun")
+        # The command may run before its session knows of it.
+        assert eventually(lambda: calls.send(server, "output", session_id=sid).status_code == 200)
         with server.begin("/v1/bash/output", session_id=sid, wait=True, offset=1 << 40) as polling:
             assert eventually(lambda: len(server.tasks().keys() - before) == 2) and server.at_rest(before)
             server.signal()

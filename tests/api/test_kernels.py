@@ -2,8 +2,10 @@
 
 import ast
 import base64
+import contextlib
 import json
 import os
+import pwd
 import re
 import resource
 import shutil
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ROOT, Calls, Events, eventually
+from harness import ROOT, Calls, Events, children_of, eventually
 from kernels import (JUPYTER, close_all, error, execute, fork_server, kill, package, pid_of, ready, refused, sessions,
                      spares, text, value, warm)
 from mcp_peer import Peer
@@ -528,6 +530,60 @@ def test_unnamed_sessions_make_room_where_processes_are_short(start, tester):  #
     assert value(execute(server, "x", session_id="kept")) == "1" and not set(unnamed) & set(sessions(server))
     server.request("DELETE", "/v1/jupyter/sessions/more0")
     assert value(execute(server, "7", session_id="again")) == "7"  # what was refused is not remembered
+
+
+def tasks_of(user):
+    """How many threads a user has: what a limit of processes counts."""
+    uid, count = pwd.getpwnam(user).pw_uid, 0
+    for task in Path("/proc").glob("[0-9]*/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            count += len(os.listdir(task)) if task.parent.stat().st_uid == uid else 0
+    return count
+
+
+@ROOT_ONLY
+def test_a_kernel_that_could_not_start_and_is_gone_makes_room(start, tester):  # noqa: F811
+    """It said why, and was reaped before the server looked at it."""
+    home = Path(f"/home/{tester}")
+    server, limit, others = start(["--user", tester], env={"WORKSPACE": str(home), "HOME": str(home)}), 100, []
+    resource.prlimit(server.pid, resource.RLIMIT_NPROC, (limit, limit))
+    execute(server, "1", session_id="kept")
+    unnamed = [execute(server, "1")["session_id"] for _ in range(2)]
+    ready(server)
+    parent = fork_server(server)
+
+    def looks():
+        """How often it has run, and its children."""
+        status = Path(f"/proc/{parent}/status").read_text()
+        return re.findall(r"ctxt_switches:\s+(\d+)", status), children_of(parent)
+
+    def has_worked():
+        seen.append(looks())
+        return seen[0][0] != seen[-1][0] and seen[-3:] == [seen[-1]] * 3
+
+    os.kill(parent, signal.SIGSTOP)
+    try:
+        unnamed.append(execute(server, "1")["session_id"])  # the ready one; the next is ordered
+        with server.begin("/v1/jupyter/execute", code="6 * 7", session_id="late") as late:
+            assert server.at_rest()
+            while tasks_of(tester) < limit - 1:  # room for a process, not for its threads
+                others.append(subprocess.Popen(["sleep", "1000"], user=tester))
+            seen = [looks()]
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                os.kill(parent, signal.SIGCONT)
+                assert eventually(has_worked, pause=0.2) and seen[0][1] == seen[-1][1], "what it forked is gone"
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            answer = late.answer()
+            assert answer.status == 200, answer.body
+    finally:
+        os.kill(parent, signal.SIGCONT)
+        for other in others:
+            other.kill()
+            other.wait()
+    assert value(answer.json()["data"]) == "42"
+    assert "kept" in sessions(server) and not set(unnamed) <= set(sessions(server))
 
 
 @ROOT_ONLY
