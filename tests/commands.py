@@ -51,8 +51,7 @@ def close_all(server):
 def warm(server):
     """The pump starts with the first command and stays for good."""
     close(server, run(server, "true")["session_id"])
-    server.settle()
-    server.baseline = server.possessions()
+    server.take_baseline()
     return server
 
 

@@ -490,6 +490,11 @@ class Server:
         threads = self.baseline["threads"]
         return eventually(lambda: not self.children() and self.possessions()["threads"] <= threads)
 
+    def take_baseline(self):
+        """What it holds now, at rest, it holds for good."""
+        self.settle()
+        self.baseline = self.possessions()
+
     def tasks(self):
         """Its threads: whether each sleeps, and how often it has run."""
         found = {}

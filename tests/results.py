@@ -65,8 +65,7 @@ def pytest_runtest_logreport(report):
     test = add_report(report)
     test["seconds"] += report.duration
     if report.skipped and test["outcome"] == "passed":
-        xfail = hasattr(report, "wasxfail")
-        reason = report.wasxfail if xfail else report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        _file, _line, reason = report.longrepr
         test["outcome"], test["why"] = "skipped", reason.removeprefix("Skipped: ")
 
 

@@ -96,8 +96,7 @@ def warm(server):
     server.shell_folder = os.path.dirname(folder_of(server))
     delete(server, session_id)
     assert eventually(lambda: not os.listdir(server.shell_folder))
-    server.settle()
-    server.baseline = server.possessions()
+    server.take_baseline()
     return server
 
 

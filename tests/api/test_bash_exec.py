@@ -110,8 +110,7 @@ def test_secrets_of_the_server_stay_with_it(start_server):
     assert "PLAIN=seen" in out and "hush" not in out
     sid = answer.json()["data"]["session_id"]
     assert server.post(f"/v1/bash/sessions/{sid}/close", headers=auth).status_code == 200
-    server.settle()
-    server.baseline = server.possessions()
+    server.take_baseline()
 
 
 def test_command_gets_its_three_descriptors_and_no_more(server):

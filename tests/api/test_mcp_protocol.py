@@ -18,8 +18,7 @@ def warm(server):
     """The list of tools is built once and kept."""
     with Peer(server) as peer:
         peer.ask("tools/list")
-    server.settle()
-    server.baseline = server.possessions()
+    server.take_baseline()
 
 
 pytestmark = pytest.mark.server(program="fixture", env=FIXTURE, warm=warm)

@@ -24,8 +24,7 @@ NODEJS = Calls("/v1/nodejs", timeout=SLOW)
 def warm(server):
     """The pump starts with the first program and stays for good."""
     assert js(server, "0")["exit_code"] == 0
-    server.settle()
-    server.baseline = server.possessions()
+    server.take_baseline()
     return server
 
 

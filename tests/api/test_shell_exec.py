@@ -86,8 +86,7 @@ def test_secrets_of_the_server_stay_with_it(start_server):
     text = answer.json()["data"]["output"]
     assert "PLAIN=seen" in text and "hush" not in text
     assert server.request("DELETE", "/v1/shell/sessions", headers=auth).status_code == 200
-    server.settle()
-    server.baseline = server.possessions()
+    server.take_baseline()
 
 
 # --- directories -------------------------------------------------------------------------------
