@@ -57,19 +57,30 @@ void shell_nothing_typed(struct shell *shell)
 	shell->interrupts = 0;
 }
 
-/* What a process runs: the path of the program, then its arguments, each ended by NUL, and one more. */
+static void read_exe(pid_t pid, char *to, size_t room)
+{
+	char path[40];
+	snprintf(path, sizeof path, "/proc/%d/exe", pid);
+	ssize_t n = readlink(path, to, room - 1);
+	to[n > 0 ? n : 0] = 0;
+}
+
+/* What a process runs: the path of the program, then its arguments, each ended by NUL, and one more.
+ * Nothing while it is about to run another: the arguments may be none yet, or not of that program. */
 static char *read_program(pid_t pid)
 {
-	char path[40], link[256];
+	char path[40], exe[256], args[256], after[256];
 	auto_buf struct buf text = BUF(4096);
-	snprintf(path, sizeof path, "/proc/%d/exe", pid);
-	ssize_t n = readlink(path, link, sizeof link - 1);
-	buf_add(&text, link, n > 0 ? (size_t)n : 0);
-	buf_add(&text, "", 1);
+	read_exe(pid, exe, sizeof exe);
 	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? 0 : read(fd, link, sizeof link - 1);
-	buf_add(&text, link, n > 0 ? (size_t)n : 0);
+	ssize_t n = fd < 0 ? 0 : read(fd, args, sizeof args - 1);
+	read_exe(pid, after, sizeof after);
+	if (n > 0 && !strcmp(exe, after)) {
+		buf_str(&text, exe);
+		buf_add(&text, "", 1);
+		buf_add(&text, args, (size_t)n);
+	}
 	buf_add(&text, "\0", 2);
 	return TAKE(text.data);
 }

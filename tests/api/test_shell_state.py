@@ -107,6 +107,16 @@ def test_exec_of_another_shell(server, shell, other):
     assert output(server, "echo $0", shell) == "bash"
 
 
+def test_a_shell_that_is_about_to_be_another_program(server, shell, tmp_path):
+    """Whenever the server looks at what runs in place of its shell, an exec may be under way: the program
+    is already another, or still the same, and its arguments are not there yet."""
+    script = tmp_path / "again"
+    script.write_text('[ $1 = 0 ] || exec bash "$0" $(($1 - 1))\necho end\nexit 7\n')
+    for _ in range(6):
+        data = run(server, f"exec bash {script} 500", shell, timeout=90)
+        assert (data["status"], data["exit_code"], data["output"]) == ("completed", 7, "end")
+
+
 @pytest.mark.parametrize("command, code, text", [
     ("exec sh -c 'sleep 0.7; echo hi; exit 7'", 7, "hi"),
     ("echo 'sleep 0.7; echo hi; exit 7' >script; exec bash script", 7, "hi"),
