@@ -21,8 +21,11 @@ FLAGS_fuzz := $(FLAGS_asan) -fsanitize=fuzzer-no-link
 
 # llhttp is a library since Debian 13; before, its C source was packaged, and joins our archive.
 LLHTTP   := $(shell pkg-config --exists libllhttp 2>/dev/null || ls /usr/share/llhttp/*.c 2>/dev/null)
-PKGS     := jansson libcrypto libpcre2-8 $(if $(LLHTTP),,libllhttp)
-LIBS     := -lwslay $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
+PKGS     := jansson openssl libpcre2-8 yaml-0.1 $(if $(LLHTTP),,libllhttp)
+# Small libraries become part of the program where that can be had: boxes are forks of it, and each
+# library that it maps makes a fork dearer.
+inside    = $(or $(filter /%,$(shell $(CC) -print-file-name=lib$1.a)),-l$1)
+LIBS     := -lwslay $(foreach l,jansson pcre2-8 yaml,$(call inside,$l)) $(if $(LLHTTP),,-lllhttp) -lssl -lcrypto -lm
 BASE     := -std=gnu17 -D_GNU_SOURCE -DAIO_VERSION='"$(VERSION)"' -Isrc \
 	$(if $(LLHTTP),-isystem /usr/share/include/llhttp) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 CCACHE   := $(shell command -v ccache)

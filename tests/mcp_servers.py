@@ -131,9 +131,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def over_http(answer):
+def over_http(answer, tls=None):
     """A server on the network: answer(message, headers) gives a status and the messages of a stream; or None, and
-    then it is as good as any. What it was sent is in its `posts`."""
+    then it is as good as any. What it was sent is in its `posts`. tls: the context of one that speaks TLS."""
     import http.server  # the programs start sooner without it
 
     good = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}},
@@ -152,10 +152,19 @@ def over_http(answer):
                 for one in said:
                     self.wfile.write(f"data: {json.dumps(one)}\n\n".encode())
 
+        def setup(self):
+            if tls:
+                self.request = tls.wrap_socket(self.request, server_side=True)
+            super().setup()
+
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_):
+            """A handshake that the client breaks off."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.posts, server.url = [], f"http://127.0.0.1:{server.server_port}/mcp"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

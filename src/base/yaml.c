@@ -2,30 +2,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <yaml.h>
 
 #include "base/err.h"
-#include "base/library.h"
 #include "base/own.h"
-
-static struct {
-	int (*initialize)(yaml_parser_t *);
-	void (*input)(yaml_parser_t *, const unsigned char *, size_t);
-	int (*parse)(yaml_parser_t *, yaml_event_t *);
-	void (*event_done)(yaml_event_t *);
-	void (*done)(yaml_parser_t *);
-} lib;
-static const struct library_symbol symbols[] = {
-	{ "yaml_parser_initialize", &lib.initialize },
-	{ "yaml_parser_set_input_string", &lib.input },
-	{ "yaml_parser_parse", &lib.parse },
-	{ "yaml_event_delete", &lib.event_done },
-	{ "yaml_parser_delete", &lib.done },
-};
-static struct library libyaml = LIBRARY("libyaml-0.so.2", "libyaml-0-2", symbols);
 
 struct reader {
 	yaml_parser_t parser;
@@ -155,12 +139,12 @@ static int read_all(struct reader *r, struct err *err)
 	int result = 0;
 	while (result == 0) {
 		yaml_event_t event;
-		if (!lib.parse(&r->parser, &event))
+		if (!yaml_parser_parse(&r->parser, &event))
 			return err_set(err, ERR_INVALID, "line %zu: %s",
 				       r->parser.problem_mark.line + 1,
 				       r->parser.problem ? r->parser.problem : "not YAML");
 		result = take(r, &event, err);
-		lib.event_done(&event);
+		yaml_event_delete(&event);
 	}
 	return result < 0 ? -1 : 0;
 }
@@ -172,15 +156,13 @@ json_t *yaml_parse(const char *text, size_t len, struct err *err)
 		err_set(err, ERR_INVALID, "longer than %d bytes", YAML_MAX);
 		return NULL;
 	}
-	if (library_load(&libyaml, err) < 0)
-		return NULL;
-	if (!lib.initialize(&r.parser)) {
+	if (!yaml_parser_initialize(&r.parser)) {
 		err_set(err, ENOMEM, "YAML");
 		return NULL;
 	}
-	lib.input(&r.parser, (const unsigned char *)text, len);
+	yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
 	int result = read_all(&r, err);
-	lib.done(&r.parser);
+	yaml_parser_delete(&r.parser);
 	for (size_t i = 0; i < r.depth; i++)
 		json_decref(r.keys[i]);
 	if (result < 0) {

@@ -1,6 +1,4 @@
-/* A server on the network, spoken to with libcurl: each message is a POST, whose answer is JSON or a
- * stream of events. */
-#include <curl/curl.h>
+/* A server on the network: each message is a POST, whose answer is JSON or a stream of events. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,41 +10,22 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/library.h"
 #include "base/own.h"
+#include "base/url.h"
 #include "mcp/events.h"
 #include "mcp/exchange.h"
 #include "mcp/hub_client.h"
 #include "mcp/revision.h"
+#include "net/client.h"
+#include "net/dial.h"
 #include "net/server.h"
 
-static struct {
-	__typeof__(curl_global_init) *global_init;
-	__typeof__(curl_easy_init) *init;
-	CURLcode (*set)(CURL *, CURLoption, ...);
-	__typeof__(curl_easy_perform) *perform;
-	CURLcode (*get)(CURL *, CURLINFO, ...);
-	__typeof__(curl_easy_cleanup) *cleanup;
-	__typeof__(curl_easy_strerror) *strerror;
-	__typeof__(curl_slist_append) *append;
-	__typeof__(curl_slist_free_all) *free_list;
-} curl;
-static const struct library_symbol symbols[] = {
-	{ "curl_global_init", &curl.global_init },  { "curl_easy_init", &curl.init },
-	{ "curl_easy_setopt", &curl.set },          { "curl_easy_perform", &curl.perform },
-	{ "curl_easy_getinfo", &curl.get },         { "curl_easy_cleanup", &curl.cleanup },
-	{ "curl_easy_strerror", &curl.strerror },   { "curl_slist_append", &curl.append },
-	{ "curl_slist_free_all", &curl.free_list },
-};
-static struct library library = LIBRARY("libcurl.so.4", "libcurl4", symbols);
-static pthread_once_t prepared = PTHREAD_ONCE_INIT;
-
-enum { CONNECT_MS = 10000, SESSION_MAX = 256, NOTIFY_MS = 10000 };
+enum { SESSION_MAX = 256, NOTIFY_MS = 10000, PIECE = 16384, HEADERS_MAX = 65536 };
 
 struct http_client {
 	struct hub_client client; /* first */
 	struct server *server;
-	char *name, *url;
+	char *name, *url, *target;
 	char **headers; /* "Name: value"; ends with NULL */
 	struct hub_events events;
 	const _Atomic bool *abandoned;
@@ -63,6 +42,7 @@ struct posting {
 	struct exchange *ex;
 	json_int_t id; /* whose answer is waited for; 0: none is, and what comes is not looked at */
 	int64_t until_ms;
+	long status; /* of HTTP; 0: none came */
 	bool streaming, large;
 	char session[SESSION_MAX];
 	struct buf body;
@@ -87,6 +67,7 @@ static void unref(struct hub_client *client)
 	pthread_mutex_destroy(&c->lock);
 	free(c->name);
 	free(c->url);
+	free(c->target);
 	free(c);
 }
 
@@ -95,13 +76,14 @@ static bool alive(struct hub_client *client)
 	return !of(client)->dead;
 }
 
-/* ---- what libcurl calls ---- */
+/* ---- what comes back ---- */
 
 static void post_plainly(struct http_client *c, json_t *message, const struct posting *within);
 
 /* Nobody waits any more. */
-static bool over(const struct posting *p)
+static bool over(void *arg)
 {
+	const struct posting *p = arg;
 	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) || p->c->server->stopping ||
 	       *p->c->abandoned;
 }
@@ -130,125 +112,102 @@ static bool take_event(void *arg, char *data, size_t len)
 	return !p->answer && !over(p);
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *arg)
+static bool take_body(struct posting *p, const char *data, size_t len)
 {
-	struct posting *p = arg;
-	size_t len = size * count;
 	bool go_on = !p->id         ? true
 		     : p->streaming ? events_feed(&p->events, data, len)
 				    : buf_add(&p->body, data, len) == 0;
 	p->large = p->events.line.full || p->events.data.full || p->body.full;
-	return go_on ? len : 0;
+	return go_on;
 }
 
-static size_t take_header(char *data, size_t size, size_t count, void *arg)
+static void take_head(struct posting *p, const struct http_head *head)
 {
-	struct posting *p = arg;
-	size_t len = size * count;
-	while (len && strchr("\r\n ", data[len - 1]))
-		len--;
-	if (len > 13 && !strncasecmp(data, "content-type:", 13)) {
-		auto_free char *value = xstrndup(data + 13, len - 13);
-		p->streaming = strstr(value, "text/event-stream") != NULL;
-	} else if (len > 15 && !strncasecmp(data, "mcp-session-id:", 15)) {
-		const char *value = data + 15;
-		for (len -= 15; len && *value == ' '; len--)
-			value++;
-		if (len < SESSION_MAX)
-			snprintf(p->session, sizeof p->session, "%.*s", (int)len, value);
-	}
-	return size * count;
-}
-
-static int check(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-	(void)a;
-	(void)b;
-	(void)c;
-	(void)d;
-	return over(arg);
+	const char *type = http_header(head, "content-type"),
+		   *session = http_header(head, "mcp-session-id");
+	p->status = head->status;
+	p->streaming = type && strstr(type, "text/event-stream");
+	if (session && strlen(session) < SESSION_MAX)
+		strcpy(p->session, session);
 }
 
 /* ---- one POST ---- */
 
-static struct curl_slist *make_headers(struct http_client *c)
+static void add_headers(struct http_client *c, struct buf *to)
 {
-	char line[SESSION_MAX + 64];
-	struct curl_slist *list = curl.append(NULL, "Content-Type: application/json");
-	list = curl.append(list, "Accept: application/json, text/event-stream");
-	list = curl.append(list, "Expect:");
+	buf_str(to, "Accept: application/json, text/event-stream");
 	pthread_mutex_lock(&c->lock);
-	if (*c->session) {
-		snprintf(line, sizeof line, "Mcp-Session-Id: %s", c->session);
-		list = curl.append(list, line);
-	}
-	if (c->revision) {
-		snprintf(line, sizeof line, "MCP-Protocol-Version: %s", c->revision);
-		list = curl.append(list, line);
-	}
+	if (*c->session)
+		buf_printf(to, "\r\nMcp-Session-Id: %s", c->session);
+	if (c->revision)
+		buf_printf(to, "\r\nMCP-Protocol-Version: %s", c->revision);
 	pthread_mutex_unlock(&c->lock);
 	for (char **at = c->headers; *at; at++)
-		list = curl.append(list, *at);
-	return list;
+		buf_printf(to, "\r\n%s", *at);
 }
 
-static void set_options(CURL *easy, struct posting *p, const char *text, size_t len,
-			struct curl_slist *headers)
+static int talk(struct posting *p, const char *text, size_t len, struct err *err)
 {
-	curl.set(easy, CURLOPT_URL, p->c->url);
-	curl.set(easy, CURLOPT_NOSIGNAL, 1L);
-	curl.set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl.set(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-	curl.set(easy, CURLOPT_POSTFIELDSIZE, (long)len);
-	curl.set(easy, CURLOPT_POSTFIELDS, text);
-	curl.set(easy, CURLOPT_HTTPHEADER, headers);
-	curl.set(easy, CURLOPT_WRITEFUNCTION, take_body);
-	curl.set(easy, CURLOPT_WRITEDATA, p);
-	curl.set(easy, CURLOPT_HEADERFUNCTION, take_header);
-	curl.set(easy, CURLOPT_HEADERDATA, p);
-	curl.set(easy, CURLOPT_NOPROGRESS, 0L);
-	curl.set(easy, CURLOPT_XFERINFOFUNCTION, check);
-	curl.set(easy, CURLOPT_XFERINFODATA, p);
+	struct dial_wait wait = { .over = over, .arg = p };
+	struct client client;
+	char piece[PIECE];
+	ssize_t n = -1;
+	auto_buf struct buf headers = BUF(HEADERS_MAX);
+	add_headers(p->c, &headers);
+	const char *const list[] = { headers.data, NULL };
+	struct client_request request = { "POST", p->c->target, list, NULL, text, len };
+	if (client_open_out(&client, p->c->url, &wait, err) < 0)
+		return -1;
+	if (client_ask(&client, &request, err) >= 0) {
+		take_head(p, &client.http.head);
+		do
+			n = client_read(&client, piece, sizeof piece, err);
+		while (n > 0 && take_body(p, piece, (size_t)n));
+	}
+	client_close(&client);
+	return n < 0 ? -1 : 0;
+}
+
+static void take_plain_answer(struct posting *p)
+{
+	if (p->streaming || !p->body.len || p->answer)
+		return;
+	json_t *one = json_parse(p->body.data, p->body.len, NULL);
+	p->answer = json_is_object(one) ? json_incref(one) : NULL;
+	json_decref(one);
 }
 
 /* Takes the message over. The status, or -1 with err. */
 static long post(struct posting *p, json_t *message, struct err *err)
 {
 	struct jw jw;
+	struct err why = { 0 };
 	jw_init(&jw, HUB_MESSAGE_MAX);
 	jw_json(&jw, message);
 	json_decref(message);
-	CURL *easy = curl.init();
-	struct curl_slist *headers = make_headers(p->c);
 	p->body = BUF(HUB_MESSAGE_MAX);
 	events_init(&p->events, HUB_MESSAGE_MAX, take_event, p);
-	set_options(easy, p, jw.out.data, jw.out.len, headers);
-	CURLcode code = jw_failed(&jw) ? CURLE_OUT_OF_MEMORY : curl.perform(easy);
-	long status = 0;
-	curl.get(easy, CURLINFO_RESPONSE_CODE, &status);
-	curl.free_list(headers);
-	curl.cleanup(easy);
+	int result = jw_failed(&jw) ? err_set(&why, ERR_TOO_LARGE, "the message is too large")
+				    : talk(p, jw.out.data, jw.out.len, &why);
 	jw_done(&jw);
-	if (!p->streaming && p->body.len && !p->answer) {
-		json_t *one = json_parse(p->body.data, p->body.len, NULL);
-		p->answer = json_is_object(one) ? json_incref(one) : NULL;
-		json_decref(one);
-	}
+	take_plain_answer(p);
 	buf_done(&p->body);
 	events_done(&p->events);
-	if (code == CURLE_OK || p->answer)
-		return status;
+	if (p->answer)
+		return p->status;
 	if (p->large)
 		return err_set(err, ERR_UNAVAILABLE,
 			       "the MCP server %s sent a message larger than 16 MiB", p->c->name);
-	if (code == CURLE_ABORTED_BY_CALLBACK || over(p))
+	if (why.code == ERR_SLOW || over(p))
 		return err_set(err, ERR_SLOW,
 			       p->ex && p->ex->cancelled
 				       ? "the call of the MCP server %s was cancelled"
 				       : "the MCP server %s did not answer in time",
 			       p->c->name);
+	if (result == 0)
+		return p->status;
 	return err_set(err, ERR_UNAVAILABLE, "the MCP server %s cannot be reached: %s", p->c->name,
-		       curl.strerror(code));
+		       why.msg);
 }
 
 /* Within the time of what it is part of; NULL: of nothing. */
@@ -318,23 +277,19 @@ static int notify(struct hub_client *client, const char *method, struct err *err
 	return 0;
 }
 
-static void prepare(void)
-{
-	curl.global_init(CURL_GLOBAL_DEFAULT);
-}
-
 struct hub_client *hub_http_start(struct server *server, const struct hub_spec *spec,
 				  const struct hub_events *events, struct err *err)
 {
 	static const struct hub_client_ops ops = { request, notify, alive, unref };
-	if (library_load(&library, err) < 0)
+	struct url_parts url;
+	if (url_split(spec->url, &url, err) < 0)
 		return NULL;
-	pthread_once(&prepared, prepare);
 	struct http_client *c = xcalloc(1, sizeof *c);
 	*c = (struct http_client){ .client = { &ops, 1 },
 				   .server = server,
 				   .name = xstrdup(spec->name),
 				   .url = xstrdup(spec->url),
+				   .target = xstrdup(url.target),
 				   .events = *events,
 				   .abandoned = spec->abandoned };
 	pthread_mutex_init(&c->lock, NULL);

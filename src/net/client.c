@@ -1,9 +1,8 @@
 #include "net/client.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,8 +12,10 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "net/dial.h"
+#include "net/proxy.h"
 
-enum { HEAD_MAX = 65536, FOREVER_MS = 1000000000 };
+enum { HEAD_MAX = 65536 };
 
 static int connect_unix(const char *path, struct err *err)
 {
@@ -29,65 +30,14 @@ static int connect_unix(const char *path, struct err *err)
 	return TAKE_FD(fd);
 }
 
-static int connect_tcp(const struct url_parts *url, struct err *err)
-{
-	char port[8];
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-	snprintf(port, sizeof port, "%d", url->port);
-	int failed = getaddrinfo(url->host, port, &hints, &found);
-	if (failed)
-		return err_set(err, ERR_UNAVAILABLE, "'%s': %s", url->host, gai_strerror(failed));
-	auto_close int fd = -1;
-	int code = 0;
-	for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
-		fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) < 0) {
-			code = errno;
-			close(fd);
-			fd = -1;
-		}
-	}
-	freeaddrinfo(found);
-	if (fd < 0)
-		return err_set(err, ERR_UNAVAILABLE, "cannot connect to %s: %s", url->authority,
-			       strerror(code));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	return TAKE_FD(fd);
-}
-
-int client_open(struct client *client, const char *url, struct err *err)
-{
-	struct url_parts parts = { 0 };
-	*client = (struct client){ .fd = -1, .limits = { HEAD_MAX, 0, FOREVER_MS, FOREVER_MS } };
-	if (!strncmp(url, "unix:", 5)) {
-		snprintf(client->authority, sizeof client->authority, "localhost");
-		client->fd = connect_unix(url + 5, err);
-	} else {
-		if (url_split(url, &parts, err) < 0)
-			return -1;
-		if (parts.secure)
-			return err_set(err, ERR_INVALID, "https is not supported");
-		snprintf(client->authority, sizeof client->authority, "%s", parts.authority);
-		client->fd = connect_tcp(&parts, err);
-	}
-	if (client->fd < 0)
-		return -1;
-	http_init(&client->http, client->fd, HTTP_RESPONSES, &client->limits);
-	return 0;
-}
-
-void client_close(struct client *client)
-{
-	http_done(&client->http);
-	own_close(&client->fd);
-	client->fd = -1;
-}
-
-static int send_all(int fd, const char *data, size_t len, struct err *err)
+static int send_all(struct client *client, const char *data, size_t len, struct err *err)
 {
 	while (len) {
-		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-		if (n < 0 && errno != EINTR)
+		ssize_t n = send(client->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN &&
+		    dial_await(client->fd, POLLOUT, client->wait, INT64_MAX, err) < 0)
+			return -1;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return err_set(err, ERR_GONE, "the server is gone");
 		data += n > 0 ? n : 0;
 		len -= n > 0 ? (size_t)n : 0;
@@ -95,13 +45,133 @@ static int send_all(int fd, const char *data, size_t len, struct err *err)
 	return 0;
 }
 
+/* The parser is given no time at all: it says ERR_SLOW when it has read what there is. More is waited for
+ * here, as long as somebody waits. */
+static bool goes_on(const struct client *client, const struct err *why, struct err *err)
+{
+	if (why->code == ERR_SLOW)
+		return dial_await(client->fd, POLLIN, client->wait, INT64_MAX, err) == 0;
+	if (err)
+		*err = *why;
+	return false;
+}
+
+static int read_head(struct client *client, struct err *err)
+{
+	const struct http *http = &client->http;
+	struct err why;
+	int got;
+	do {
+		if (http->used == http->len &&
+		    dial_await(client->fd, POLLIN, client->wait, INT64_MAX, err) < 0)
+			return -1;
+		got = http_read_head(&client->http, &why);
+		if (got == 0)
+			return err_set(err, ERR_GONE, "the server closed the connection");
+	} while (got < 0 && goes_on(client, &why, err));
+	return got < 0 ? -1 : 0;
+}
+
+/* Has a proxy connect us to a server that TLS will be spoken with. */
+static int ask_through(struct client *client, const struct url_parts *url, struct err *err)
+{
+	auto_free char *line = xasprintf("CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n", url->host,
+					 url->port, url->host, url->port);
+	auto_free char *credentials =
+		client->proxy_authorization
+			? xasprintf("Proxy-Authorization: %s\r\n", client->proxy_authorization)
+			: xstrdup("");
+	auto_free char *request = xasprintf("%s%s\r\n", line, credentials);
+	http_init(&client->http, client->fd, HTTP_RESPONSES, &client->limits);
+	int got = send_all(client, request, strlen(request), err);
+	if (got == 0)
+		got = read_head(client, err);
+	int status = got < 0 ? 0 : client->http.head.status;
+	bool clean = client->http.used == client->http.len;
+	http_done(&client->http);
+	if (got < 0)
+		return -1;
+	return status / 100 == 2 && clean
+		       ? 0
+		       : err_set(err, ERR_UNAVAILABLE, "the proxy answered %d", status);
+}
+
+static int connect_by(struct client *client, const struct url_parts *url, struct proxy *proxy,
+		      struct err *err)
+{
+	client->proxy_authorization = TAKE(proxy->authorization);
+	client->fd = dial(&proxy->at, client->wait, err);
+	if (client->fd < 0)
+		return -1;
+	if (!url->secure)
+		client->absolute = xasprintf("http://%s", url->authority);
+	return url->secure ? ask_through(client, url, err) : 0;
+}
+
+static int connect_url(struct client *client, const char *text, bool out, struct err *err)
+{
+	struct url_parts url;
+	struct proxy proxy = { 0 };
+	if (url_split(text, &url, err) < 0)
+		return -1;
+	snprintf(client->authority, sizeof client->authority, "%s", url.authority);
+	int found = out ? proxy_find(&url, &proxy, err) : 0;
+	if (found < 0 || (found > 0 && connect_by(client, &url, &proxy, err) < 0))
+		return -1;
+	if (found == 0)
+		client->fd = dial(&url, client->wait, err);
+	if (client->fd >= 0 && url.secure)
+		client->fd = dial_tls(client->fd, url.host, client->wait, err);
+	return client->fd < 0 ? -1 : 0;
+}
+
+static int open_it(struct client *client, const char *url, bool out, const struct dial_wait *wait,
+		   struct err *err)
+{
+	*client = (struct client){ .fd = -1, .wait = wait, .limits = { HEAD_MAX, 0, 0, INT_MIN } };
+	int result = 0;
+	if (!strncmp(url, "unix:", 5)) {
+		snprintf(client->authority, sizeof client->authority, "localhost");
+		client->fd = connect_unix(url + 5, err);
+		result = client->fd < 0 ? -1 : 0;
+	} else {
+		result = connect_url(client, url, out, err);
+	}
+	http_init(&client->http, client->fd, HTTP_RESPONSES, &client->limits);
+	if (result < 0)
+		client_close(client);
+	return result;
+}
+
+int client_open(struct client *client, const char *url, struct err *err)
+{
+	return open_it(client, url, false, NULL, err);
+}
+
+int client_open_out(struct client *client, const char *url, const struct dial_wait *wait,
+		    struct err *err)
+{
+	return open_it(client, url, true, wait, err);
+}
+
+void client_close(struct client *client)
+{
+	http_done(&client->http);
+	own_close(&client->fd);
+	client->fd = -1;
+	free(TAKE(client->absolute));
+	free(TAKE(client->proxy_authorization));
+}
+
 int client_ask(struct client *client, const struct client_request *request, struct err *err)
 {
 	auto_buf struct buf head = BUF(HEAD_MAX);
 	if (client->http.head_done)
 		http_next(&client->http);
-	buf_printf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\n", request->method, request->target,
-		   client->authority);
+	buf_printf(&head, "%s %s%s HTTP/1.1\r\nHost: %s\r\n", request->method,
+		   client->absolute ? client->absolute : "", request->target, client->authority);
+	if (client->absolute && client->proxy_authorization)
+		buf_printf(&head, "Proxy-Authorization: %s\r\n", client->proxy_authorization);
 	for (const char *const *h = request->headers; h && *h; h++)
 		buf_printf(&head, "%s\r\n", *h);
 	if (request->body)
@@ -109,23 +179,25 @@ int client_ask(struct client *client, const struct client_request *request, stru
 			   request->type ? request->type : "application/json", request->len);
 	if (buf_str(&head, "\r\n") < 0)
 		return err_set(err, ERR_INVALID, "the request is too large");
-	if (send_all(client->fd, head.data, head.len, err) < 0 ||
-	    send_all(client->fd, request->body, request->body ? request->len : 0, err) < 0)
+	if (send_all(client, head.data, head.len, err) < 0 ||
+	    send_all(client, request->body, request->body ? request->len : 0, err) < 0)
 		return -1;
-	for (;;) {
-		int got = http_read_head(&client->http, err);
-		if (got <= 0)
-			return got < 0 ? -1
-				       : err_set(err, ERR_GONE, "the server closed the connection");
+	while (read_head(client, err) == 0) {
 		if (client->http.head.status >= 200)
 			return client->http.head.status;
 		http_next(&client->http);
 	}
+	return -1;
 }
 
 ssize_t client_read(struct client *client, void *to, size_t room, struct err *err)
 {
-	return http_read_body(&client->http, to, room, err);
+	struct err why;
+	ssize_t n;
+	do
+		n = http_read_body(&client->http, to, room, &why);
+	while (n < 0 && goes_on(client, &why, err));
+	return n;
 }
 
 char *client_body(struct client *client, size_t max, size_t *ret_len, struct err *err)

@@ -6,6 +6,7 @@
 
 #include "net/http.h"
 
+struct dial_wait;
 struct err;
 
 struct client {
@@ -13,10 +14,19 @@ struct client {
 	struct http http; /* http.head is the answer's */
 	struct http_limits limits;
 	char authority[300];
+	const struct dial_wait *wait;
+	char *absolute; /* "http://authority", which a proxy wants to see before the target; or NULL */
+	char *proxy_authorization; /* or NULL */
 };
 
-/* Connects to "http://host:port" or "unix:PATH". -1 with ERR_UNAVAILABLE, ERR_INVALID. */
+/* Connects to "http://host:port", "https://host:port" or "unix:PATH". -1 with ERR_UNAVAILABLE,
+ * ERR_INVALID, ERR_SLOW. */
 int client_open(struct client *client, const char *url, struct err *err);
+
+/* The same for the world outside: through the proxy that the environment names, if it does, and only as
+ * long as somebody waits: each call ends with ERR_SLOW otherwise. wait must outlive the client. */
+int client_open_out(struct client *client, const char *url, const struct dial_wait *wait,
+		    struct err *err);
 void client_close(struct client *client);
 
 struct client_request {

@@ -1,0 +1,163 @@
+#include "net/dial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "base/url.h"
+#include "net/tls.h"
+
+enum { CONNECT_MS = 10000, SLICE_MS = 100, STACK_SIZE = 256 * 1024 };
+
+static bool over(const struct dial_wait *wait)
+{
+	return wait && wait->over && wait->over(wait->arg);
+}
+
+static int64_t deadline(const struct dial_wait *wait)
+{
+	return clock_ms() + (wait && wait->connect_ms ? wait->connect_ms : CONNECT_MS);
+}
+
+int dial_await(int fd, short events, const struct dial_wait *wait, int64_t until_ms,
+	       struct err *err)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+	for (;;) {
+		int n = poll(&pfd, 1, SLICE_MS);
+		if (n > 0)
+			return 0;
+		if (over(wait) || clock_ms() >= until_ms)
+			return err_set(err, ERR_SLOW, "nobody answered in time");
+		if (n < 0 && errno != EINTR)
+			return err_set(err, errno, "poll");
+	}
+}
+
+/* --- names ------------------------------------------------------------------------------------
+ * A look-up cannot be given up; so a thread does it, and who asked may leave first. */
+
+struct look_up {
+	_Atomic int refs;
+	int done_fd;
+	char host[URL_HOST_MAX + 1], port[8];
+	int failed;
+	struct addrinfo *found;
+};
+
+static void look_up_unref(struct look_up *look)
+{
+	if (atomic_fetch_sub(&look->refs, 1) > 1)
+		return;
+	if (look->found)
+		freeaddrinfo(look->found);
+	own_close(&look->done_fd);
+	free(look);
+}
+
+static void *look_up_run(void *arg)
+{
+	struct look_up *look = arg;
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	look->failed = getaddrinfo(look->host, look->port, &hints, &look->found);
+	(void)eventfd_write(look->done_fd, 1);
+	look_up_unref(look);
+	return NULL;
+}
+
+static int look_up_start(struct look_up *look, struct err *err)
+{
+	pthread_t thread;
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	look->refs++;
+	int failed = look->done_fd < 0 ? errno : pthread_create(&thread, &attr, look_up_run, look);
+	pthread_attr_destroy(&attr);
+	if (failed)
+		look->refs--;
+	return failed ? err_set(err, ERR_LIMIT, "'%s' cannot be looked up: %s", look->host,
+				strerror(failed))
+		      : 0;
+}
+
+static struct look_up *find(const struct url_parts *url, const struct dial_wait *wait,
+			    int64_t until_ms, struct err *err)
+{
+	struct look_up *look = xcalloc(1, sizeof *look);
+	look->refs = 1;
+	look->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	snprintf(look->host, sizeof look->host, "%s", url->host);
+	snprintf(look->port, sizeof look->port, "%d", url->port);
+	if (look_up_start(look, err) == 0 &&
+	    dial_await(look->done_fd, POLLIN, wait, until_ms, err) == 0) {
+		if (!look->failed)
+			return look;
+		err_set(err, ERR_UNAVAILABLE, "'%s': %s", url->host, gai_strerror(look->failed));
+	}
+	look_up_unref(look);
+	return NULL;
+}
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+static int set_blocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
+static int connect_to(const struct addrinfo *to, const struct dial_wait *wait, int64_t until_ms,
+		      struct err *err)
+{
+	auto_close int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int code = 0;
+	socklen_t len = sizeof code;
+	if (fd < 0)
+		return err_set(err, errno, "a socket");
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	if (connect(fd, to->ai_addr, to->ai_addrlen) < 0 && errno != EINPROGRESS)
+		return err_set(err, errno, "connect");
+	if (dial_await(fd, POLLOUT, wait, until_ms, err) < 0)
+		return -1;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0 || code || set_blocking(fd) < 0)
+		return err_set(err, code ? code : errno, "connect");
+	return TAKE_FD(fd);
+}
+
+int dial(const struct url_parts *url, const struct dial_wait *wait, struct err *err)
+{
+	int64_t until_ms = deadline(wait);
+	struct look_up *look = find(url, wait, until_ms, err);
+	struct err why = { 0 };
+	int fd = -1;
+	if (!look)
+		return -1;
+	for (const struct addrinfo *at = look->found; at && fd < 0; at = at->ai_next)
+		fd = connect_to(at, wait, until_ms, &why);
+	look_up_unref(look);
+	if (fd >= 0)
+		return fd;
+	bool slow = why.code == ERR_SLOW;
+	return err_set(err, slow ? ERR_SLOW : ERR_UNAVAILABLE, "cannot connect to %s: %s",
+		       url->authority, slow ? "it did not answer in time" : strerror(why.code));
+}
+
+int dial_tls(int fd, const char *host, const struct dial_wait *wait, struct err *err)
+{
+	return tls_connect(fd, host, wait, deadline(wait), err);
+}
