@@ -9,6 +9,7 @@
 #include <nss.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,10 +91,13 @@ static int drop_capabilities(struct err *err)
 	return 0;
 }
 
-/* The last step of each of our processes in the box before it can be reached from inside. */
-static int confine(struct err *err)
+/* The last step of each of our processes in the box before it can be reached from inside. All but the
+ * one that commands are born of are sealed. */
+static int confine(bool seal, struct err *err)
 {
-	return seccomp_load(err) < 0 ? -1 : drop_capabilities(err);
+	if (seccomp_load(err) < 0 || (seal && seccomp_seal(err) < 0))
+		return -1;
+	return drop_capabilities(err);
 }
 
 static int raise_loopback(struct err *err)
@@ -165,7 +169,7 @@ static int make_cradle(const struct inside *inside, int *ret, struct err *err)
 	if (pid == 0) {
 		int fds[] = { -1, -1, -1, pair[1] };
 		if (group_join(inside->group.into, err) < 0 ||
-		    keep_descriptors(fds, COUNT(fds), err) < 0 || confine(err) < 0)
+		    keep_descriptors(fds, COUNT(fds), err) < 0 || confine(false, err) < 0)
 			_exit(125); /* the first program that is to be started finds it gone */
 		title_set("cradle");
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -186,13 +190,17 @@ static inline __attribute__((always_inline)) void refresh_canary(void)
 #endif
 }
 
-/* A box's users are those of its files. Other sources that its configuration may name, such as
- * systemd, would be loaded and asked in vain. */
+/* Where names are looked up: in the box's files and by DNS, which libc does itself. Other sources that
+ * its configuration may name would have to be loaded, and the server is sealed. */
 static void use_files(void)
 {
-	static const char *const databases[] = { "passwd", "group" };
+	static const char *const databases[] = { "passwd",   "group",    "initgroups", "shadow",
+						 "gshadow",  "services", "protocols",  "networks",
+						 "netgroup", "ethers",   "rpc",        "aliases",
+						 "publickey" };
 	for (size_t i = 0; i < COUNT(databases); i++)
 		(void)__nss_configure_lookup(databases[i], "files");
+	(void)__nss_configure_lookup("hosts", "files dns");
 }
 
 __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spec,
@@ -208,7 +216,7 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 		give_up(talk, &err);
 	int fds[] = { -1,     spec->log_fd,       spec->log_fd,      spec->listen_fd,
 		      cradle, inside->group.pids, inside->group.oom, talk };
-	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(&err) < 0)
+	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(true, &err) < 0)
 		give_up(talk, &err);
 	cradle_use(CRADLE);
 	/* Where there is no such file it is /dev/null, which counts nothing. */
@@ -279,7 +287,7 @@ void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 	if (server < 0)
 		err_set(&err, errno, "fork");
 	int fds[] = { -1, -1, -1, inside.status, inside.hold, [INSIDE_LOG] = spec->log_fd };
-	if (server < 0 || confine(&err) < 0)
+	if (server < 0 || confine(true, &err) < 0)
 		give_up(talk, &err);
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0)
 		_exit(125);

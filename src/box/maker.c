@@ -11,6 +11,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -200,6 +202,7 @@ int maker_main(int argc, char **argv, inside_serve *serve)
 	setsid();
 	(void)fcntl(MAKER_HOLD, F_SETFD, FD_CLOEXEC); /* not for what they run */
 	seccomp_prepare();
+	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL); /* in a box it would be the box's */
 	/* What fails here is said in the answer to each request. */
 	const struct ground *ground = ground_get(state, NULL);
 	(void)group_setup(NULL);

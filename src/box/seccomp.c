@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -239,20 +241,76 @@ static void compile(struct program *p)
 	load(p, offsetof(struct seccomp_data, arch));
 }
 
-static struct program program; /* the same for every box */
+/* --- the seal ---------------------------------------------------------------------------------
+ * For those of our processes in a box that start no program. The files there are the box's: what they
+ * would load of them, libraries and their plug-ins, is code that root in the box has written. PCRE2's
+ * compiler goes without executable memory too, and its interpreter does the work: what can be both
+ * written and run helps an attacker more than it does those who search without ripgrep. */
+
+static const struct sealed {
+	int number, argument;
+	uint32_t flag; /* of the argument, that is refused; 0: the call is */
+} sealed[] = {
+	{ SYS_execve, 0, 0 },
+	{ SYS_execveat, 0, 0 },
+	{ SYS_mmap, 2, PROT_EXEC },
+	{ SYS_mprotect, 2, PROT_EXEC },
+	{ SYS_pkey_mprotect, 2, PROT_EXEC },
+	{ SYS_shmat, 2, SHM_EXEC },
+	{ SYS_personality, 0, 0 }, /* which can make all memory executable that can be read */
+};
+
+static unsigned short check_sealed(struct program *p, const struct sealed *call)
+{
+	if (!call->flag)
+		return p->eperm;
+	branch(p, BPF_JSET, call->flag, p->eperm, p->allow);
+	return load_argument(p, call->argument);
+}
+
+static void compile_seal(struct program *p)
+{
+	struct filter_case cases[COUNT(sealed)];
+	p->at = ROOM;
+	p->allow = give(p, SECCOMP_RET_ALLOW);
+	p->eperm = give(p, SECCOMP_RET_ERRNO | EPERM);
+	for (size_t i = 0; i < COUNT(sealed); i++)
+		cases[i] = (struct filter_case){ (uint32_t)sealed[i].number,
+						 check_sealed(p, &sealed[i]) };
+	qsort(cases, COUNT(sealed), sizeof *cases, by_number);
+	look_up(p, cases, COUNT(sealed));
+	load(p, offsetof(struct seccomp_data, nr)); /* the other filter has seen the architecture */
+}
+
+/* --- loading --------------------------------------------------------------------------------- */
+
+static struct program program, seal; /* the same for every box */
 
 void seccomp_prepare(void)
 {
-	if (!program.at)
-		compile(&program);
+	if (program.at)
+		return;
+	compile(&program);
+	compile_seal(&seal);
+}
+
+static int install(const struct program *p, struct err *err)
+{
+	struct sock_fprog filter = { (unsigned short)(ROOM - p->at),
+				     (struct sock_filter *)p->code + p->at };
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) < 0)
+		return err_set(err, errno, "seccomp");
+	return 0;
 }
 
 int seccomp_load(struct err *err)
 {
 	seccomp_prepare();
-	struct sock_fprog filter = { (unsigned short)(ROOM - program.at),
-				     program.code + program.at };
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) < 0)
-		return err_set(err, errno, "seccomp");
-	return 0;
+	return install(&program, err);
+}
+
+int seccomp_seal(struct err *err)
+{
+	seccomp_prepare();
+	return install(&seal, err);
 }

@@ -7,5 +7,9 @@ struct err;
  * no_new_privs off, so that sudo works. */
 int seccomp_load(struct err *err);
 
-/* Makes the filter ready, for this process and those it forks. */
+/* Loads another one beside it: this process, and what it forks, will run no program and no code that it
+ * does not have yet. */
+int seccomp_seal(struct err *err);
+
+/* Makes both ready, for this process and those it forks. */
 void seccomp_prepare(void);
