@@ -165,11 +165,18 @@ coverage: all ## how much of the API's contract is there
 docs-check: all ## docs/configuration.md says what the program says
 	@build/aio serve --help-markdown | diff -u docs/configuration.md -
 	@build/aio up --help-markdown | diff -u docs/configuration-host.md -
+# What attacks a box, or is attacked from one.
+ATTACKS := tests/escape $(addprefix tests/host/test_,code.py hostile.py neighbours.py network.py pages.py)
+escape-report: test-deps ## attack boxes, and write what held into docs/security.md
+	+@$(SUB) VARIANT=asan all fixture
+	@AIO=$(CURDIR)/build/asan/aio FIXTURE=$(CURDIR)/build/asan/fixture $(FIXED) build/venv/bin/python \
+		-m pytest -q --results build/test/$@.jsonl $(ATTACKS) $(ARGS)
+	@tools/escape-report build/test/$@.jsonl docs/security.md
 bench: test-deps ## measure, and compare
 	@tools/deps bench
 	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 
-.PHONY: all fixture deps test-deps run install uninstall clean help test one $(STEPS) $(BESIDE) format bench FORCE
+.PHONY: all fixture deps test-deps run install uninstall clean help test one $(STEPS) $(BESIDE) format escape-report bench FORCE
 fixture: $(B)/fixture $(B)/driver $(B)/probe
 .DELETE_ON_ERROR:
