@@ -107,44 +107,48 @@ static int make_overlay(const struct inside *inside, int index, struct err *err)
 	return mount;
 }
 
-/* Opens the directory (or file) to mount at, made when it is missing. Nothing that the box left
- * there, such as a link, leads elsewhere. */
+/* What a path leads to from here, if that is a directory (or a file) and no link is on the way; else -1. */
+static int open_kind(int at, const char *path, bool dir)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	struct stat st;
+	auto_close int fd = (int)syscall(SYS_openat2, at, path, &how, sizeof how);
+	bool right = fd >= 0 && fstat(fd, &st) == 0 && !S_ISLNK(st.st_mode) &&
+		     dir == (bool)S_ISDIR(st.st_mode);
+	return right ? TAKE_FD(fd) : -1;
+}
+
+/* The same for one name in a directory, put there in the place of anything else but a directory. */
+static int make_kind(int parent, const char *name, bool dir)
+{
+	int fd = open_kind(parent, name, dir);
+	if (fd >= 0)
+		return fd;
+	(void)unlinkat(parent, name, 0);
+	int made = dir ? mkdirat(parent, name, 0755) : mknodat(parent, name, S_IFREG | 0644, 0);
+	return made < 0 ? -1 : open_kind(parent, name, dir);
+}
+
+/* Opens the directory (or file) to mount at, made when it is missing. Each step is taken from the
+ * directory that the last one led to, so no link leads elsewhere: not what the box left there, nor what
+ * another puts into a mount that they share meanwhile. */
 static int open_point(int root, const char *path, bool dir, struct err *err)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS };
-	char part[4096];
-	struct stat st;
-	int whole = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
-	if (whole >= 0 && fstat(whole, &st) == 0 && dir == (bool)S_ISDIR(st.st_mode) &&
-	    !S_ISLNK(st.st_mode))
-		return whole; /* as nearly always */
+	char copy[4096], *rest = copy;
+	int whole = open_kind(root, path + 1, dir);
 	if (whole >= 0)
-		close(whole);
-	snprintf(part, sizeof part, "%s", path);
-	for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-		bool last = !slash;
-		if (slash)
-			*slash = 0;
-		int fd = (int)syscall(SYS_openat2, root, part, &how, sizeof how);
-		bool right = fd >= 0 && fstat(fd, &st) == 0 &&
-			     (dir || !last) == (bool)S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode);
-		if (right && last)
-			return fd;
-		if (fd >= 0)
-			close(fd);
-		if (!right) { /* its parent is as it has to be, so this is below the root */
-			const char *name = part + 1;
-			(void)unlinkat(root, name, 0);
-			int made = dir || !last ? mkdirat(root, name, 0755)
-						: mknodat(root, name, S_IFREG | 0644, 0);
-			if (made < 0)
-				return err_set(err, errno, "a place to mount at: '%s'", path);
-		}
-		if (last)
-			return (int)syscall(SYS_openat2, root, part, &how, sizeof how);
-		*slash = '/';
+		return whole; /* as nearly always */
+	snprintf(copy, sizeof copy, "%s", path);
+	auto_close int at = fcntl(root, F_DUPFD_CLOEXEC, 0);
+	for (const char *name; at >= 0 && (name = strsep(&rest, "/"));) {
+		if (!*name)
+			continue;
+		int next = make_kind(at, name, dir || (rest && *rest));
+		close(at);
+		at = next;
 	}
+	return at < 0 ? err_set(err, errno, "a place to mount at: '%s'", path) : TAKE_FD(at);
 }
 
 static int attach_at(int tree, int root, const char *path, bool dir, struct err *err)
