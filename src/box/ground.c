@@ -59,7 +59,15 @@ static int make_dev(const char *at, struct err *err)
 		if (symlink(links[i][1], to) < 0)
 			return err_set(err, errno, "'%s'", to);
 	}
-	static const char *const dirs[] = { "pts", "shm", "mqueue", ".none" };
+	/* The last are what parts of /sys are hidden behind, see root.c. */
+	static const char *const dirs[] = { "pts",
+					    "shm",
+					    "mqueue",
+					    ".none",
+					    ".devices",
+					    ".devices/system",
+					    ".devices/virtual",
+					    ".devices/virtual/net" };
 	for (size_t i = 0; i < COUNT(dirs); i++) {
 		snprintf(to, sizeof to, "%s/%s", at, dirs[i]);
 		if (mkdir(to, 0755) < 0)

@@ -19,17 +19,13 @@
 
 /* Parts of /proc and /sys that tell about the machine or reach into it: hidden behind nothing. */
 static const char *const masked_dirs[] = {
-	"/proc/acpi",
-	"/proc/asound",
-	"/proc/scsi",
-	"/sys/firmware",
-	"/sys/fs",
-	"/sys/kernel",
-	"/sys/module",
-	"/sys/devices/virtual/powercap",
-	"/sys/class/powercap",
-	"/sys/power",
+	"/proc/acpi", "/proc/asound",     "/proc/scsi",     "/sys/firmware",
+	"/sys/fs",    "/sys/kernel",      "/sys/module",    "/sys/power",
+	"/sys/block", "/sys/class/block", "/sys/dev/block",
 };
+/* Of /sys/devices, to which all other directories only have links: the processors, and the interfaces of
+ * the box's own network. The rest, such as disks, tells about the machine and its other boxes. */
+static const char *const shown_devices[] = { "/sys/devices/system", "/sys/devices/virtual/net" };
 static const char *const masked_files[] = {
 	"/proc/cmdline",     "/proc/kcore",         "/proc/keys",          "/proc/key-users",
 	"/proc/kallsyms",    "/proc/kmsg",          "/proc/latency_stats", "/proc/sched_debug",
@@ -213,6 +209,26 @@ static int hide(const char *const *paths, size_t count, const char *nothing, str
 	return 0;
 }
 
+/* Hides all devices but some, behind a directory with places for these (see ground.c). */
+static int mask_devices(struct err *err)
+{
+	int trees[COUNT(shown_devices)], result = 0;
+	for (size_t i = 0; i < COUNT(trees); i++) {
+		trees[i] = (int)syscall(SYS_open_tree, AT_FDCWD, shown_devices[i],
+					OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		if (trees[i] < 0)
+			result = err_set(err, errno, "'%s'", shown_devices[i]);
+	}
+	if (result == 0 && mount("/dev/.devices", "/sys/devices", NULL, MS_BIND, NULL) < 0)
+		result = err_set(err, errno, "masking '/sys/devices'");
+	for (size_t i = 0; i < COUNT(trees); i++) {
+		if (result == 0)
+			result = attach(trees[i], AT_FDCWD, shown_devices[i], err);
+		own_close(&trees[i]);
+	}
+	return result;
+}
+
 /* A file is hidden behind /dev/null, a directory behind one that is empty and, like all of /dev,
  * read-only. */
 static int mask(struct err *err)
@@ -285,7 +301,9 @@ int root_enter(const struct box_spec *spec, const struct inside *inside, struct 
 			      err) < 0)
 			return -1;
 	}
-	if (make_kernel_mounts(spec, root, err) < 0 || enter(root, err) < 0 || set_counts(err) < 0)
+	/* Devices first: a tree counts as a mount namespace, of which there can be none from set_counts() on. */
+	if (make_kernel_mounts(spec, root, err) < 0 || enter(root, err) < 0 ||
+	    mask_devices(err) < 0 || set_counts(err) < 0)
 		return -1;
 	return mask(err);
 }
