@@ -308,11 +308,17 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 					: NULL;
 	auto_close int hold = path ? template_hold(path, err) : -1;
 	auto_close int note = path ? open_note(spec->dir, path, err) : -1;
+	auto_close int hides = -1;
 	if (note < 0 || template_read(path, &template, err) < 0)
 		return -1;
+	if (template_hide(&template, state, ground->python, &hides, err) < 0) {
+		template_done(&template);
+		return -1;
+	}
 	auto_close int writable =
 		disk_open(spec->dir, state, spec->limits.disk, spec->uid_base, err);
 	inside.hold = hold;
+	inside.hides = hides;
 	inside.status = note;
 	inside.writable = writable;
 	bool full = writable >= 0 && spec->limits.disk && reserve_release(writable);

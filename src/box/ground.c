@@ -172,7 +172,7 @@ static int prepare(const char *state, struct ground *ground, struct err *err)
 	}
 	snprintf(path, sizeof path, "%s/groups", stage);
 	group_mount(path);
-	if (chdir(stage) < 0)
+	if (chdir(stage) < 0 || symlink("/proc/self/fd", "fd") < 0)
 		return err_set(err, errno, "'%s'", stage);
 	return 0;
 }

@@ -286,7 +286,8 @@ void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 		serve(spec, &inside, run, talk);
 	if (server < 0)
 		err_set(&err, errno, "fork");
-	int fds[] = { -1, -1, -1, inside.status, inside.hold, [INSIDE_LOG] = spec->log_fd };
+	int fds[] = { -1,          -1, -1, inside.status, inside.hold, [INSIDE_LOG] = spec->log_fd,
+		      inside.hides };
 	if (server < 0 || confine(true, &err) < 0)
 		give_up(talk, &err);
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0)

@@ -21,7 +21,7 @@ struct inside {
 	int dev, product; /* trees */
 	int mounts[16];   /* trees of the spec's mounts */
 	int status;       /* file that the exit status is added to */
-	int hold;         /* on the template, or -1 */
+	int hold, hides;  /* on the template and on what hides parts of it, or -1 */
 	struct cgroup group;
 };
 

@@ -81,10 +81,11 @@ static int create(int fs, unsigned flags)
 /* The overlay of one place. Mounted in the box's user namespace, it heeds no device nodes. */
 static int make_overlay(const struct inside *inside, int index, struct err *err)
 {
-	char below[64], lower[32 * TEMPLATE_LAYERS] = "";
+	/* Short names (see ground.c): the kernel takes 255 characters. */
+	char below[64], lower[14 * TEMPLATE_LAYERS] = "";
 	auto_close int fs = (int)syscall(SYS_fsopen, "overlay", FSOPEN_CLOEXEC);
 	for (int i = 0; i < inside->places[index].count; i++)
-		snprintf(lower + strlen(lower), 32, "%s/proc/self/fd/%d", i ? ":" : "",
+		snprintf(lower + strlen(lower), 14, "%sfd/%d", i ? ":" : "",
 			 inside->places[index].layers[i]);
 	int result = fs < 0 ? -1 : set_text(fs, "source", "box");
 	if (result == 0)

@@ -50,7 +50,7 @@ static int read_place(const char *dir, char *line, struct template *template, st
 	for (char *layer; (layer = strsep(&rest, " \n"));) {
 		if (!*layer)
 			continue;
-		if (place->count == TEMPLATE_LAYERS)
+		if (place->count == TEMPLATE_LAYERS - 1)
 			return err_set(err, ERR_INVALID, "'%s/layers' has too many layers", dir);
 		place->layers[place->count++] = *layer == '/' ? xstrdup(layer)
 							      : xasprintf("%s/%s", dir, layer);
@@ -479,6 +479,49 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 		prune(state, name);
 	}
 	*ret = TAKE(path);
+	return 0;
+}
+
+/* Puts a layer above the live one, unless it is there. */
+static void hide_live(struct template_place *place, const char *layer)
+{
+	for (size_t n = 0; n < place->count; n++) {
+		if (strcmp(place->layers[n], LIVE) != 0)
+			continue;
+		if (n > 0 && !strcmp(place->layers[n - 1], layer))
+			return;
+		memmove(place->layers + n + 1, place->layers + n,
+			(place->count - n) * sizeof *place->layers);
+		place->layers[n] = xstrdup(layer);
+		place->count++;
+		return;
+	}
+}
+
+static bool shows_live(const struct template *template)
+{
+	for (size_t i = 0; i < template->count; i++)
+		for (size_t n = 0; n < template->places[i].count; n++)
+			if (!strcmp(template->places[i].layers[n], LIVE))
+				return true;
+	return false;
+}
+
+int template_hide(struct template *template, const char *state, const char *python, int *ret_hold,
+		  struct err *err)
+{
+	auto_free char *machine = NULL;
+	*ret_hold = -1;
+	if (!shows_live(template))
+		return 0;
+	if (template_machine(state, python, &machine, err) < 0)
+		return -1;
+	auto_free char *layer = xasprintf("%s/hide", machine);
+	*ret_hold = template_hold(machine, err);
+	if (*ret_hold < 0 || access(layer, F_OK) < 0) /* removed before it was held */
+		return err_set(err, EAGAIN, "'%s' has just changed", machine);
+	for (size_t i = 0; i < template->count; i++)
+		hide_live(&template->places[i], layer);
 	return 0;
 }
 

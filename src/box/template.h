@@ -11,7 +11,7 @@
 struct err;
 struct stat;
 
-enum { TEMPLATE_PLACES = 4, TEMPLATE_LAYERS = 16 };
+enum { TEMPLATE_PLACES = 4, TEMPLATE_LAYERS = 17 }; /* 16 of its own, and template_hide()'s */
 
 struct template_place {
 	char at[64]; /* "/", "/usr" … */
@@ -27,6 +27,12 @@ struct template
 
 int template_read(const char *dir, struct template *ret, struct err *err);
 void template_done(struct template *template);
+
+/* Where it shows the machine's own directory, hides what must be hidden of that today: a snapshot has it
+ * as it was, and so may a template of the machine that has changed just now. *ret_hold, or -1, is to be
+ * kept open as long as the template is used. state and python are those of template_machine(). */
+int template_hide(struct template *template, const char *state, const char *python, int *ret_hold,
+		  struct err *err);
 
 /* Holds a template as long as the descriptor is open, in whichever process: it is not removed. */
 int template_hold(const char *dir, struct err *err);
