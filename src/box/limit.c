@@ -16,6 +16,7 @@ enum {
 	/* What init and the server may use beside the limits of the commands: they are the box's too. */
 	SERVER_MEMORY = 256 << 20,
 	SERVER_PIDS = 1024,
+	SERVER_CPU_PERCENT = 10,
 	WEIGHT_DEFAULT = 100,
 	WEIGHT_MAX = 10000,
 	BFQ_MAX = 1000,
@@ -34,10 +35,12 @@ static int write_number(int dir, const char *path, int64_t number)
 	return write_at(dir, path, text);
 }
 
-static int write_cpu(int dir, double cpus, bool v2)
+static int write_cpu(int dir, double cpus, bool whole, bool v2)
 {
 	char text[64];
 	int64_t quota = (int64_t)(cpus * PERIOD_US);
+	if (whole)
+		quota += PERIOD_US / 100 * SERVER_CPU_PERCENT;
 	snprintf(text, sizeof text, "%" PRId64 " %d", quota, PERIOD_US);
 	return v2 ? write_at(dir, "cpu.max", text) : write_number(dir, "cpu.cfs_quota_us", quota);
 }
@@ -76,9 +79,9 @@ int limit_write(int dir, int controller, const struct box_limits *limits, bool w
 	/* One for all of the box: it costs no group of its own, and commands end before the server. */
 	if (controller == GROUP_MEMORY && limits->most && whole)
 		return write_memory(dir, limits->most, v2);
-	/* The server answers while the commands are throttled. */
-	if (controller == GROUP_CPU && limits->cpus > 0 && !whole)
-		return write_cpu(dir, limits->cpus, v2);
+	/* The server answers while the commands are throttled: a little is left to it alone. */
+	if (controller == GROUP_CPU && limits->cpus > 0)
+		return write_cpu(dir, limits->cpus, whole, v2);
 	return 0;
 }
 

@@ -74,11 +74,11 @@ static void check_v2(void)
 	CHECK_STR(get(run, "cpu.max"), "25000 100000");
 	CHECK_STR(get(run, "pids.max"), "100");
 	CHECK_STR(get(run, "io.weight"), "");
-	/* With room for the server, whose time is not rationed. */
+	/* With room for the server. */
 	CHECK(write_all(whole, &limits, true, true) == 0);
 	CHECK_STR(get(whole, "memory.max"), "402653184");
 	CHECK_STR(get(whole, "pids.max"), "1124");
-	CHECK_STR(get(whole, "cpu.max"), "");
+	CHECK_STR(get(whole, "cpu.max"), "35000 100000");
 	CHECK(limit_write_io(whole, LIMIT_IO_COST, 5000, true) == 0);
 	CHECK_STR(get(whole, "io.weight"), "5000");
 	CHECK(limit_write_io(whole, LIMIT_IO_BFQ, 10000, true) == 0);
@@ -93,12 +93,15 @@ static void check_v1(void)
 {
 	static const char *const files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
 					     "cpu.cfs_quota_us", "pids.max", "blkio.bfq.weight" };
-	auto_close int run = group("v1", files, COUNT(files));
+	auto_close int run = group("v1/run", files, COUNT(files));
+	auto_close int whole = group("v1", files, COUNT(files));
 	CHECK(write_all(run, &limits, false, false) == 0);
 	CHECK_STR(get(run, "memory.limit_in_bytes"), "134217728");
 	CHECK_STR(get(run, "memory.memsw.limit_in_bytes"), "134217728");
 	CHECK_STR(get(run, "cpu.cfs_quota_us"), "25000");
 	CHECK_STR(get(run, "pids.max"), "100");
+	CHECK(write_all(whole, &limits, true, false) == 0);
+	CHECK_STR(get(whole, "cpu.cfs_quota_us"), "35000");
 	CHECK(limit_write_io(run, LIMIT_IO_BFQ, 1, false) == 0);
 	CHECK_STR(get(run, "blkio.bfq.weight"), "1");
 	CHECK(limit_write_io(run, LIMIT_IO_BFQ, 100, false) == 0);
