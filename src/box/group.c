@@ -215,6 +215,9 @@ bool group_can(int controller)
 
 const char *group_means(int controller)
 {
+	if (!all.in_v2[controller] && controller == GROUP_MEMORY && group_can(controller) &&
+	    faccessat(all.v1[controller], LIMIT_SOCKETS, W_OK, AT_EACCESS) < 0)
+		return "cgroup v1, which does not count buffers of sockets on this machine";
 	return all.in_v2[controller]   ? "cgroup v2"
 	       : group_can(controller) ? "cgroup v1"
 				       : "none: a box with this limit is refused";

@@ -1,5 +1,6 @@
 #include "box/limit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,6 +46,25 @@ static int write_cpu(int dir, double cpus, bool whole, bool v2)
 	return v2 ? write_at(dir, "cpu.max", text) : write_number(dir, "cpu.cfs_quota_us", quota);
 }
 
+/* What sockets of all boxes may hold: half of what the machine's may before it takes care with them. */
+static int64_t sockets_together(void)
+{
+	char text[64] = "";
+	auto_close int fd = open("/proc/sys/net/ipv4/tcp_mem", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	int64_t pages = n < 0 ? 0 : strtoll(text, NULL, 10);
+	return pages > 0 ? pages * sysconf(_SC_PAGESIZE) / 2 : limit_machine_memory() / 32;
+}
+
+/* What is in the buffers of TCP and UDP is no part of the memory of v1, and counts only where it is
+ * limited. Nothing fails for want of it: senders wait, or datagrams are lost. */
+static int write_sockets(int dir, int64_t memory)
+{
+	int64_t most = sockets_together() / 4, part = memory ? memory / 8 : most;
+	int result = write_number(dir, LIMIT_SOCKETS, part < most ? part : most);
+	return result < 0 && errno == ENOENT ? 0 : result; /* box_probe() says so */
+}
+
 static int write_memory(int dir, int64_t memory, bool v2)
 {
 	if (write_number(dir, v2 ? "memory.max" : "memory.limit_in_bytes", memory) < 0)
@@ -60,25 +80,39 @@ int64_t limit_machine_memory(void)
 	return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 
-void limit_together(int dir, int64_t memory, bool v2)
+static void lower(int dir, const char *path, int64_t most)
 {
-	const char *path = v2 ? "memory.max" : "memory.limit_in_bytes";
 	char now[32] = "";
 	auto_close int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, now, sizeof now - 1);
-	if (n > 0 && (!strncmp(now, "max", 3) || strtoll(now, NULL, 10) > memory))
-		(void)write_number(dir, path, memory);
+	if (n > 0 && (!strncmp(now, "max", 3) || strtoll(now, NULL, 10) > most))
+		(void)write_number(dir, path, most);
+}
+
+void limit_together(int dir, int64_t memory, bool v2)
+{
+	lower(dir, v2 ? "memory.max" : "memory.limit_in_bytes", memory);
+	if (!v2)
+		lower(dir, LIMIT_SOCKETS, sockets_together());
+}
+
+static int write_memory_limits(int dir, const struct box_limits *limits, bool whole, bool v2)
+{
+	/* One for all of the box: it costs no group of its own, and commands end before the server. */
+	int64_t memory = limits->memory ? limits->memory + (whole ? SERVER_MEMORY : 0)
+			 : whole        ? limits->most
+					: 0;
+	if (memory && write_memory(dir, memory, v2) < 0)
+		return -1;
+	return v2 ? 0 : write_sockets(dir, memory);
 }
 
 int limit_write(int dir, int controller, const struct box_limits *limits, bool whole, bool v2)
 {
 	if (controller == GROUP_PIDS && limits->pids)
 		return write_number(dir, "pids.max", limits->pids + (whole ? SERVER_PIDS : 0));
-	if (controller == GROUP_MEMORY && limits->memory)
-		return write_memory(dir, limits->memory + (whole ? SERVER_MEMORY : 0), v2);
-	/* One for all of the box: it costs no group of its own, and commands end before the server. */
-	if (controller == GROUP_MEMORY && limits->most && whole)
-		return write_memory(dir, limits->most, v2);
+	if (controller == GROUP_MEMORY)
+		return write_memory_limits(dir, limits, whole, v2);
 	/* The server answers while the commands are throttled: a little is left to it alone. */
 	if (controller == GROUP_CPU && limits->cpus > 0)
 		return write_cpu(dir, limits->cpus, whole, v2);

@@ -11,6 +11,9 @@ enum { GROUP_MEMORY, GROUP_CPU, GROUP_PIDS, GROUP_IO, GROUP_CONTROLLERS };
 /* Of the machine, in bytes. */
 int64_t limit_machine_memory(void);
 
+/* Where v1 has a limit of the memory in buffers of sockets. */
+#define LIMIT_SOCKETS "memory.kmem.tcp.limit_in_bytes"
+
 /* What all boxes together may have of it, in the group that is above theirs; less stays. */
 void limit_together(int dir, int64_t memory, bool v2);
 

@@ -92,7 +92,8 @@ static void check_v2(void)
 static void check_v1(void)
 {
 	static const char *const files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
-					     "cpu.cfs_quota_us", "pids.max", "blkio.bfq.weight" };
+					     "cpu.cfs_quota_us",      "pids.max",
+					     "blkio.bfq.weight",      LIMIT_SOCKETS };
 	auto_close int run = group("v1/run", files, COUNT(files));
 	auto_close int whole = group("v1", files, COUNT(files));
 	CHECK(write_all(run, &limits, false, false) == 0);
@@ -100,8 +101,16 @@ static void check_v1(void)
 	CHECK_STR(get(run, "memory.memsw.limit_in_bytes"), "134217728");
 	CHECK_STR(get(run, "cpu.cfs_quota_us"), "25000");
 	CHECK_STR(get(run, "pids.max"), "100");
+	/* An eighth of the memory, or what a box may have of the machine's where that is less. */
+	long long sockets = strtoll(get(run, LIMIT_SOCKETS), NULL, 10);
+	CHECK(sockets > 0 && sockets <= 16 << 20);
 	CHECK(write_all(whole, &limits, true, false) == 0);
 	CHECK_STR(get(whole, "cpu.cfs_quota_us"), "35000");
+	CHECK(strtoll(get(whole, LIMIT_SOCKETS), NULL, 10) >= sockets);
+	CHECK(write_all(run, &none, false, false) == 0);
+	CHECK(strtoll(get(run, LIMIT_SOCKETS), NULL, 10) > 0);
+	/* A machine that does not count them. */
+	CHECK(unlinkat(run, LIMIT_SOCKETS, 0) == 0 && write_all(run, &limits, false, false) == 0);
 	CHECK(limit_write_io(run, LIMIT_IO_BFQ, 1, false) == 0);
 	CHECK_STR(get(run, "blkio.bfq.weight"), "1");
 	CHECK(limit_write_io(run, LIMIT_IO_BFQ, 100, false) == 0);
@@ -132,6 +141,7 @@ static void check_together(void)
 	CHECK(limit_machine_memory() > 1 << 20);
 	put("all/memory.max", "max\n");
 	put("all/memory.limit_in_bytes", "9223372036854771712\n");
+	put("all/" LIMIT_SOCKETS, "9223372036854771712\n");
 	put("less/memory.max", "4096\n");
 	char path[128];
 	snprintf(path, sizeof path, "%s/all", top);
@@ -143,6 +153,7 @@ static void check_together(void)
 	limit_together(less, 1000000, true);
 	CHECK(!strncmp(get(all, "memory.max"), "1000000", 7));
 	CHECK(!strncmp(get(all, "memory.limit_in_bytes"), "1000000", 7));
+	CHECK(strncmp(get(all, LIMIT_SOCKETS), "9223", 4) != 0);
 	CHECK_STR(get(less, "memory.max"), "4096\n");
 }
 
