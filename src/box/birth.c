@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
 #include <sched.h>
@@ -20,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "box/bind.h"
 #include "box/box.h"
 #include "box/disk.h"
 #include "box/ground.h"
@@ -30,26 +30,13 @@
 #include "box/reserve.h"
 #include "box/template.h"
 
-/* A tree that shows the ids of a user namespace, where it does not have them itself. */
-static int map_ids(int tree, int user_ns, uint64_t flags, const char *path, struct err *err)
-{
-	struct mount_attr attr = { .attr_set = flags };
-	if (ids_mapped()) {
-		attr.attr_set |= MOUNT_ATTR_IDMAP;
-		attr.userns_fd = (uint64_t)user_ns;
-	}
-	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
-		return err_set(err, errno, "'%s' cannot be id-mapped", path);
-	return 0;
-}
-
 static int map_tree(const char *path, int user_ns, uint64_t flags, struct err *err)
 {
 	auto_close int tree =
 		(int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return err_set(err, errno, "'%s'", path);
-	return map_ids(tree, user_ns, flags, path, err) < 0 ? -1 : TAKE_FD(tree);
+	return ids_show(tree, user_ns, flags, path, err) < 0 ? -1 : TAKE_FD(tree);
 }
 
 static int copy_tree(int tree, struct err *err)
@@ -139,44 +126,13 @@ static int open_note(const char *dir, const char *template, struct err *err)
 	return TAKE_FD(fd);
 }
 
-/* A tree of what is below a root, whatever others do to it meanwhile: the path is walked once, from the
- * root on, over no link, and what is found is what is mounted. */
-static int open_below(const struct box_mount *mount, struct err *err)
-{
-	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-						 RESOLVE_NO_MAGICLINKS };
-	auto_close int root = open(mount->root, O_PATH | O_CLOEXEC);
-	auto_close int source =
-		root < 0 || !*mount->source
-			? fcntl(root, F_DUPFD_CLOEXEC, 0)
-			: (int)syscall(SYS_openat2, root, mount->source, &how, sizeof how);
-	int tree = source < 0 ? -1
-			      : (int)syscall(SYS_open_tree, source, "",
-					     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-	bool changed = errno == ENOENT || errno == ELOOP || errno == EXDEV || errno == ENOTDIR;
-	return tree < 0 ? err_set(err, changed ? ERR_INVALID : errno,
-				  "mount '%s/%s' is not there, or leads elsewhere", mount->root,
-				  mount->source)
-			: tree;
-}
-
-static int gather_mounts(const struct box_spec *spec, int user_ns, struct inside *inside,
-			 struct err *err)
+static int gather_mounts(const struct box_spec *spec, struct inside *inside, struct err *err)
 {
 	if (spec->mount_count > COUNT(inside->mounts))
 		return err_set(err, ERR_INVALID, "more than %zu mounts", COUNT(inside->mounts));
-	for (size_t i = 0; i < spec->mount_count; i++) {
-		const struct box_mount *m = &spec->mounts[i];
-		uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-		if (*m->target != '/' || strstr(m->target, "/../") || !m->target[1])
-			return err_set(err, ERR_INVALID, "'%s' is no place to mount at", m->target);
-		flags |= m->writable ? 0 : MOUNT_ATTR_RDONLY;
-		inside->mounts[i] = open_below(m, err);
-		if (inside->mounts[i] < 0 ||
-		    map_ids(inside->mounts[i], user_ns, flags, m->root, err) < 0)
+	for (size_t i = 0; i < spec->mount_count; i++)
+		if ((inside->mounts[i] = bind_open(&spec->mounts[i], spec->uid_base, err)) < 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -200,13 +156,13 @@ static int gather(const struct box_spec *spec, const struct ground *ground,
 				return -1;
 	}
 	inside->place_count = (int)template->count;
-	if (map_ids(inside->writable, user_ns, MOUNT_ATTR_NODEV, spec->dir, err) < 0)
+	if (ids_show(inside->writable, user_ns, MOUNT_ATTR_NODEV, spec->dir, err) < 0)
 		return -1;
 	inside->dev = copy_tree(ground->dev, err);
 	inside->product = inside->dev < 0 ? -1 : copy_tree(ground->product, err);
 	if (inside->product < 0)
 		return -1;
-	return gather_mounts(spec, user_ns, inside, err);
+	return gather_mounts(spec, inside, err);
 }
 
 static void close_all(struct inside *inside, size_t mounts)

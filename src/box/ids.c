@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/mount.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,20 +108,77 @@ uint32_t ids_owner(const char *dir)
 
 /* --- giving them ----------------------------------------------------------------------------- */
 
-static int write_map(pid_t pid, const char *name, uint32_t base, struct err *err)
+static int write_map(pid_t pid, const char *name, const char *text, struct err *err)
 {
-	char path[64], text[64];
+	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-	int len = snprintf(text, sizeof text, "0 %" PRIu32 " %d\n", base, IDS_COUNT);
 	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, text, (size_t)len) != len)
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		return err_set(err, errno, "%s", name);
 	return 0;
 }
 
 int ids_write_maps(pid_t pid, uint32_t base, struct err *err)
 {
-	return write_map(pid, "uid_map", base, err) < 0 ? -1 : write_map(pid, "gid_map", base, err);
+	char text[64];
+	snprintf(text, sizeof text, "0 %" PRIu32 " %d\n", base, IDS_COUNT);
+	return write_map(pid, "uid_map", text, err) < 0 ? -1 : write_map(pid, "gid_map", text, err);
+}
+
+int ids_show(int tree, int user_ns, uint64_t flags, const char *path, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = flags };
+	if (ids_mapped()) {
+		attr.attr_set |= MOUNT_ATTR_IDMAP;
+		attr.userns_fd = (uint64_t)user_ns;
+	}
+	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+		return err_set(err, errno, "'%s' cannot be id-mapped", path);
+	return 0;
+}
+
+/* A map is one to one, so who owns the files is gem alone. Root is nobody in a box, and who has one of
+ * its own ids stays that. */
+static void share_map(uint32_t base, uint32_t owner, char *to, size_t room)
+{
+	uint32_t gem = base + IDS_GEM;
+	if (owner == 0 || (owner >= base && owner - base < IDS_COUNT))
+		snprintf(to, room, "%" PRIu32 " %" PRIu32 " %d\n", base, base, IDS_COUNT);
+	else
+		snprintf(to, room,
+			 "%" PRIu32 " %" PRIu32 " %d\n%" PRIu32 " %" PRIu32 " 1\n%" PRIu32
+			 " %" PRIu32 " %d\n",
+			 base, base, IDS_GEM, owner, gem, gem + 1, gem + 1,
+			 IDS_COUNT - IDS_GEM - 1);
+}
+
+int ids_open_shared(uint32_t base, uint32_t uid, uint32_t gid, struct err *err)
+{
+	int talk[2], fd = -1;
+	char path[64], users[128], groups[128], byte;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
+		return err_set(err, errno, "socketpair");
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0) { /* there is a namespace as long as something is in it, or has it open */
+		close(talk[0]);
+		(void)!recv(talk[1], &byte, 1, 0);
+		_exit(0);
+	}
+	close(talk[1]);
+	share_map(base, uid, users, sizeof users);
+	share_map(base, gid, groups, sizeof groups);
+	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+	int result = pid < 0 ? err_set(err, errno, "a user namespace") : 0;
+	if (result == 0)
+		result = write_map(pid, "uid_map", users, err);
+	if (result == 0)
+		result = write_map(pid, "gid_map", groups, err);
+	if (result == 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		result = err_set(err, errno, "'%s'", path);
+	close(talk[0]);
+	if (pid > 0)
+		(void)waitpid(pid, NULL, 0);
+	return result < 0 ? -1 : fd;
 }
 
 static void enter(int talk)

@@ -12,7 +12,7 @@
 
 struct err;
 
-enum { IDS_COUNT = 65536 }; /* of a box */
+enum { IDS_COUNT = 65536, IDS_GEM = 1000 }; /* of a box, and of its user in that */
 
 /* Whether mounts can show other ids. */
 bool ids_mapped(void);
@@ -32,6 +32,13 @@ int ids_ranges_of(const char *users, const char *groups, uint32_t *to, size_t ro
 
 /* Makes 0 to 65535 in a process's new namespace these of ours. */
 int ids_write_maps(pid_t pid, uint32_t base, struct err *err);
+
+/* Has a tree show its files with the ids of a user namespace, where mounts can; and sets its flags. */
+int ids_show(int tree, int user_ns, uint64_t flags, const char *path, struct err *err);
+
+/* A namespace for files of the machine that a box may have, see bind.h: this user's and this group's are
+ * gem's in a box with ids from `base` on, and those of its other users have their own ids on disk. */
+int ids_open_shared(uint32_t base, uint32_t uid, uint32_t gid, struct err *err);
 
 /* fork(), whose child is root of that range alone, in a namespace of its own; 0: of what it was. */
 pid_t ids_fork(uint32_t base, struct err *err);

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/own.h"
+#include "box/bind.h"
 #include "box/box.h"
 
 /* The root that a path without links is below, or that it is: a copy. *ret_rest is the rest of the path,
@@ -26,6 +28,15 @@ static char *find_root(const char *roots, const char *path, const char **ret_res
 	return NULL;
 }
 
+/* Looked at once more when it is mounted. */
+static int check_owner(const json_t *mount, const char *real, struct err *err)
+{
+	struct stat st;
+	if (stat(real, &st) < 0)
+		return 0; /* which is said when it is mounted */
+	return bind_check(&st, json_is_true(json_object_get(mount, "writable")), real, err);
+}
+
 int mounts_check(const char *roots, json_t *mount, struct err *err)
 {
 	const char *source = json_string_value(json_object_get(mount, "source")), *rest;
@@ -36,27 +47,41 @@ int mounts_check(const char *roots, json_t *mount, struct err *err)
 	if (!root)
 		return err_set(err, ERR_INVALID,
 			       "mount '%s' is not below one of the host's --mount-roots", source);
+	if (check_owner(mount, real, err) < 0)
+		return -1;
 	json_object_set_new(mount, "real", json_string(real));
 	return 0;
 }
 
-struct box_mount *mounts_of(const char *roots, const json_t *list, struct err *err)
+struct box_mount *mounts_of(const char *roots, const json_t *list, size_t *ret_count, json_t *left,
+			    struct err *err)
 {
-	size_t count = json_array_size(list);
-	struct box_mount *mounts = xcalloc(count + 1, sizeof *mounts);
-	for (size_t i = 0; i < count; i++) {
+	size_t count = 0;
+	struct box_mount *mounts = xcalloc(json_array_size(list) + 1, sizeof *mounts);
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *mount = json_array_get(list, i);
 		const char *real = json_string_value(json_object_get(mount, "real"));
-		mounts[i].root = real ? find_root(roots, real, &mounts[i].source) : NULL;
-		mounts[i].target = json_string_value(json_object_get(mount, "target"));
-		mounts[i].writable = json_is_true(json_object_get(mount, "writable"));
-		if (mounts[i].root)
+		struct box_mount *to = &mounts[count];
+		struct err why;
+		to->root = real ? find_root(roots, real, &to->source) : NULL;
+		to->target = json_string_value(json_object_get(mount, "target"));
+		to->writable = json_is_true(json_object_get(mount, "writable"));
+		if (!to->root) {
+			err_set(err, ERR_INVALID,
+				"mount '%s' is not below one of the host's --mount-roots",
+				real ? real : "");
+			mounts_free(mounts, count);
+			return NULL;
+		}
+		if (check_owner(mount, real, &why) == 0) {
+			count++;
 			continue;
-		err_set(err, ERR_INVALID, "mount '%s' is not below one of the host's --mount-roots",
-			real ? real : "");
-		mounts_free(mounts, count);
-		return NULL;
+		}
+		json_array_append_new(left,
+				      json_pack("{ss ss}", "target", to->target, "why", why.msg));
+		free((char *)to->root);
 	}
+	*ret_count = count;
 	return mounts;
 }
 

@@ -12,6 +12,8 @@ struct err;
 int mounts_check(const char *roots, json_t *mount, struct err *err);
 
 /* For a start: each mount with the root that it is below. Free with mounts_free(). NULL with err when
- * one is below none (any more). */
-struct box_mount *mounts_of(const char *roots, const json_t *list, struct err *err);
+ * one is below none (any more). What a box may not have as it was asked for (an earlier version allowed
+ * it, or it has another owner now) is left out, and added to `left`: its target, and why. */
+struct box_mount *mounts_of(const char *roots, const json_t *list, size_t *ret_count, json_t *left,
+			    struct err *err);
 void mounts_free(struct box_mount *mounts, size_t count);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "box/ids.h"
 #include "box/limit.h"
@@ -146,15 +147,28 @@ static int64_t disk_of(const struct host *host, const json_t *limits)
 	return asked ? asked : host->config->box_disk;
 }
 
+/* Mounts that it has to do without. */
+static void tell_left(struct host *host, struct box *box, const json_t *left)
+{
+	for (size_t i = 0; i < json_array_size(left); i++) {
+		auto_free char *event = json_dumps(json_array_get(left, i), JSON_COMPACT);
+		log_warn("sandbox '%s' has no '%s': %s", box->id,
+			 text(json_array_get(left, i), "target"),
+			 text(json_array_get(left, i), "why"));
+		host_event(host, box, "unmounted", "%s", event);
+	}
+}
+
 static int start_box(const struct host *host, const struct box *box, const char *root, int listener,
-		     int log, struct box_proc *ret, struct err *err)
+		     int log, json_t *left, struct box_proc *ret, struct err *err)
 {
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	const json_t *limits = json_object_get(box->spec, "limits");
 	const json_t *mounts = json_object_get(box->spec, "mounts");
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
-	struct box_mount *from = mounts_of(host->config->mount_roots, mounts, err);
+	size_t count;
+	struct box_mount *from = mounts_of(host->config->mount_roots, mounts, &count, left, err);
 	if (!from)
 		return -1;
 	json_t *env = environment_of(host, box);
@@ -171,7 +185,7 @@ static int start_box(const struct host *host, const struct box *box, const char 
 			    (int64_t)number(limits, "io_weight") },
 		.network = run_network(box->spec),
 		.mounts = from,
-		.mount_count = json_array_size(mounts),
+		.mount_count = count,
 		.listen_fd = listener,
 		.log_fd = log,
 	};
@@ -246,7 +260,8 @@ int run_start(struct host *host, struct box *box, const char *root, struct err *
 	auto_close int listener = listen_for(host, box->id, err);
 	auto_close int log = listener < 0 ? -1 : make_log(&box_log, err);
 	auto_close int box_end = box_log;
-	if (log < 0 || start_box(host, box, root, listener, box_end, &proc, err) < 0)
+	json_auto_t *left = json_array();
+	if (log < 0 || start_box(host, box, root, listener, box_end, left, &proc, err) < 0)
 		return -1;
 	int pidfd = box_open(&proc, err);
 	if (pidfd < 0)
@@ -259,6 +274,7 @@ int run_start(struct host *host, struct box *box, const char *root, struct err *
 	box->denied_at = 0;
 	pthread_mutex_unlock(&host->boxes.lock);
 	box->used_ms = clock_ms();
+	tell_left(host, box, left);
 	if (run_connect(host, box, network_open, err) == 0)
 		return 0;
 	struct err ignored;

@@ -44,7 +44,8 @@ static const struct field mount_fields[] = {
 	    "Directory or file of the machine, below one of the host's --mount-roots.",
 	    .max_len = 4095),
 	STR(mount, target, REQUIRED | ABSPATH, "Where it is in the box.", .max_len = 4095),
-	BOOL(mount, writable, OPTIONAL, "May the box write to it?", .def = "false"),
+	BOOL(mount, writable, OPTIONAL, "May the box write to it? Not if it belongs to root.",
+	     .def = "false"),
 };
 static const struct schema mount_schema =
 	SCHEMA(mount, "SandboxMount", mount_fields, .strict = true);
