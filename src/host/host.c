@@ -164,12 +164,23 @@ static void on_change(void *arg)
 
 /* ---- starting ---- */
 
+/* Nobody else may pass: what boxes leave there may be root's, and have the bits of programs that run as
+ * their owner. */
 static int make_dir(const struct host *host, const char *name, struct err *err)
 {
 	auto_free char *path = host_path(host, name, "", "");
+	struct stat st;
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_set(err, errno, "mkdir '%s'", path);
-	return 0;
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, errno, "'%s'", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, ERR_INVALID, "--state: '%s' belongs to another user", path);
+	if (!(st.st_mode & 077))
+		return 0;
+	log_warn("'%s' was open to others, and is closed again", path);
+	return fchmod(fd, 0700) < 0 ? err_set(err, errno, "chmod '%s'", path) : 0;
 }
 
 uint32_t host_seed(const char *text)

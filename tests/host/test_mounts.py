@@ -1,4 +1,4 @@
-"""Mounts that a box may not have, or no longer."""
+"""Mounts that a box may not have, or no longer; and who may reach the files of boxes on the machine."""
 
 import os
 
@@ -49,3 +49,16 @@ def test_a_box_starts_without_a_mount_that_it_may_no_longer_have(host, place):
     assert eventually(lambda: box.state == "stopped")
     box.call("POST", "/resume")
     assert box.run("cat /mnt/project/file") == "shared"
+
+
+def test_others_are_kept_out_of_the_files_of_boxes(start_host):
+    """Programs there may be root's and have its rights: boxes put them there."""
+    host = start_host()
+    folders = [host.state / name for name in ("boxes", "templates", "run", "log")]
+    host.kill()
+    for folder in folders:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(0o755)
+    host.start()
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700] * 4
+    assert host.logged(f"'{folders[0]}' was open to others")
