@@ -293,7 +293,7 @@ class Host:
             return {name: json.loads(doc) for name, doc in store.execute("SELECT id, doc FROM box").fetchall()}
 
     def makers(self):
-        """The processes that make its boxes. A child that one has just forked looks alike."""
+        """The process that makes its boxes. A child that it has just forked looks alike."""
         found, stage = [], f"{os.path.realpath(self.state)}/stage"
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):

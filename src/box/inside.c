@@ -129,6 +129,36 @@ static int become_root(struct err *err)
 	return 0;
 }
 
+/* --- what its processes know ------------------------------------------------------------------ */
+
+static void wipe(const char *text)
+{
+	if (text)
+		explicit_bzero((char *)text, strlen(text));
+}
+
+/* Of the machine. */
+static void forget_paths(const struct box_spec *spec)
+{
+	wipe(spec->dir);
+	wipe(spec->template);
+	wipe(spec->cgroup);
+	for (size_t i = 0; i < spec->mount_count; i++) {
+		wipe(spec->mounts[i].root);
+		wipe(spec->mounts[i].source);
+		wipe(spec->mounts[i].target);
+	}
+}
+
+/* What only the server needs. */
+static void forget_environment(const struct box_spec *spec)
+{
+	for (const char *const *at = spec->env; at && *at; at++)
+		wipe(*at);
+	for (const char *const *at = spec->serve; at && *at; at++)
+		wipe(*at);
+}
+
 /* --- the server ------------------------------------------------------------------------------ */
 
 static _Noreturn void give_up(int talk, const struct err *err)
@@ -153,7 +183,8 @@ static int keep_descriptors(const int *fds, int count, struct err *err)
 }
 
 /* The process that commands are born of. It is made while clone3 can still be called. */
-static int make_cradle(const struct inside *inside, int *ret, struct err *err)
+static int make_cradle(const struct box_spec *spec, const struct inside *inside, int *ret,
+		       struct err *err)
 {
 	int pair[2];
 	struct clone_args args = {
@@ -171,6 +202,7 @@ static int make_cradle(const struct inside *inside, int *ret, struct err *err)
 		if (group_join(inside->group.into, err) < 0 ||
 		    keep_descriptors(fds, COUNT(fds), err) < 0 || confine(false, err) < 0)
 			_exit(125); /* the first program that is to be started finds it gone */
+		forget_environment(spec);
 		title_set("cradle");
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		cradle_run(3);
@@ -212,7 +244,7 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 	int cradle = -1;
 	const char *argv[ARGUMENTS_MAX] = { "aio", "--listen", "fd:3", "--user", "gem" };
 	int argc = 5;
-	if (make_cradle(inside, &cradle, &err) < 0)
+	if (make_cradle(spec, inside, &cradle, &err) < 0)
 		give_up(talk, &err);
 	int fds[] = { -1,     spec->log_fd,       spec->log_fd,      spec->listen_fd,
 		      cradle, inside->group.pids, inside->group.oom, talk };
@@ -281,6 +313,7 @@ void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 	umask(022);
 	if (build(spec, &inside, &err) < 0)
 		give_up(talk, &err);
+	forget_paths(spec);
 	pid_t server = fork();
 	if (server == 0)
 		serve(spec, &inside, run, talk);
@@ -292,6 +325,7 @@ void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
 		give_up(talk, &err);
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0)
 		_exit(125);
+	forget_environment(spec);
 	title_set("init");
 	attend(server, 3);
 }

@@ -29,5 +29,6 @@ struct inside {
 typedef int inside_serve(int argc, char **argv);
 
 /* Waits for the struct on `talk`, does everything, and says there what failed, as a struct err; says
- * nothing and closes it when the box's server runs. */
+ * nothing and closes it when the box's server runs. What the spec says is wiped from the memory of each
+ * process that does not need it. */
 _Noreturn void inside_run(const struct box_spec *spec, inside_serve *run, int talk);

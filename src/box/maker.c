@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
@@ -21,11 +22,13 @@
 #include "box/disk.h"
 #include "box/ground.h"
 #include "box/group.h"
+#include "box/identity.h"
 #include "box/seccomp.h"
 #include "box/template.h"
 #include "box/title.h"
 
 enum { REQUEST_MAX = 160 << 10, LIST_MAX = 1024, FDS = 3 };
+enum { NO_MORE, DONE }; /* how a process ends that was ready to make a box */
 
 /* What of a spec is no string. The strings follow: id, dir, template ("": the machine's), cgroup,
  * environment, arguments, and of each mount its root, source, target and "w" or "". */
@@ -146,7 +149,7 @@ static int decode(const struct request *request, struct job *job, size_t len)
 	return 0;
 }
 
-/* Whether there was one; *ret_reply is where its answer goes. */
+/* 1: there was one, and *ret_reply is where its answer goes; 0: there will be no more. */
 static int receive(int fd, struct job *job, int *ret_reply)
 {
 	struct request request;
@@ -159,6 +162,8 @@ static int receive(int fd, struct job *job, int *ret_reply)
 	ssize_t n;
 	while ((n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
 		;
+	if (n == 0)
+		return 0;
 	const struct cmsghdr *head = n < (ssize_t)sizeof request ? NULL : CMSG_FIRSTHDR(&message);
 	if (!head || head->cmsg_len != CMSG_LEN(FDS * sizeof(int)))
 		return -1;
@@ -166,23 +171,80 @@ static int receive(int fd, struct job *job, int *ret_reply)
 	memcpy(fds, CMSG_DATA(head), sizeof fds);
 	*ret_reply = fds[0];
 	job->spec = (struct box_spec){ .listen_fd = fds[1], .log_fd = fds[2] };
-	return decode(&request, job, (size_t)n - sizeof request);
+	return decode(&request, job, (size_t)n - sizeof request) < 0 ? -1 : 1;
 }
 
-static _Noreturn void work(int fd, const char *state, inside_serve *serve)
+/* Makes one box, and ends: what is in a box's memory when it begins is the program and its own spec. */
+static _Noreturn void make_one(pid_t maker, int fd, const char *state, inside_serve *serve)
 {
-	auto_free struct job *job = xcalloc(1, sizeof *job);
+	struct job *job = xcalloc(1, sizeof *job);
+	struct box_answer answer = { 0 };
 	int reply;
-	while (receive(fd, job, &reply) == 0) {
-		struct box_answer answer = { 0 };
-		answer.result = birth_give(&job->spec, state, serve, &answer.proc, &answer.err);
-		(void)!send(reply, &answer, sizeof answer, MSG_NOSIGNAL);
-		close(reply);
-		close(job->spec.listen_fd);
-		close(job->spec.log_fd);
-		disk_restock(state, job->spec.limits.disk);
+	title_set("birth");
+	signal(SIGCHLD, SIG_IGN); /* boxes that end are seen by the host, through their pidfd */
+	prctl(PR_SET_PDEATHSIG,
+	      SIGKILL); /* while it waits: requests then find nobody, not the last few */
+	if (getppid() != maker)
+		_exit(DONE);
+	int got = receive(fd, job, &reply);
+	if (got <= 0)
+		_exit(got == 0 ? NO_MORE : DONE);
+	prctl(PR_SET_PDEATHSIG, 0);
+	answer.result = birth_give(&job->spec, state, serve, &answer.proc, &answer.err);
+	(void)!send(reply, &answer, sizeof answer, MSG_NOSIGNAL);
+	close(reply);
+	close(job->spec.listen_fd);
+	close(job->spec.log_fd);
+	disk_restock(state, job->spec.limits.disk);
+	_exit(DONE);
+}
+
+/* --- the maker ------------------------------------------------------------------------------- */
+
+/* What is looked up for each box is looked up here too, or all forks would begin with what once was. */
+static void look_around(const char *state)
+{
+	/* What fails here is said in the answer to each request. */
+	auto_free char *template = NULL;
+	const struct ground *ground = ground_get(state, NULL);
+	if (ground)
+		(void)template_machine(state, ground->python, &template, NULL);
+}
+
+/* Forks where one is missing. How many there are. */
+static size_t replenish(pid_t *ready, size_t count, int fd, const char *state, inside_serve *serve)
+{
+	size_t there = 0;
+	pid_t self = getpid();
+	for (size_t i = 0; i < count; i++) {
+		if (ready[i] <= 0 && (ready[i] = fork()) == 0)
+			make_one(self, fd, state, serve);
+		there += ready[i] > 0;
 	}
-	_exit(0);
+	return there;
+}
+
+/* Keeps processes ready: as many as can work at once, and as many again, for while the first are replaced.
+ * The maker itself reads no request. Boxes outlive the process that made them, and are then the maker's
+ * children. */
+static _Noreturn void keep_ready(int fd, const char *state, inside_serve *serve)
+{
+	size_t count = 2 * (size_t)sysconf(_SC_NPROCESSORS_ONLN) + 1;
+	pid_t *ready = xcalloc(count, sizeof *ready);
+	while (replenish(ready, count, fd, state, serve) > 0) {
+		int status;
+		size_t i = 0;
+		pid_t ended = waitpid(-1, &status, 0);
+		while (i < count && ready[i] != ended)
+			i++;
+		if (ended < 0 || i == count) /* a box */
+			continue;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == NO_MORE)
+			_exit(0);
+		ready[i] = 0;
+		look_around(state);
+	}
+	_exit(1); /* another is started in its place */
 }
 
 int maker_main(int argc, char **argv, inside_serve *serve)
@@ -192,24 +254,19 @@ int maker_main(int argc, char **argv, inside_serve *serve)
 	title_init(argc, argv);
 	char *state = xstrdup(argv[1]);
 	int fd = atoi(argv[2]);
-	long workers = sysconf(_SC_NPROCESSORS_ONLN) + 1;
 	title_set("maker");
 	prctl(PR_SET_NAME, "aio");     /* not "exe" */
 	for (int i = 1; i < NSIG; i++) /* whatever the host's were: boxes begin with these */
 		signal(i, SIG_DFL);
-	signal(SIGCHLD, SIG_IGN); /* boxes that end are seen by the host, through their pidfd */
 	signal(SIGPIPE, SIG_IGN);
 	setsid();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	(void)fcntl(MAKER_HOLD, F_SETFD, FD_CLOEXEC); /* not for what they run */
 	seccomp_prepare();
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL); /* in a box it would be the box's */
-	/* What fails here is said in the answer to each request. */
-	const struct ground *ground = ground_get(state, NULL);
+	(void)ground_get(state, NULL);
 	(void)group_setup(NULL);
-	auto_free char *template = NULL;
-	if (ground)
-		(void)template_machine(state, ground->python, &template, NULL);
-	while (--workers > 0 && fork() > 0)
-		;
-	work(fd, state, serve);
+	(void)identity_boot();
+	look_around(state);
+	keep_ready(fd, state, serve);
 }

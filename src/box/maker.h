@@ -1,7 +1,8 @@
-/* maker.h - the processes that make boxes, and whose forks the boxes' servers are.
+/* maker.h - the process that makes boxes, and whose forks the boxes' servers are.
  *
- * They are started once, with the program loaded and nothing else: no secret, no environment. A box
- * costs a fork of one of them instead of a program's start, and shares its memory with all others. */
+ * It is started once, with the program loaded and nothing else: no secret, no environment. It keeps a few
+ * forks of itself ready, each of which reads one request, makes that box and ends. So a box costs forks
+ * instead of a program's start, shares the maker's memory with all others, and has nothing of them in it. */
 #pragma once
 #include "box/inside.h"
 
