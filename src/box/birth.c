@@ -235,11 +235,12 @@ static int conceive(const struct box_spec *spec, const struct ground *ground,
 		.exit_signal = SIGCHLD,
 		.cgroup = (uint64_t)inside->group.birth,
 	};
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
-		return err_set(err, errno, "socketpair");
+	auto_close int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (self < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
+		return err_set(err, errno, self < 0 ? "pidfd_open" : "socketpair");
 	pid_t pid = clone_as(spec->uid_base, &args);
 	if (pid == 0)
-		inside_run(spec, serve, talk[1]);
+		inside_run(spec, serve, talk, self);
 	int result = pid < 0 ? err_set(err, errno, "the namespaces of a box") : 0;
 	if (pid < 0)
 		close(talk[1]);

@@ -27,8 +27,15 @@
 
 /* --- starting -------------------------------------------------------------------------------- */
 
+/* Making a box is a matter of milliseconds, but its disk, or its copy of a template, may be large. */
+enum { ANSWER_MS = 10 * 60 * 1000 };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int makers = -1; /* a socket to them, under the lock */
+static struct {
+	int fd;      /* a socket to them */
+	char *state; /* and what they are started with, again if need be */
+	int hold;
+} makers = { -1, NULL, -1 }; /* under the lock */
 
 /* What is run next has our profile, and so has all that it runs. Without AppArmor, or the profile, there
  * is nothing to do. */
@@ -39,20 +46,18 @@ static void take_profile(void)
 		(void)!write(fd, "exec " BOX_PROFILE, strlen("exec " BOX_PROFILE));
 }
 
-int box_makers(const char *state_dir, int hold, struct err *err)
+static int start_makers(struct err *err)
 {
 	int pair[2];
-	char state[4096], number[16], home[4096] = "AIO_HOME=";
-	if (!realpath(state_dir, state))
-		return err_set(err, errno, "'%s'", state_dir);
+	char number[16], home[4096] = "AIO_HOME=";
 	home_find(home + strlen(home), sizeof home - strlen(home));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, errno, "socketpair");
 	pid_t pid = fork();
 	if (pid == 0) {
-		const char *const argv[] = { "aio", MAKER_COMMAND, state, number, NULL };
+		const char *const argv[] = { "aio", MAKER_COMMAND, makers.state, number, NULL };
 		const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", home, NULL };
-		int held = hold < 0 ? -1 : fcntl(hold, F_DUPFD, MAKER_HOLD + 1);
+		int held = makers.hold < 0 ? -1 : fcntl(makers.hold, F_DUPFD, MAKER_HOLD + 1);
 		int fd = dup2(pair[1], 3);
 		snprintf(number, sizeof number, "%d", fd);
 		if (held >= 0)
@@ -71,11 +76,37 @@ int box_makers(const char *state_dir, int hold, struct err *err)
 	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	pthread_mutex_lock(&lock);
-	own_close(&makers); /* those of before finish what they have begun */
-	makers = pair[0];
-	pthread_mutex_unlock(&lock);
+	own_close(&makers.fd); /* those of before finish what they have begun */
+	makers.fd = pair[0];
 	return 0;
+}
+
+int box_makers(const char *state_dir, int hold, struct err *err)
+{
+	char *state = realpath(state_dir, NULL);
+	if (!state)
+		return err_set(err, errno, "'%s'", state_dir);
+	pthread_mutex_lock(&lock);
+	free(makers.state);
+	makers.state = state;
+	makers.hold = hold;
+	int result = start_makers(err);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* Who is the first to find them gone starts others, and all who wait for the lock then find those. */
+static int send_to_makers(const struct box_spec *spec, int reply, struct err *err)
+{
+	struct err why = { 0 };
+	pthread_mutex_lock(&lock);
+	int result = maker_send(makers.fd, spec, reply, &why);
+	if (result < 0 && why.code == ERR_GONE && start_makers(&why) == 0)
+		result = maker_send(makers.fd, spec, reply, &why);
+	pthread_mutex_unlock(&lock);
+	if (result < 0 && err)
+		*err = why;
+	return result;
 }
 
 int box_ask(const struct box_spec *spec, struct err *err)
@@ -83,9 +114,7 @@ int box_ask(const struct box_spec *spec, struct err *err)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, errno, "socketpair");
-	pthread_mutex_lock(&lock);
-	int result = maker_send(makers, spec, pair[1], err);
-	pthread_mutex_unlock(&lock);
+	int result = send_to_makers(spec, pair[1], err);
 	close(pair[1]);
 	if (result == 0)
 		return pair[0];
@@ -96,8 +125,15 @@ int box_ask(const struct box_spec *spec, struct err *err)
 int box_answer(int fd, struct box_proc *ret, struct err *err)
 {
 	struct box_answer answer;
-	ssize_t n = recv(fd, &answer, sizeof answer, MSG_WAITALL);
-	close(fd);
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	int ready;
+	while ((ready = poll(&pfd, 1, ANSWER_MS)) < 0 && errno == EINTR)
+		;
+	ssize_t n = ready > 0 ? recv(fd, &answer, sizeof answer, MSG_WAITALL) : 0;
+	close(fd); /* a box that is made later, nobody would know of: its maker ends it */
+	if (ready == 0)
+		return err_set(err, ERR_UNAVAILABLE, "the box was not made within %d s",
+			       ANSWER_MS / 1000);
 	if (n != sizeof answer)
 		return err_set(err, ERR_GONE, "the process that makes boxes is gone");
 	if (answer.result == 0)

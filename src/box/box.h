@@ -83,7 +83,8 @@ int box_probe(const char *state_dir, struct box_means *ret, struct err *err);
 /* Starts the processes that make boxes; they end when this process does, the boxes do not. They are
  * this program, run anew as its hidden command "make-boxes" (see maker.h), so that no secret of the
  * caller is in them. hold: a descriptor (or -1) that they have until they end, so that a lock on it lasts
- * as long as anything is in the making. To be called after box_probe(); once more when they are gone. */
+ * as long as anything is in the making. To be called after box_probe(). If they die, others are started
+ * when the next box is asked for. */
 int box_makers(const char *state_dir, int hold, struct err *err);
 
 /* Starts a box whose server then listens on listen_fd. A box that cannot be isolated or limited as
@@ -91,8 +92,8 @@ int box_makers(const char *state_dir, int hold, struct err *err);
  * there, starts it again on its files.
  * box_start() waits for it. For a loop, the same in two halves: box_ask() returns a descriptor that
  * becomes readable when there is an answer, and box_answer() takes it and closes the descriptor.
- * ERR_GONE: the makers died over it; box_stop() removes what there may be of the box, and
- * box_makers() starts others. */
+ * ERR_GONE: the makers died over it. box_stop() ends what there may be of the box; of a new one, what is
+ * in its directory is half made and must be removed before it is asked for again. */
 int box_start(const struct box_spec *spec, struct box_proc *ret, struct err *err);
 int box_ask(const struct box_spec *spec, struct err *err);
 int box_answer(int fd, struct box_proc *ret, struct err *err);

@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <net/if.h>
 #include <nss.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -298,14 +299,25 @@ static int build(const struct box_spec *spec, const struct inside *inside, struc
 	return bound_capabilities(err);
 }
 
-void inside_run(const struct box_spec *spec, inside_serve *run, int talk)
+/* The other end is in the table that this process and its maker share: alone, it would never see its end. */
+static bool await(int talk, int maker, struct inside *ret)
+{
+	struct pollfd pfds[] = { { talk, POLLIN, 0 }, { maker, POLLIN, 0 } };
+	while (poll(pfds, COUNT(pfds), -1) < 0 && errno == EINTR)
+		;
+	return pfds[0].revents && recv(talk, ret, sizeof *ret, MSG_WAITALL) == sizeof *ret;
+}
+
+void inside_run(const struct box_spec *spec, inside_serve *run, const int ends[2], int maker)
 {
 	struct inside inside;
 	struct err err;
-	if (recv(talk, &inside, sizeof inside, MSG_WAITALL) != sizeof inside)
+	int talk = ends[1];
+	if (!await(talk, maker, &inside))
 		_exit(125);
 	/* From here on the descriptors are this process's own. */
-	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE) < 0 || write(talk, "", 1) != 1)
+	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE) < 0 || close(ends[0]) < 0 ||
+	    write(talk, "", 1) != 1)
 		_exit(125);
 	signal(SIGCHLD, SIG_DFL); /* what its maker has ignored */
 	signal(SIGPIPE, SIG_DFL);

@@ -59,6 +59,12 @@ static size_t add_list(struct buf *text, const char *const *list)
 	return count;
 }
 
+/* ECONNRESET: they ended before they had read all that was sent. */
+static bool is_gone(int code)
+{
+	return code == EPIPE || code == ECONNRESET || code == ECONNREFUSED || code == ENOTCONN;
+}
+
 int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 {
 	auto_buf struct buf text = BUF(REQUEST_MAX);
@@ -92,7 +98,7 @@ int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 					 .cmsg_len = CMSG_LEN(sizeof fds) };
 	memcpy(CMSG_DATA(&control.head), fds, sizeof fds);
 	if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
-		return err_set(err, errno == EPIPE ? ERR_GONE : errno,
+		return err_set(err, is_gone(errno) ? ERR_GONE : errno,
 			       "the process that makes boxes");
 	return 0;
 }
@@ -191,7 +197,8 @@ static _Noreturn void make_one(pid_t maker, int fd, const char *state, inside_se
 		_exit(got == 0 ? NO_MORE : DONE);
 	prctl(PR_SET_PDEATHSIG, 0);
 	answer.result = birth_give(&job->spec, state, serve, &answer.proc, &answer.err);
-	(void)!send(reply, &answer, sizeof answer, MSG_NOSIGNAL);
+	if (send(reply, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && answer.result == 0)
+		(void)group_end(job->spec.cgroup, NULL); /* the host is gone, or waits no more */
 	close(reply);
 	close(job->spec.listen_fd);
 	close(job->spec.log_fd);

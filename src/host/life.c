@@ -19,7 +19,7 @@
 #include "host/uids.h"
 #include "net/auth.h"
 
-enum { COOKIE_SECONDS = 43200 };
+enum { COOKIE_SECONDS = 43200, MAKE_MS = 30000 };
 
 static const char *text(const json_t *object, const char *key)
 {
@@ -160,7 +160,19 @@ static void set_timers(struct box *box)
 						       : idle > 0 || !strcmp(box->id, "default");
 }
 
-static int furnish(struct host *host, struct box *box, const char *from, struct err *err)
+/* Whether to try again: who made the box was killed over it, for lack of memory, say. */
+static bool is_unmade(int result, int64_t until_ms, struct err *err)
+{
+	if (result == 0 || err->code != ERR_GONE)
+		return false;
+	if (clock_ms() < until_ms)
+		return true;
+	err_set(err, ERR_UNAVAILABLE,
+		"the processes that make sandboxes are killed again and again");
+	return false;
+}
+
+static int furnish_once(struct host *host, struct box *box, const char *from, struct err *err)
 {
 	auto_free char *root = NULL, *dir = host_path(host, "boxes", box->id, "");
 	if (templates_find(host, text(box->spec, "template"), &root, err) < 0)
@@ -170,6 +182,18 @@ static int furnish(struct host *host, struct box *box, const char *from, struct 
 	if (from && box_copy(from, dir, box->uid_base, err) < 0)
 		return -1;
 	return run_start(host, box, root, err);
+}
+
+static int furnish(struct host *host, struct box *box, const char *from, struct err *err)
+{
+	int64_t until = clock_ms() + MAKE_MS;
+	int result = furnish_once(host, box, from, err);
+	while (is_unmade(result, until, err)) { /* of its files, none can be relied upon */
+		result = remove_files(host, box->id, err);
+		if (result == 0)
+			result = furnish_once(host, box, from, err);
+	}
+	return result;
 }
 
 /* A box with all that others look at, so that it can be shown. */
@@ -307,7 +331,12 @@ static int start_again(struct host *host, struct box *box, struct err *err)
 	auto_free char *root = NULL;
 	if (templates_find(host, text(box->spec, "template"), &root, err) < 0)
 		return -1;
-	return run_start(host, box, root, err);
+	int64_t until = clock_ms() + MAKE_MS;
+	int result;
+	do {
+		result = run_start(host, box, root, err);
+	} while (is_unmade(result, until, err));
+	return result;
 }
 
 int life_resume(struct host *host, const char *id, struct err *err)

@@ -190,12 +190,11 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.log_fd = log,
 	};
 	int result = box_start(&spec, ret, err);
-	if (result < 0 && err->code == ERR_GONE && /* of memory that ran out, say: others go on */
-	    box_stop(box->id, dir, cgroup, NULL, err) == 0 &&
-	    box_makers(host->state, host->lock_fd, err) == 0)
-		result = box_start(&spec, ret, err);
-	if (result < 0 && err->code == ERR_GONE)
-		err_set(err, ERR_UNAVAILABLE, "the processes that make boxes are gone");
+	if (result < 0) { /* there may be something of it if its makers died, or take too long */
+		struct err why;
+		if (box_stop(box->id, dir, cgroup, NULL, &why) < 0)
+			*err = why;
+	}
 	mounts_free(from, spec.mount_count);
 	json_decref(env);
 	return result;

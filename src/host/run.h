@@ -14,7 +14,7 @@ extern const char *const run_services[]; /* that a box can be asked to have read
 
 enum box_network run_network(const json_t *spec); /* which one a box asks for */
 
-/* root: of its template; NULL: the machine's own. */
+/* root: of its template; NULL: the machine's own. ERR_GONE: see box_start(). */
 int run_start(struct host *host, struct box *box, const char *root, struct err *err);
 int run_stop(struct host *host, struct box *box, struct err *err);
 

@@ -1,10 +1,17 @@
-"""The processes that make boxes: what boxes inherit of their memory."""
+"""The processes that make boxes: what boxes inherit of their memory, and what becomes of creates when they are killed."""
 
 import contextlib
 import os
+import re
 import secrets
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
+
+from harness import ANSWER_SECONDS, eventually
 from hosts import UNIFIED
 
 MAPPING_MAX = 256 << 20  # more than that is a sanitizer's, and nearly all of it empty
@@ -65,3 +72,97 @@ def test_a_box_keeps_of_its_spec_what_its_server_needs(host):
     secret = host.stored()[box.id]["secret"]
     assert found_in(host, box, [f"{word}-env", f"{word}-mount", secret]) == sorted(
         [("serve", f"{word}-env"), ("serve", secret)])
+
+
+# --- makers that are killed
+
+
+def makers_of(host):
+    """All processes that make its boxes, whether they wait or work, by the session of their first."""
+    found, state = {}, os.path.realpath(host.state)
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(f"aio\0make-boxes\0{state}\0".encode()):
+                found.setdefault(pid, []).append(pid)  # it begins: later that is its session
+            elif os.readlink(f"/proc/{pid}/cwd") == f"{state}/stage":
+                spaces = re.search(r"^NSpid:(.*)", Path(f"/proc/{pid}/status").read_text(), re.M)[1].split()
+                if len(spaces) == 1:  # or it is in a box
+                    found.setdefault(os.getsid(pid), []).append(pid)
+    return found
+
+
+def end_all(sets):
+    """The first of each goes first, or it would replace the others."""
+    for first, pids in sets.items():
+        for pid in sorted(pids, key=lambda pid: pid != first):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def creates(host, names):
+    """Creates of boxes that run at the same time. `results` are their answers."""
+    pool = ThreadPoolExecutor(len(names))
+
+    def one(name):
+        return httpx.post(f"{host.url}/v1/sandboxes", headers=host.auth, json={"name": name}, timeout=ANSWER_SECONDS,
+                          trust_env=False)
+
+    return [pool.submit(one, name) for name in names]
+
+
+def is_begun(host, name):
+    """Whether the box has its first process."""
+    with contextlib.suppress(OSError):
+        return (UNIFIED / "aiobox" / f"{host.seed()}-{name}" / "server" / "cgroup.procs").read_text() != ""
+    return False
+
+
+def has_files(host, name):
+    return (host.state / "boxes" / name / "rw").exists()
+
+
+def remove(host, names):
+    for name in names:
+        gone = host.client.delete(f"/v1/sandboxes/{name}", headers=host.auth, timeout=ANSWER_SECONDS)
+        assert gone.status_code == 200, gone.text
+    assert not set(names) & set(host.settled()["directories"])
+
+
+def test_a_box_whose_makers_are_killed_in_the_middle_is_made_by_others(start_host):
+    """At the moment when its first process waits for what it is to be made of; and before there is one."""
+    host = start_host()
+    for number in range(8):
+        name = f"box{number}"
+        is_there = is_begun if number % 4 else has_files
+        before = eventually(lambda: makers_of(host))
+        made, = creates(host, [name])
+        eventually(lambda: is_there(host, name) or made.done(), pause=0)
+        end_all(before)
+        assert made.result().status_code == 200, made.result().text
+        assert host.client.post("/v1/bash/exec", json={"command": "hostname"}, headers={
+            "x-aio-sandbox": name, "Authorization": f"Bearer {made.result().json()['data']['token']}"},
+        ).json()["data"]["stdout"] == f"{name}\n"
+        remove(host, [name])
+
+
+def test_many_creates_whose_makers_are_killed_share_new_ones(start_host):
+    host, names = start_host(), [f"box{i}" for i in range(16)]
+    assert eventually(lambda: makers_of(host))
+    before, seen, over = makers_of(host), set(), threading.Event()
+
+    def look():
+        while not over.is_set():
+            seen.update(makers_of(host))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        made = creates(host, names)
+        eventually(lambda: any(is_begun(host, name) for name in names), pause=0)
+        end_all(before)
+        assert [one.result().status_code for one in made] == [200] * len(names), [one.result().text for one in made]
+    finally:
+        over.set()
+        watcher.join()
+    assert len(seen - set(before)) == 1 and eventually(lambda: len(makers_of(host)) == 1)
+    remove(host, names)
