@@ -38,7 +38,7 @@
 #include "net/listen.h"
 #include "proc/spawn.h"
 
-enum { STOP_MS = 5000, LOCK_MS = 15000, DYING_MS = 1000, LOOPS_MAX = 8 };
+enum { JOBS_MS = 500, LOCK_MS = 15000, DYING_MS = 1000, LOOPS_MAX = 8 };
 
 #define HOST_SOCKET "run/host.sock"
 
@@ -514,12 +514,14 @@ static void end_boxes(struct host *host)
 
 static void stop(struct host *host)
 {
+	/* All requests have the same time, those of boxes and of the host's own server. */
+	int64_t left = host->server.stop_by_ms - clock_ms();
 	if (host->gateway)
-		gateway_stop(host->gateway, STOP_MS);
+		gateway_stop(host->gateway, left > 0 ? (int)left : 0);
 	host->gateway = NULL;
 	if (host->keeper)
 		keeper_stop(host);
-	for (int64_t until = clock_ms() + STOP_MS; host->jobs && clock_ms() < until;)
+	for (int64_t until = clock_ms() + JOBS_MS; host->jobs && clock_ms() < until;)
 		poll(NULL, 0, 5);
 	if (host->jobs) /* they use what would be freed; all that matters is stored */
 		_exit(0);

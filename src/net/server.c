@@ -25,7 +25,7 @@
 #include "net/conn.h"
 #include "net/listen.h"
 
-enum { STOP_MS = 5000, FORCED_MS = 2000, ACCEPT_PAUSE_MS = 50 };
+enum { STOP_MS = 5000, FORCED_MS = 500, ACCEPT_PAUSE_MS = 50 };
 
 int server_init(struct server *server, const struct config *config,
 		const struct route_group *const *groups, struct err *err)
@@ -212,9 +212,8 @@ static void shut(struct server *server, bool all)
 }
 
 /* Waits until no connection is left, or a second signal comes. */
-static bool wait_empty(struct server *server, int signal_fd, int ms)
+static bool wait_empty(struct server *server, int signal_fd, int64_t until)
 {
-	int64_t until = clock_ms() + ms;
 	pthread_mutex_lock(&server->lock);
 	while (server->conn_count && clock_ms() < until) {
 		struct pollfd pfd = { .fd = signal_fd, .events = POLLIN };
@@ -237,11 +236,11 @@ static bool stop(struct server *server, int signal_fd)
 	pthread_mutex_unlock(&server->lock);
 	(void)eventfd_write(server->stop_fd, 1);
 	shut(server, false);
-	if (wait_empty(server, signal_fd, STOP_MS))
+	if (wait_empty(server, signal_fd, server->stop_by_ms))
 		return true;
 	log_warn("%zu requests did not finish in time", server_conn_count(server));
 	shut(server, true);
-	return wait_empty(server, -1, FORCED_MS);
+	return wait_empty(server, -1, clock_ms() + FORCED_MS);
 }
 
 bool server_run(struct server *server)
@@ -264,5 +263,6 @@ bool server_run(struct server *server)
 	struct signalfd_siginfo info;
 	if (read(signal_fd, &info, sizeof info) == sizeof info)
 		server->signal = (int)info.ssi_signo;
+	server->stop_by_ms = clock_ms() + STOP_MS;
 	return stop(server, signal_fd);
 }

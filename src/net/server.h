@@ -26,7 +26,8 @@ struct server {
 	bool local;        /* a Unix socket: no browser comes directly */
 	char *socket_path; /* to be removed at the end */
 	_Atomic bool stopping;
-	int signal; /* which one ended server_run() */
+	int signal;         /* which one ended server_run() */
+	int64_t stop_by_ms; /* of clock_ms(): until when requests may go on after it */
 	_Atomic uint64_t accepted, refused;
 	bool starved; /* the last accept() found no descriptor, which was told */
 	int64_t started_ms;
