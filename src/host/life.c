@@ -145,9 +145,20 @@ static int add_box(struct host *host, struct box *box, struct err *err)
 		result = boxes_add(&host->boxes, box, err);
 	else
 		boxes_free(box);
+	if (base && result < 0)
+		uids_release(&uids, base);
 	pthread_mutex_unlock(&one_at_a_time);
 	free(list);
 	return result;
+}
+
+/* Takes it out of the table. Its ids are given back before: as long as it is there, no other box of this host
+ * gets them. */
+static void drop_box(struct host *host, struct box *box)
+{
+	const struct uids uids = uids_of(host);
+	uids_release(&uids, box->uid_base);
+	boxes_drop(&host->boxes, box);
 }
 
 static void set_timers(struct box *box)
@@ -238,7 +249,7 @@ struct box *life_create(struct host *host, json_t *spec, const char *from, struc
 		boxes_set_state(&host->boxes, box, BOX_DELETED);
 		(void)run_stop(host, box, &ignored);
 		(void)remove_files(host, box->id, &ignored);
-		boxes_drop(&host->boxes, box);
+		drop_box(host, box);
 		boxes_end(&host->boxes, box);
 		return NULL;
 	}
@@ -294,7 +305,7 @@ int life_delete(struct host *host, const char *id, const char *why, struct err *
 	}
 	if (remove_files(host, id, err) < 0)
 		log_warn("box %s: its files are not removed: %s", id, err->msg);
-	boxes_drop(&host->boxes, box);
+	drop_box(host, box);
 	return end(host, box, 0);
 }
 

@@ -133,6 +133,15 @@ static bool is_in(uint32_t base, const uint32_t *list, size_t count)
 	return false;
 }
 
+void uids_release(const struct uids *uids, uint32_t base)
+{
+	char name[NAME_MAX_LEN], whose[PATH_MAX];
+	auto_claims int dir = ids_mapped() ? open_claims(uids->claims, NULL) : -1;
+	name_of(base, name);
+	if (dir >= 0 && read_claim(dir, name, whose) && !strcmp(whose, uids->state))
+		(void)unlinkat(dir, name, 0);
+}
+
 void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count)
 {
 	char whose[PATH_MAX];

@@ -29,8 +29,10 @@ struct uids {
 uint32_t uids_take(const struct uids *uids, uint32_t wanted, const uint32_t *taken, size_t count,
 		   struct err *err);
 
-/* Gives up all claims of this host but for these. A range that no box has any more stays claimed until
- * then, for the next one. */
+/* Gives up the claim on one range. */
+void uids_release(const struct uids *uids, uint32_t base);
+
+/* Gives up all claims of this host but for these. */
 void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count);
 
 /* Whether a range overlaps one of /etc/subuid, the text of which is given: pure. */

@@ -1,14 +1,18 @@
 """How boxes and their host end: what is reported, what is left, and how soon."""
 
 import contextlib
+import os
 import signal
 import sqlite3
 import threading
 import time
+from pathlib import Path
 
 import httpx
 
 from harness import ANSWER_SECONDS, STOP_SECONDS, eventually
+
+CLAIMS = Path("/run/aiobox/uids")
 
 
 def test_a_stopping_host_gives_all_requests_the_same_five_seconds(start_host):
@@ -40,3 +44,27 @@ def test_a_stopping_host_gives_all_requests_the_same_five_seconds(start_host):
     assert answers == {"create": 200} and 4.9 < took < 7.5
     host.start()
     assert set(host.ids()) == {"default", "late"}
+
+
+def claims(host):
+    """The ranges of user ids that a host has, by number."""
+    found = set()
+    for path in CLAIMS.iterdir():
+        with contextlib.suppress(OSError):  # another host's may go meanwhile
+            if os.readlink(path) == os.path.realpath(host.state):
+                found.add(int(path.name))
+    return found
+
+
+def test_a_deleted_box_gives_its_user_ids_back(host):
+    before, boxes = claims(host), [host.create() for _ in range(3)]
+    ranges = {host.stored()[box.id]["uid_base"] // 65536 for box in boxes}
+    assert claims(host) == before | ranges and len(ranges) == 3
+    boxes[1].delete()
+    left = {host.stored()[box.id]["uid_base"] // 65536 for box in boxes if box is not boxes[1]}
+    assert claims(host) == before | left
+    for box in (boxes[0], boxes[2]):
+        box.delete()
+    assert claims(host) == before
+    refused = host.client.post("/v1/sandboxes", headers=host.auth, json={"template": "there-is-none"})
+    assert refused.status_code == 404 and claims(host) == before
