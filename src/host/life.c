@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "host/deadline.h"
+#include "host/health.h"
 #include "host/host.h"
 #include "host/network.h"
 #include "host/run.h"
@@ -19,7 +21,7 @@
 #include "host/uids.h"
 #include "net/auth.h"
 
-enum { COOKIE_SECONDS = 43200, MAKE_MS = 30000 };
+enum { COOKIE_SECONDS = 43200, MAKE_MS = 30000, DYING_MS = 5000 };
 
 static const char *text(const json_t *object, const char *key)
 {
@@ -337,6 +339,30 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 	return end(host, box, result);
 }
 
+static int settle_stopped(struct host *host, struct box *box, struct err *err)
+{
+	if (box->state == BOX_PAUSED)
+		(void)freeze(host, box, false, NULL);
+	boxes_set_state(&host->boxes, box, BOX_STOPPED);
+	if (run_stop(host, box, err) < 0)
+		return -1;
+	return save(host, box, BOX_STOPPED, err);
+}
+
+/* Its processes have ended by themselves. If its init was killed too, it could not write how. */
+static int settle_dead(struct host *host, struct box *box, struct err *err)
+{
+	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	int status = box_exit_status(dir);
+	if (status < 0)
+		host_event(host, box, "exited", "{}");
+	else if (WIFSIGNALED(status))
+		host_event(host, box, "exited", "{\"signal\":%d}", WTERMSIG(status));
+	else
+		host_event(host, box, "exited", "{\"exit_code\":%d}", WEXITSTATUS(status));
+	return settle_stopped(host, box, err);
+}
+
 static int start_again(struct host *host, struct box *box, struct err *err)
 {
 	auto_free char *root = NULL;
@@ -350,18 +376,34 @@ static int start_again(struct host *host, struct box *box, struct err *err)
 	return result;
 }
 
+/* A box that seems to be alive but is not, and nobody has noticed yet. Its first process ends a moment after
+ * its server. */
+static bool has_died(const struct host *host, const struct box *box)
+{
+	struct pollfd pfd = { .fd = box->pidfd, .events = POLLIN };
+	if (box->state != BOX_RUNNING && box->state != BOX_PAUSED)
+		return false;
+	return poll(&pfd, 1, 0) > 0 ||
+	       (!health_check(host->state_fd, box->id) && poll(&pfd, 1, DYING_MS) > 0);
+}
+
 int life_resume(struct host *host, const char *id, struct err *err)
 {
 	struct box *box;
+	int result = 0;
 	if (begin(host, id, &box, err) < 0)
 		return -1;
+	if (host->ending && box->state != BOX_RUNNING) /* whoever asked, it would be left behind */
+		result = err_set(err, ERR_UNAVAILABLE, "the host is going down");
+	if (result == 0 && box->state == BOX_PAUSED)
+		result = freeze(host, box, false, err);
+	if (result == 0 && has_died(host, box))
+		result = settle_dead(host, box, err);
 	enum box_state before = box->state;
-	if (before == BOX_RUNNING)
-		return end(host, box, 0);
-	if (host->ending) /* whoever asked for it, it would be left behind */
-		return end(host, box, err_set(err, ERR_UNAVAILABLE, "the host is going down"));
-	int result = before == BOX_PAUSED ? freeze(host, box, false, err)
-					  : start_again(host, box, err);
+	if (result < 0 || before == BOX_RUNNING)
+		return end(host, box, result);
+	if (before == BOX_STOPPED)
+		result = start_again(host, box, err);
 	if (result == 0) {
 		struct err ignored;
 		box->used_ms = clock_ms();
@@ -377,16 +419,6 @@ int life_resume(struct host *host, const char *id, struct err *err)
 	return end(host, box, result);
 }
 
-static int settle_stopped(struct host *host, struct box *box, struct err *err)
-{
-	if (box->state == BOX_PAUSED)
-		(void)freeze(host, box, false, NULL);
-	boxes_set_state(&host->boxes, box, BOX_STOPPED);
-	if (run_stop(host, box, err) < 0)
-		return -1;
-	return save(host, box, BOX_STOPPED, err);
-}
-
 int life_stop(struct host *host, const char *id, struct err *err)
 {
 	struct box *box;
@@ -397,12 +429,6 @@ int life_stop(struct host *host, const char *id, struct err *err)
 	int result = settle_stopped(host, box, err);
 	host_event(host, box, "stopped", "{}");
 	return end(host, box, result);
-}
-
-static int exit_status(const struct host *host, const char *id)
-{
-	auto_free char *dir = host_path(host, "boxes", id, "");
-	return box_exit_status(dir);
 }
 
 /* A pidfd of a box whose first process has not ended; one that waits to be reaped has. */
@@ -422,8 +448,7 @@ int life_ended(struct host *host, const char *id, struct err *err)
 	auto_close int alive = open_alive(box, &why);
 	if (alive >= 0 || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
 		return end(host, box, 0);
-	host_event(host, box, "exited", "{\"status\":%d}", exit_status(host, id));
-	return end(host, box, settle_stopped(host, box, err));
+	return end(host, box, settle_dead(host, box, err));
 }
 
 int life_timeout(struct host *host, const char *id, double seconds, double idle, struct err *err)

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from harness import ANSWER_SECONDS, STOP_SECONDS, eventually
+from hosts import UNIFIED
 
 CLAIMS = Path("/run/aiobox/uids")
 
@@ -68,3 +70,64 @@ def test_a_deleted_box_gives_its_user_ids_back(host):
     assert claims(host) == before
     refused = host.client.post("/v1/sandboxes", headers=host.auth, json={"template": "there-is-none"})
     assert refused.status_code == 404 and claims(host) == before
+
+
+def processes(host, box, title):
+    """The pids of a box's own processes, which have this title."""
+    group = UNIFIED / "aiobox" / f"{host.seed()}-{box.id}"
+    found = []
+    for sub in ("server", "run"):
+        for pid in (group / sub / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"aio\0" + title):
+                    found.append(int(pid))
+    return found
+
+
+def last_exit(box):
+    return [event["data"] for event in box.call("GET", "/events") if event["type"] == "exited"][-1]
+
+
+def test_how_a_box_ended_is_told_by_code_or_signal(host):
+    box = host.create()
+    server, = processes(host, box, b"serve\0")
+    os.kill(server, signal.SIGSEGV)
+    assert eventually(lambda: box.state == "stopped")
+    assert last_exit(box) == {"signal": 11}
+    assert box.call("POST", "/resume")["state"] == "running"
+    server, = processes(host, box, b"serve\0")
+    os.kill(server, signal.SIGTERM)  # it ends by itself
+    assert eventually(lambda: box.state == "stopped")
+    assert last_exit(box) == {"exit_code": 0}
+    box.call("POST", "/resume")
+    box.kill()  # and so is its init, which can say nothing
+    assert eventually(lambda: box.state == "stopped")
+    assert last_exit(box) == {}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_box_that_has_just_died_is_resumed(host, paused):
+    """Between the end of its server and the host's noticing it."""
+    box = host.create()
+    for _ in range(20):
+        if paused:
+            assert box.call("POST", "/pause")["state"] == "paused"
+        server, = processes(host, box, b"serve\0")
+        os.kill(server, signal.SIGKILL)
+        assert box.call("POST", "/resume")["state"] == "running"
+        assert box.run("echo up") == "up\n"
+        assert box.state == "running"
+    events = box.events()
+    assert events.count("exited") == 20 and events.count("started") == 21
+
+
+def test_a_box_whose_server_only_waits_is_running(host):
+    """One that does not answer has not ended."""
+    box = host.create()
+    server, = processes(host, box, b"serve\0")
+    os.kill(server, signal.SIGSTOP)
+    try:
+        assert box.call("POST", "/resume")["state"] == "running"
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert box.run("echo up") == "up\n" and "exited" not in box.events()
