@@ -115,15 +115,27 @@ static char *find_template(const struct box_spec *spec, const struct ground *gro
 	return xstrdup(spec->template);
 }
 
-/* A file that says what the box's files lie over just now, for a snapshot, and later how it ended: init
- * adds that. */
-static int open_note(const char *dir, const char *template, struct err *err)
+static int open_empty(const char *path, struct err *err)
 {
-	auto_free char *path = xasprintf("%s/note", dir);
-	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0 || dprintf(fd, "%s\n", template) < 0)
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return fd < 0 ? err_set(err, errno, "'%s'", path) : fd;
+}
+
+/* What the box's files lie over just now, for a snapshot. */
+static int note_base(const char *dir, const char *template, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/" BIRTH_BASE, dir);
+	auto_close int fd = open_empty(path, err);
+	if (fd >= 0 && write(fd, template, strlen(template)) < 0)
 		return err_set(err, errno, "'%s'", path);
-	return TAKE_FD(fd);
+	return fd < 0 ? -1 : 0;
+}
+
+/* The file that init writes how the box ended to. Nothing else may be read from it. */
+static int open_exit(const char *dir, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/" BIRTH_EXIT, dir);
+	return open_empty(path, err);
 }
 
 static int gather_mounts(const struct box_spec *spec, struct inside *inside, struct err *err)
@@ -264,9 +276,10 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 	auto_free char *path = original ? template_of(original, ids_on_disk(spec->uid_base), err)
 					: NULL;
 	auto_close int hold = path ? template_hold(path, err) : -1;
-	auto_close int note = path ? open_note(spec->dir, path, err) : -1;
 	auto_close int hides = -1;
-	if (note < 0 || template_read(path, &template, err) < 0)
+	auto_close int status =
+		path && note_base(spec->dir, path, err) == 0 ? open_exit(spec->dir, err) : -1;
+	if (status < 0 || template_read(path, &template, err) < 0)
 		return -1;
 	if (template_hide(&template, state, ground->python, &hides, err) < 0) {
 		template_done(&template);
@@ -276,7 +289,7 @@ int birth_give(const struct box_spec *spec, const char *state, inside_serve *ser
 		disk_open(spec->dir, state, spec->limits.disk, spec->uid_base, err);
 	inside.hold = hold;
 	inside.hides = hides;
-	inside.status = note;
+	inside.status = status;
 	inside.writable = writable;
 	bool full = writable >= 0 && spec->limits.disk && reserve_release(writable);
 	int result = writable < 0 ? -1 : make_writable(writable, spec, template.count, err);

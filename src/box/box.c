@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/home.h"
 #include "base/own.h"
+#include "box/birth.h"
 #include "box/disk.h"
 #include "box/files.h"
 #include "box/group.h"
@@ -248,22 +249,32 @@ int box_copy(const char *from_dir, const char *to_dir, uint32_t to_uid_base, str
 	return access(note, F_OK) < 0 ? 0 : files_copy_one(note, copy, err);
 }
 
-/* What birth.c and init wrote of a box: what its files lie over, then how it ended, a line each. */
-static int read_note(const char *dir, char *to, size_t room, struct err *err)
+/* The text of a file in a box's directory. */
+static int read_text(const char *dir, const char *name, char *to, size_t room, struct err *err)
 {
-	auto_free char *path = xasprintf("%s/note", dir);
+	auto_free char *path = xasprintf("%s/%s", dir, name);
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, to, room - 1);
 	to[n < 0 ? 0 : n] = 0;
-	return n < 0 || !strchr(to, '\n') ? err_set(err, n < 0 ? errno : ENOENT, "'%s'", path) : 0;
+	return n < 0 ? err_set(err, errno, "'%s'", path) : 0;
+}
+
+/* What its files lie over. */
+static int read_base(const char *dir, char *to, size_t room, struct err *err)
+{
+	if (read_text(dir, BIRTH_BASE, to, room, NULL) == 0)
+		return 0;
+	if (read_text(dir, BIRTH_NOTE, to, room, err) < 0)
+		return -1;
+	to[strcspn(to, "\n")] = 0;
+	return 0;
 }
 
 int box_snapshot(const char *dir, const char *template, struct err *err)
 {
 	char base[4096], written[64];
-	if (read_note(dir, base, sizeof base, err) < 0)
+	if (read_base(dir, base, sizeof base, err) < 0)
 		return -1;
-	*strchr(base, '\n') = 0;
 	auto_close int tree = disk_open(dir, dir, 0, 0, err);
 	if (tree < 0)
 		return -1;
@@ -274,9 +285,10 @@ int box_snapshot(const char *dir, const char *template, struct err *err)
 int box_exit_status(const char *dir)
 {
 	char text[4096];
-	if (read_note(dir, text, sizeof text, NULL) < 0)
+	bool old = read_text(dir, BIRTH_EXIT, text, sizeof text, NULL) < 0;
+	if (old && read_text(dir, BIRTH_NOTE, text, sizeof text, NULL) < 0)
 		return -1;
-	char *end, *at = strchr(text, '\n') + 1;
+	char *end, *at = text + (old ? strcspn(text, "\n") : 0);
 	long status = strtol(at, &end, 10);
 	return end == at || *end != '\n' || status < 0 || status > 0xffff ? -1 : (int)status;
 }

@@ -20,7 +20,7 @@ struct inside {
 	int writable; /* the box's own directory: an upper and a work directory for each place */
 	int dev, product; /* trees */
 	int mounts[16];   /* trees of the spec's mounts */
-	int status;       /* file that the exit status is added to */
+	int status;       /* file that the exit status is written to */
 	int hold, hides;  /* on the template and on what hides parts of it, or -1 */
 	struct cgroup group;
 };

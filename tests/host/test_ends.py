@@ -131,3 +131,34 @@ def test_a_box_whose_server_only_waits_is_running(host):
     finally:
         os.kill(server, signal.SIGCONT)
     assert box.run("echo up") == "up\n" and "exited" not in box.events()
+
+
+def layers_of(host, box, name):
+    """What a template lies over that is made of the box now."""
+    box.call("POST", "/snapshot", json={"name": name})
+    return (host.state / "templates" / name / "layers").read_text()
+
+
+def test_what_init_writes_does_not_decide_what_a_snapshot_is_of(host, tmp_path):
+    """It holds a file for the exit status, which is taken for nothing else. The release before had one for the path of
+    the template too, and its boxes are taken back."""
+    box = host.create()
+    (tmp_path / "root").mkdir()
+    with open(f"/proc/{box.first_process()}/fd/3", "r+") as file:  # as its init could
+        file.write(f"{tmp_path}\n9\n")
+    layers = layers_of(host, box, "hostile")
+    assert "/usr" in layers
+    box.kill()
+    assert eventually(lambda: box.state == "stopped") and last_exit(box) == {}  # a status is a number
+    box.call("POST", "/resume")
+    before = host.state / "boxes" / box.id
+    (before / "note").write_text(f"{(before / 'base').read_text()}\n11\n")
+    (before / "base").unlink()
+    (before / "exit").unlink()
+    box.kill()
+    assert eventually(lambda: box.state == "stopped") and last_exit(box) == {"signal": 11}
+    assert layers_of(host, box, "before") == layers
+    box.call("POST", "/resume")
+    assert (before / "base").exists() and (before / "exit").read_text() == ""
+    for name in ("hostile", "before"):
+        host.api("DELETE", f"/v1/templates/{name}")
