@@ -31,9 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	if (packet_parse(input, size, &packet) == 0 && packet.port > 65535)
 		abort();
 	dns(input, size);
-	if (hello_name(input, size, name) == HELLO_NAMED && strlen(name) > 255)
-		abort();
-	web_init(&web, "a.org");
+	for (int greeted = 0; greeted < 2; greeted++)
+		if (hello_name(input, size, greeted, name) == HELLO_NAMED &&
+		    (strlen(name) > 255 || input[0] != 22 || input[1] != 3))
+			abort();
+	web_init(&web, "a.org", 80);
 	for (size_t at = 0; at < size; at += 7)
 		if (web_feed(&web, (const char *)input + at, size - at < 7 ? size - at : 7) < 0)
 			break;

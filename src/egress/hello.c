@@ -1,11 +1,11 @@
 #include "egress/hello.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
-enum { HOST_MAX = 255, TLS_RECORD = 22, CLIENT_HELLO = 1, SERVER_NAME = 0 };
+enum { HOST_MAX = 255, TLS_RECORD = 22, TLS_MAJOR = 3, CLIENT_HELLO = 1 };
+enum { SERVER_NAMES = 0, SERVER_NAME = 0 };
 
 /* A reader that never goes beyond the end, and remembers that it wanted to. */
 struct reader {
@@ -47,20 +47,17 @@ static int take(const unsigned char *from, size_t n, char *name)
 	return 0;
 }
 
+/* One name, and nothing else: which of several counts, servers do not agree on. */
 static enum hello server_name(struct reader extension, char *name)
 {
 	struct reader list = part(&extension, 2);
-	while (list.at < list.end) {
-		size_t type = number(&list, 1);
-		struct reader entry = part(&list, 2);
-		if (list.cut)
-			return HELLO_MORE;
-		if (type == SERVER_NAME)
-			return take(entry.at, (size_t)(entry.end - entry.at), name) < 0
-				       ? HELLO_NAMELESS
-				       : HELLO_NAMED;
-	}
-	return extension.cut || list.cut ? HELLO_MORE : HELLO_NAMELESS;
+	size_t type = number(&list, 1);
+	struct reader entry = part(&list, 2);
+	if (extension.cut || list.cut || type != SERVER_NAME || list.at < list.end ||
+	    extension.at < extension.end)
+		return HELLO_ODD;
+	return take(entry.at, (size_t)(entry.end - entry.at), name) < 0 ? HELLO_NAMELESS
+									: HELLO_NAMED;
 }
 
 static enum hello in_hello(struct reader in, char *name)
@@ -76,33 +73,41 @@ static enum hello in_hello(struct reader in, char *name)
 	part(&hello, 2); /* ciphers */
 	part(&hello, 1); /* compression */
 	struct reader extensions = part(&hello, 2);
-	while (extensions.end - extensions.at >= 4) {
+	enum hello found = HELLO_NAMELESS;
+	for (bool named = false; extensions.end - extensions.at >= 4 && !extensions.cut;) {
 		size_t type = number(&extensions, 2);
 		struct reader extension = part(&extensions, 2);
-		if (type == 0)
-			return server_name(extension, name);
+		if (type == SERVER_NAMES) {
+			found = named ? HELLO_ODD : server_name(extension, name);
+			named = true;
+		}
 	}
-	return hello.cut || in.cut || extensions.cut ? HELLO_MORE : HELLO_NAMELESS;
+	return hello.cut || in.cut || extensions.cut ? HELLO_MORE : found;
 }
 
-/* A ClientHello may be cut into several records: their heads are taken out. */
+/* A ClientHello may be cut into several records: their heads are taken out. What comes after it, of
+ * TLS 1.3, is of another type. */
 static enum hello in_records(const unsigned char *data, size_t len, char *name)
 {
 	static _Thread_local unsigned char hello[HELLO_MAX];
 	struct reader in = { data, data + len, 0 };
-	size_t n = 0;
+	size_t n = 0, type = TLS_RECORD;
 	while (in.at < in.end && !in.cut) {
-		size_t type = number(&in, 1);
-		number(&in, 2); /* version */
-		struct reader record = part(&in, 2);
+		type = number(&in, 1);
 		if (type != TLS_RECORD)
 			break;
+		size_t major = number(&in, 1);
+		if (!in.cut && major != TLS_MAJOR)
+			return HELLO_ODD;
+		number(&in, 1); /* minor version */
+		struct reader record = part(&in, 2);
 		size_t more = (size_t)(record.end - record.at);
 		more = more < sizeof hello - n ? more : sizeof hello - n;
 		memcpy(hello + n, record.at, more);
 		n += more;
 	}
-	return in_hello((struct reader){ hello, hello + n, 0 }, name);
+	enum hello kind = in_hello((struct reader){ hello, hello + n, 0 }, name);
+	return kind == HELLO_MORE && type != TLS_RECORD ? HELLO_ODD : kind;
 }
 
 static bool is_text(const unsigned char *data, size_t len)
@@ -115,7 +120,7 @@ static bool is_text(const unsigned char *data, size_t len)
 
 /* Servers forgive much before a request, and take any word for a method: empty lines are passed over,
  * and what is not plainly a method is a request if its first line speaks of HTTP. */
-static enum hello is_request(const unsigned char *data, size_t len)
+static enum hello is_request(const unsigned char *data, size_t len, bool greeted)
 {
 	static const char word[] = "HTTP/";
 	while (len && (*data == '\r' || *data == '\n'))
@@ -123,7 +128,7 @@ static enum hello is_request(const unsigned char *data, size_t len)
 	size_t n = 0;
 	while (n < len && n < 20 && isupper(data[n]))
 		n++;
-	if (n >= 3 && n < len && data[n] == ' ')
+	if (n >= 3 && n < len && data[n] == ' ' && !greeted)
 		return HELLO_REQUEST;
 	const unsigned char *end = memchr(data, '\n', len);
 	if (!end)
@@ -134,14 +139,21 @@ static enum hello is_request(const unsigned char *data, size_t len)
 	return HELLO_OTHER;
 }
 
-enum hello hello_name(const unsigned char *data, size_t len, char *name)
+static bool is_ssl2(const unsigned char *data, size_t len)
+{
+	return len > 2 && (data[0] & 0x80) && data[2] == CLIENT_HELLO;
+}
+
+enum hello hello_name(const unsigned char *data, size_t len, bool greeted, char *name)
 {
 	enum hello kind;
-	if (!len)
+	if (!len || (len < 3 && (data[0] & 0x80)))
 		return HELLO_MORE;
-	if (data[0] == TLS_RECORD && (len < 2 || data[1] == 3))
+	if (data[0] == TLS_RECORD)
 		kind = in_records(data, len, name);
+	else if (is_ssl2(data, len))
+		kind = HELLO_ODD;
 	else
-		kind = is_request(data, len);
+		kind = is_request(data, len, greeted);
 	return kind == HELLO_MORE && len >= HELLO_MAX ? HELLO_NAMELESS : kind;
 }

@@ -21,6 +21,7 @@
 #include "egress/web.h"
 
 enum { FLOW_SIZE = 32768, CONNECT_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 /* One direction of a connection. */
 struct flow {
@@ -37,8 +38,10 @@ struct relay {
 	struct egress *egress;
 	char name[DNS_NAME_MAX + 1];
 	unsigned port;
-	bool known; /* what the client speaks, and that it may */
-	bool http, upgrading;
+	bool known;   /* what the client speaks, and that it may */
+	bool http;    /* its requests are looked at */
+	bool agreed;  /* so far, what the server says agrees to an upgrade */
+	size_t heard; /* of the server, as far as it matters */
 	struct web web;
 	struct flow out, in;
 };
@@ -147,18 +150,34 @@ static int deny(struct relay *relay, const char *why)
 	return -1;
 }
 
+/* Why a connection that begins like this may not pass; NULL: it may. */
+static const char *why_denied(const struct relay *relay, enum hello kind, const char *name)
+{
+	if (kind == HELLO_ODD)
+		return "malformed TLS, or a version that is not TLS 1.x";
+	if (kind == HELLO_NAMELESS)
+		return "TLS without the name of its server";
+	if (kind == HELLO_NAMED && strcmp(name, relay->name) != 0)
+		return "TLS for another name";
+	if (relay->port == HTTPS_PORT && kind != HELLO_NAMED)
+		return "only TLS passes on port 443";
+	if (relay->port == HTTP_PORT && kind != HELLO_REQUEST)
+		return "only HTTP passes on port 80";
+	return NULL;
+}
+
 /* Looks at the first bytes of the client. -1: they may not pass. */
 static int look(struct relay *relay)
 {
 	char name[256];
 	struct flow *out = &relay->out;
-	enum hello kind = hello_name((const unsigned char *)out->data, out->len, name);
+	enum hello kind =
+		hello_name((const unsigned char *)out->data, out->len, relay->heard > 0, name);
 	if (kind == HELLO_MORE)
 		return out->ended ? deny(relay, "it ended before it said for whom it is") : 0;
-	if (kind == HELLO_NAMELESS)
-		return deny(relay, "TLS without the name of its server");
-	if (kind == HELLO_NAMED && strcmp(name, relay->name) != 0)
-		return deny(relay, "TLS for another name");
+	const char *why = why_denied(relay, kind, name);
+	if (why)
+		return deny(relay, why);
 	relay->known = true;
 	relay->http = kind == HELLO_REQUEST;
 	out->held = false;
@@ -167,10 +186,22 @@ static int look(struct relay *relay)
 
 static int check_requests(struct relay *relay, const char *data, size_t len)
 {
-	if (relay->upgrading || web_feed(&relay->web, data, len) < 0)
+	if (web_feed(&relay->web, data, len) < 0)
 		return deny(relay, "an HTTP request for another host, or one that is malformed");
-	relay->upgrading = relay->web.upgrade;
+	if (!relay->heard)
+		relay->agreed = relay->web.upgrade;
 	return 0;
+}
+
+/* Only the first that a server says can be its answer to the first request, which may ask for a
+ * WebSocket. If it agrees to that, what follows are no requests. */
+static void hear(struct relay *relay, const char *data, size_t len)
+{
+	static const char yes[] = "HTTP/1.1 101 ";
+	for (; len && relay->heard < sizeof yes - 1; len--, data++, relay->heard++)
+		relay->agreed = relay->agreed && *data == yes[relay->heard];
+	if (relay->agreed && relay->heard == sizeof yes - 1)
+		relay->http = false;
 }
 
 static int took(struct relay *relay, struct flow *flow, size_t n)
@@ -178,12 +209,7 @@ static int took(struct relay *relay, struct flow *flow, size_t n)
 	const char *data = flow->data + flow->len;
 	flow->len += n;
 	if (flow == &relay->in) {
-		/* A server that speaks first is none of HTTP; one that agreed to an upgrade, no more. */
-		if (!relay->known)
-			relay->known = true, relay->out.held = false;
-		else if (relay->upgrading)
-			relay->http = relay->upgrading =
-				!(n >= 12 && !memcmp(data, "HTTP/1.1 101", 12));
+		hear(relay, data, n);
 		return 0;
 	}
 	if (relay->known)
@@ -239,7 +265,7 @@ static int turn(struct relay *relay)
 	for (int i = 0; i < 2; i++)
 		if (!wait[i].events && flows[i]->at < flows[i]->len)
 			wait[i].fd = -1;
-	int ready = poll(wait, 2, relay->known ? IDLE_MS : HELLO_MS);
+	int ready = poll(wait, 2, relay->known || relay->heard ? IDLE_MS : HELLO_MS);
 	if (ready <= 0)
 		return ready < 0 && errno == EINTR ? 0 : -1;
 	for (int i = 0; i < 2; i++) {
@@ -280,7 +306,7 @@ void egress_relay(struct egress *egress, int client)
 		relay->in = (struct flow){ .from = server, .to = client };
 		relay->out.counter = &egress->counters->out;
 		relay->in.counter = &egress->counters->in;
-		web_init(&relay->web, relay->name);
+		web_init(&relay->web, relay->name, relay->port);
 		while (server >= 0 && turn(relay) == 0)
 			;
 	}

@@ -1,58 +1,76 @@
 #include "egress/web.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 static int begin(llhttp_t *parser)
 {
 	struct web *web = parser->data;
-	web->hosts = web->host_len = web->field_len = web->url_len = 0;
+	web->field.len = web->host.len = web->protocol.len = web->url_len = web->hosts = 0;
 	web->in_value = false;
-	return web->upgrade ? -1 : 0;
+	web->requests++;
+	return 0;
 }
 
-/* A name may come in pieces; it is compared as far as it is there. */
+/* What does not fit is like nothing that is looked for. */
+static void add(struct web_text *to, const char *at, size_t len)
+{
+	size_t room = sizeof to->text - 1 - to->len;
+	memcpy(to->text + to->len, at, len < room ? len : room);
+	to->len += len < room ? len : room;
+	to->text[to->len] = 0;
+}
+
+static bool is(const struct web_text *text, const char *what)
+{
+	return text->len == strlen(what) && !strcasecmp(text->text, what);
+}
+
+/* Names and values may come in pieces. */
 static int header_field(llhttp_t *parser, const char *at, size_t len)
 {
-	static const char host[] = "host";
 	struct web *web = parser->data;
-	if (web->in_value || !web->field_len)
-		web->field_len = 0, web->is_host = true, web->in_value = false;
-	web->is_host = web->is_host && web->field_len + len < sizeof host &&
-		       !strncasecmp(host + web->field_len, at, len);
-	web->field_len += len;
+	if (web->in_value)
+		web->field.len = 0;
+	web->in_value = false;
+	add(&web->field, at, len);
 	return 0;
 }
 
 static int header_value(llhttp_t *parser, const char *at, size_t len)
 {
 	struct web *web = parser->data;
-	bool first = !web->in_value;
+	if (is(&web->field, "host")) {
+		web->hosts += !web->in_value;
+		add(&web->host, at, len);
+	} else if (is(&web->field, "upgrade")) {
+		add(&web->protocol, at, len);
+	}
 	web->in_value = true;
-	if (!web->is_host || web->field_len != 4)
-		return 0;
-	web->hosts += first;
-	if (len > sizeof web->host - 1 - web->host_len)
-		return -1;
-	memcpy(web->host + web->host_len, at, len);
-	web->host_len += len;
 	return 0;
 }
 
+/* The name, perhaps with the root's dot, perhaps with the port that was called. */
+static bool is_wanted(const struct web *web)
+{
+	size_t len = strlen(web->wanted);
+	const char *rest = web->host.text + len;
+	if (web->host.len < len || strncasecmp(web->host.text, web->wanted, len) != 0)
+		return false;
+	rest += *rest == '.';
+	return rest == web->host.text + web->host.len || !strcmp(rest, web->port);
+}
+
+/* Requests are looked at until the server has agreed to speak something else. That must not be HTTP/2
+ * or TLS, in which other hosts could be named. */
 static int headers_complete(llhttp_t *parser)
 {
 	struct web *web = parser->data;
-	web->host[web->host_len] = 0;
-	char *port = strrchr(web->host, ':');
-	if (port && !strchr(port, ']'))
-		*port = 0;
-	size_t len = strlen(web->host);
-	if (len && web->host[len - 1] == '.')
-		web->host[len - 1] = 0;
-	if (web->hosts != 1 || strcasecmp(web->host, web->wanted) != 0 ||
-	    parser->method == HTTP_CONNECT)
+	if (web->hosts != 1 || !is_wanted(web) || parser->method == HTTP_CONNECT)
 		return -1;
-	web->upgrade = parser->upgrade;
+	web->upgrade = parser->upgrade && web->requests == 1 && is(&web->protocol, "websocket");
+	parser->upgrade = 0;
 	return 0;
 }
 
@@ -65,9 +83,10 @@ static int url(llhttp_t *parser, const char *at, size_t len)
 	return first && len && *at != '/' && *at != '*' ? -1 : 0;
 }
 
-void web_init(struct web *web, const char *wanted)
+void web_init(struct web *web, const char *wanted, unsigned port)
 {
 	memset(web, 0, sizeof *web);
+	snprintf(web->port, sizeof web->port, ":%u", port);
 	llhttp_settings_init(&web->settings);
 	web->settings.on_message_begin = begin;
 	web->settings.on_url = url;
@@ -81,8 +100,5 @@ void web_init(struct web *web, const char *wanted)
 
 int web_feed(struct web *web, const char *data, size_t len)
 {
-	llhttp_errno_t result = llhttp_execute(&web->parser, data, len);
-	if (result == HPE_PAUSED_UPGRADE)
-		return web->upgrade ? 0 : -1;
-	return result == HPE_OK ? 0 : -1;
+	return llhttp_execute(&web->parser, data, len) == HPE_OK ? 0 : -1;
 }

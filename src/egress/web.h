@@ -9,14 +9,19 @@ struct web {
 	llhttp_t parser;
 	llhttp_settings_t settings;
 	const char *wanted; /* host, lower case */
-	char host[256];     /* of the request that is being read */
-	size_t host_len, field_len, url_len, hosts;
-	bool is_host, in_value;
-	bool upgrade; /* was asked for: what follows is no request, if the server agrees */
+	char port[8];       /* that was called */
+	/* Of the request that is being read, as far as they fit: */
+	struct web_text {
+		char text[264];
+		size_t len;
+	} field, host, protocol;
+	size_t url_len, hosts, requests;
+	bool in_value;
+	bool upgrade; /* the first request asks for a WebSocket: if the server agrees, none follows */
 };
 
 /* wanted must outlive it. */
-void web_init(struct web *web, const char *wanted);
+void web_init(struct web *web, const char *wanted, unsigned port);
 
 /* Takes the next bytes of the client. -1: a request for another host, or none, or not HTTP; nothing
  * of these bytes may then be passed on. */

@@ -4,6 +4,7 @@ the test starts, at the name localhost."""
 import contextlib
 import json
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -64,15 +65,16 @@ def setns(fd):
 
 
 class Way:
-    """aio egress in a network."""
+    """aio egress in a network. What it reaches is in the test's own, or in another one."""
 
-    def __init__(self, folder, *args):
+    def __init__(self, folder, *args, outside=None):
         self.net = Net()
         self.events_file = folder / "events"
         self.counters = folder / "counters"
+        there = ["nsenter", f"--net={outside.path}", "--"] if outside else []
         self.process = subprocess.Popen(
-            [program("aio"), "egress", "--netns", self.net.path, "--pid", str(self.net.process.pid), "--events", self.events_file,
-             "--counters", self.counters, *args],
+            [*there, program("aio"), "egress", "--netns", self.net.path, "--pid", str(self.net.process.pid), "--events",
+             self.events_file, "--counters", self.counters, *args],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
         line = self.process.stdout.readline()
         assert line == b"ready\n", self.process.stderr.read()
@@ -121,8 +123,8 @@ class Way:
 def way(tmp_path):
     with contextlib.ExitStack() as stack:
 
-        def start(*args):
-            made = Way(tmp_path, *args)
+        def start(*args, outside=None):
+            made = Way(tmp_path, *args, outside=outside)
             stack.callback(made.stop)
             return made
 
@@ -134,8 +136,9 @@ def serve():
     """Starts servers on loopback: each connection is given to a function."""
     with contextlib.ExitStack() as stack:
 
-        def start(talk):
-            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        def start(talk, port=0, net=None):
+            listen = lambda: socket.create_server(("127.0.0.1", port))
+            server = stack.enter_context(net.inside(listen) if net else listen())
 
             def loop():
                 with contextlib.suppress(OSError):
@@ -151,6 +154,34 @@ def serve():
             return server.getsockname()[1]
 
         yield start
+
+
+@pytest.fixture
+def outside():
+    """A network whose ports are all free."""
+    net = Net()
+    subprocess.run(["nsenter", f"--net={net.path}", "ip", "link", "set", "lo", "up"], check=True)
+    yield net
+    net.process.kill()
+    net.process.wait()
+
+
+class Record:
+    """A server that answers nothing, and what it was sent."""
+
+    def __init__(self):
+        self.seen = queue.Queue()
+
+    def __call__(self, client, data=b""):
+        try:
+            while more := client.recv(65536):
+                data += more
+        finally:
+            self.seen.put(data)
+
+    def all(self):
+        """Of one connection, once it has ended."""
+        return self.seen.get(timeout=ANSWER_SECONDS)
 
 
 def http(client):
@@ -233,10 +264,15 @@ def test_requests_for_others(way, serve, first, bad):
     assert b"".join(seen) == first
 
 
+UPGRADE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+AGREED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
+
+
 def test_upgrade(way, serve):
     """After an upgrade that the server agreed to, anything passes; without its word, nothing."""
     it = way("--allow", "localhost", *LOOPBACK)
-    ask = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+    ask = UPGRADE
 
     def talk(client, status):
         client.recv(65536)
@@ -255,6 +291,77 @@ def test_upgrade(way, serve):
         with contextlib.suppress(ConnectionResetError):
             assert sock.recv(1000) == b""
     assert it.denied("another host")
+
+
+def converse(it, serve, *steps):
+    """Says and answers in turns, an answer in pieces that arrive each alone; what the server got in the end."""
+    record, taken = Record(), threading.Semaphore(0)
+    says, answers = steps[::2], steps[1::2]
+
+    def talk(client):
+        data = b""
+        for i, answer in enumerate(answers):
+            while len(data) < len(b"".join(says[: i + 1])) and (more := client.recv(65536)):
+                data += more
+            for piece in answer:
+                client.sendall(piece)
+                taken.acquire(timeout=ANSWER_SECONDS)
+        record(client, data)
+
+    with it.net.connect(it.address("localhost"), serve(talk)) as sock:
+        for i, said in enumerate(says):
+            sock.sendall(said)
+            for piece in answers[i] if i < len(answers) else []:
+                assert sock.recv(len(piece), socket.MSG_WAITALL) == piece
+                taken.release()
+        end(sock)
+        return record.all()
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+NOT_AGREED = [
+    # a piece of an earlier answer, or of this one, that looks like consent
+    [request("localhost") + UPGRADE, [OK % len(AGREED), AGREED]],
+    [request("localhost"), [OK % len(AGREED)], UPGRADE, [AGREED]],
+    [UPGRADE, [OK % len(AGREED), AGREED]],
+    [UPGRADE, [b"HTTP/1.1 1", b"00 Continue\r\n\r\n"]],
+    # consent to what is HTTP or TLS again, with names that nobody would look at
+    [UPGRADE.replace(b"websocket", b"h2c"), [AGREED]],
+    [UPGRADE.replace(b"websocket", b"TLS/1.0, HTTP/1.1"), [AGREED]],
+    [UPGRADE.replace(b"websocket", b"websocket, h2c"), [AGREED]],
+    [UPGRADE.replace(b"websocket", b"websocket\r\nUpgrade: h2c"), [AGREED]],
+    [UPGRADE.replace(b"Connection: Upgrade\r\n", b""), [AGREED]],
+]
+
+
+@pytest.mark.parametrize("bad", [request("evil.test"), PREFACE], ids=["http", "http2"])
+def test_upgrade_that_was_not_agreed_to(way, serve, bad):
+    """Only the server's first words, to a first request for a WebSocket, end the looking at requests."""
+    it = way("--allow", "localhost", *LOOPBACK)
+    for steps in NOT_AGREED:
+        assert converse(it, serve, *steps, bad) == b"".join(steps[::2]), steps
+    assert it.denied("another host")
+
+
+def test_upgrade_with_more_after_it(way, serve):
+    """In one piece with the request that asks, and before any answer."""
+    it, record = way("--allow", "localhost", *LOOPBACK), Record()
+    assert arrives(it, UPGRADE + request("evil.test"), record, serve(record)) == b""
+    assert it.denied("another host")
+
+
+def test_upgrade_in_pieces(way, serve):
+    it = way("--allow", "localhost", *LOOPBACK)
+    bad = request("evil.test")
+    assert converse(it, serve, UPGRADE, [AGREED[i : i + 1] for i in range(14)] + [AGREED[14:]], bad) == UPGRADE + bad
+
+
+def test_a_connection_goes_on_after_a_refused_upgrade(way, serve):
+    """As Java's client does, which asks for HTTP/2 each time."""
+    it = way("--allow", "localhost", *LOOPBACK)
+    ask, answer = UPGRADE.replace(b"websocket", b"h2c"), [OK % 0]
+    assert converse(it, serve, ask, answer, ask, answer, request("localhost"), answer) == ask * 2 + request("localhost")
+    assert it.events() == []
 
 
 @pytest.fixture(scope="module")
@@ -287,6 +394,106 @@ def test_tls(way, serve, certificate):
                 secure.sendall(b"abc")
                 assert secure.recv(10) == b"cba"
     assert it.denied("another name") and it.denied("without the name")
+
+
+def hello(name, version=b"\3\1"):
+    """A ClientHello in a record of that version."""
+    names = b"\0" + struct.pack(">H", len(name)) + name.encode()
+    names = struct.pack(">H", len(names)) + names
+    extensions = struct.pack(">HH", 0, len(names)) + names
+    body = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + struct.pack(">H", len(extensions)) + extensions
+    body = b"\1\0" + struct.pack(">H", len(body)) + body
+    return b"\x16" + version + struct.pack(">H", len(body)) + body
+
+
+def in_two(data, version):
+    """The same hello in two records, the second of that version."""
+    return data[:3] + b"\0\x0a" + data[5:15] + b"\x16" + version + struct.pack(">H", len(data) - 15) + data[15:]
+
+
+SSL2 = b"\x80\x2e\1\0\2" + bytes(64)
+
+
+def end(sock):
+    """It says no more; it may have been ended already."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
+
+
+def arrives(it, sent, record, port):
+    """What a server gets of what a box sends, all at once."""
+    with it.net.connect(it.address("localhost"), port) as sock:
+        sock.sendall(sent)
+        end(sock)
+        return record.all()
+
+
+def test_tls_that_only_some_servers_take(way, serve):
+    """Go takes a first record of nearly any version, and reads the name in it."""
+    it, record = way("--allow", "localhost", *LOOPBACK), Record()
+    port = serve(record)
+    for sent in (hello("localhost", b"\2\1"), hello("evil.test", b"\2\1"), hello("evil.test", b"\4\1"), hello("evil.test", b"\0\0"),
+                 in_two(hello("evil.test"), b"\4\1"), b"\x16\x02", SSL2):  # fmt: skip
+        assert arrives(it, sent, record, port) == b"", sent
+    assert it.denied("version") and len(it.events()) == 1
+    assert arrives(it, in_two(hello("evil.test"), b"\3\1"), record, port) == b"" and it.denied("another name")
+    fine = in_two(hello("localhost"), b"\3\3")
+    assert arrives(it, fine, record, port) == fine
+
+
+WEB = {
+    443: (["only TLS", "another name", "version"], [hello("localhost")],
+          [hello("evil.test"), b"\0\1binary", request("localhost"), b"SSH-2.0-x\r\n", SSL2]),
+    80: (["only HTTP", "another host"], [request("localhost"), request("localhost:80")],
+         [hello("localhost"), b"\0\1binary", b"SSH-2.0-x\r\n", request("localhost:81"), request("evil.test")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("port", WEB)
+def test_ports_of_the_web(way, serve, outside, port):
+    """On 443 only TLS for the name passes, on 80 only HTTP."""
+    it, record = way("--allow", "localhost", *LOOPBACK, outside=outside), Record()
+    reasons, fine, bad = WEB[port]
+    serve(record, port, outside)
+    for sent in fine:
+        assert arrives(it, sent, record, port) == sent
+    for sent in bad:
+        assert arrives(it, sent, record, port) == b"", sent
+    assert all(it.denied(reason) for reason in reasons)
+
+
+@pytest.mark.parametrize("port", WEB)
+def test_a_server_of_the_web_that_speaks_first(way, serve, outside, port):
+    it, record = way("--allow", "localhost", *LOOPBACK, outside=outside), Record()
+    serve(lambda client: (client.sendall(b"220 hello\r\n"), record(client)), port, outside)
+    with it.net.connect(it.address("localhost"), port) as sock:
+        assert sock.recv(100) == b"220 hello\r\n"
+        sock.sendall(b"EHLO box\r\n")
+        assert record.all() == b""
+    assert it.denied(WEB[port][0][0])
+
+
+def test_port_of_a_host(way, serve):
+    it, record = way("--allow", "localhost", *LOOPBACK), Record()
+    port = serve(record)
+    for host in ("localhost", f"localhost:{port}", f"LocalHost.:{port}"):
+        assert arrives(it, request(host), record, port) == request(host)
+    for suffix in (":evil", ":", f":{port}x", f":0{port}", ":80", ":99999999999", f":{port}:{port}", f"]:{port}", f" :{port}"):
+        assert arrives(it, request("localhost" + suffix), record, port) == b"", suffix
+    assert it.denied("another host")
+
+
+def test_a_server_that_speaks_first_ends_no_check(way, serve):
+    it, record = way("--allow", "localhost", *LOOPBACK), Record()
+    for greeting in (b"220 hello\r\n", b"\0", AGREED):
+        port = serve(lambda client: (client.sendall(greeting), record(client)))
+        for bad in (hello("evil.test"), request("evil.test"), SSL2, UPGRADE.replace(b"localhost", b"evil.test"), PREFACE,
+                    UPGRADE + request("evil.test")):  # fmt: skip
+            with it.net.connect(it.address("localhost"), port) as sock:
+                assert sock.recv(100) == greeting
+                sock.sendall(bad)
+                assert record.all() == b"", (greeting, bad)
+    assert it.denied("another name") and it.denied("another host") and it.denied("version")
 
 
 def test_other_protocols(way, serve):

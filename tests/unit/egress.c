@@ -72,6 +72,37 @@ static size_t client_hello(uint8_t *to, const char *extensions, size_t len)
 	return n + len;
 }
 
+static enum hello hello_of(const uint8_t *data, size_t len, char *name)
+{
+	return hello_name(data, len, false, name);
+}
+
+#define SNI(name) "\x00\x00\x00\x08\x00\x06\x00\x00\x03" name
+
+/* One name, once: of two, one server would take the first, another the second. */
+static void check_names_of_hello(void)
+{
+	uint8_t data[1024];
+	char name[256];
+	size_t n = client_hello(data, SNI("a.b"), 12);
+	CHECK(hello_of(data, n, name) == HELLO_NAMED && !strcmp(name, "a.b"));
+	n = client_hello(data, SNI("a.b") SNI("c.d"), 24);
+	CHECK(hello_of(data, n, name) == HELLO_ODD);
+	n = client_hello(data,
+			 "\x00\x00\x00\x0e\x00\x0c\x00\x00\x03"
+			 "a.b\x00\x00\x03"
+			 "c.d",
+			 18);
+	CHECK(hello_of(data, n, name) == HELLO_ODD);
+	n = client_hello(data, "\x00\x00\x00\x02\x00\x00", 6);
+	CHECK(hello_of(data, n, name) == HELLO_ODD);
+	n = client_hello(data,
+			 "\x00\x00\x00\x08\x00\x06\x00\x00\x03"
+			 "a\0b",
+			 12);
+	CHECK(hello_of(data, n, name) == HELLO_NAMELESS);
+}
+
 static void check_hello(void)
 {
 	uint8_t data[1024], cut[1100];
@@ -80,10 +111,10 @@ static void check_hello(void)
 				  "\x00\x00\x00\x10\x00\x0e\x00\x00\x0b"
 				  "Example.org";
 	size_t n = client_hello(data, sni, sizeof sni - 1);
-	CHECK(hello_name(data, n, name) == HELLO_NAMED);
+	CHECK(hello_name(data, n, false, name) == HELLO_NAMED);
 	CHECK_STR(name, "example.org");
 	for (size_t i = 0; i < n; i++)
-		if (hello_name(data, i, name) != HELLO_MORE) {
+		if (hello_name(data, i, false, name) != HELLO_MORE) {
 			CHECK(!"cut short, more is wanted");
 			break;
 		}
@@ -93,21 +124,43 @@ static void check_hello(void)
 	memcpy(cut + 25, data, 5);
 	cut[28] = (uint8_t)((n - 25) >> 8), cut[29] = (uint8_t)(n - 25);
 	memcpy(cut + 30, data + 25, n - 25);
-	CHECK(hello_name(cut, n + 5, name) == HELLO_NAMED && !strcmp(name, "example.org"));
+	CHECK(hello_name(cut, n + 5, false, name) == HELLO_NAMED && !strcmp(name, "example.org"));
+	cut[26] = 2;
+	CHECK(hello_name(cut, n + 5, false, name) == HELLO_ODD);
+	cut[26] = 3, cut[25] = 20; /* another record within the hello */
+	CHECK(hello_name(cut, n + 5, false, name) == HELLO_ODD);
+	/* What comes with it: TLS 1.3 sends more before an answer. */
+	memcpy(data + n, "\x14\x03\x03\x00\x01\x01", 6);
+	CHECK(hello_name(data, n + 6, false, name) == HELLO_NAMED);
+	for (unsigned major = 0; major < 256; major++) {
+		data[1] = (uint8_t)major;
+		CHECK(hello_name(data, n, false, name) == (major == 3 ? HELLO_NAMED : HELLO_ODD));
+		CHECK(hello_name(data, 2, true, name) == (major == 3 ? HELLO_MORE : HELLO_ODD));
+	}
+	check_names_of_hello();
 	n = client_hello(data, "\x00\x2b\x00\x03\x02\x03\x04", 7);
-	CHECK(hello_name(data, n, name) == HELLO_NAMELESS);
-	CHECK(hello_name(BYTES("GET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_name(BYTES("GE"), name) == HELLO_MORE);
-	CHECK(hello_name(BYTES("SSH-2.0-x\r\n"), name) == HELLO_OTHER);
-	CHECK(hello_name(BYTES("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), name) == HELLO_OTHER);
-	CHECK(hello_name(BYTES("0033git-upload-pack /x\0host=a"), name) == HELLO_OTHER);
+	CHECK(hello_name(data, n, false, name) == HELLO_NAMELESS);
+	CHECK(hello_of(BYTES("GET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_of(BYTES("GE"), name) == HELLO_MORE);
+	CHECK(hello_of(BYTES("SSH-2.0-x\r\n"), name) == HELLO_OTHER);
+	CHECK(hello_of(BYTES("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), name) == HELLO_OTHER);
+	CHECK(hello_of(BYTES("0033git-upload-pack /x\0host=a"), name) == HELLO_OTHER);
 	/* Servers forgive empty lines before a request, and take any word for a method. */
-	CHECK(hello_name(BYTES("\r\nGET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_name(BYTES("\n\r\n"), name) == HELLO_MORE);
-	CHECK(hello_name(BYTES("M-SEARCH * HTTP/1.1\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_name(BYTES("get / http/1.1\n"), name) == HELLO_REQUEST);
-	CHECK(hello_name(BYTES("get /"), name) == HELLO_MORE);
-	CHECK(hello_name(BYTES(""), name) == HELLO_MORE);
+	CHECK(hello_of(BYTES("\r\nGET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_of(BYTES("\n\r\n"), name) == HELLO_MORE);
+	CHECK(hello_of(BYTES("M-SEARCH * HTTP/1.1\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_of(BYTES("get / http/1.1\n"), name) == HELLO_REQUEST);
+	CHECK(hello_of(BYTES("get /"), name) == HELLO_MORE);
+	CHECK(hello_of(BYTES(""), name) == HELLO_MORE);
+	CHECK(hello_of(BYTES("\x80\x2e\x01\x00\x02"), name) == HELLO_ODD); /* SSLv2 */
+	CHECK(hello_of(BYTES("\x80\x2e\x01\x03\x01"), name) == HELLO_ODD);
+	CHECK(hello_of(BYTES("\x80\x2e"), name) == HELLO_MORE);
+	CHECK(hello_of(BYTES("\xff\xfd\x03"), name) == HELLO_OTHER); /* telnet */
+	/* To a server that spoke first, a word is no method. */
+	CHECK(hello_of(BYTES("EHLO a.org\r\n"), name) == HELLO_REQUEST);
+	CHECK(hello_name(BYTES("EHLO a.org\r\n"), true, name) == HELLO_OTHER);
+	CHECK(hello_name(BYTES("GET / HTTP/1.1\r\n"), true, name) == HELLO_REQUEST);
+	CHECK(hello_name(BYTES("GET / HT"), true, name) == HELLO_MORE);
 }
 
 /* Whether requests pass, whole and byte by byte. */
@@ -116,8 +169,8 @@ static bool passes(const char *text)
 	struct web whole, bytes;
 	size_t len = strlen(text);
 	int result = 0;
-	web_init(&whole, "a.org");
-	web_init(&bytes, "a.org");
+	web_init(&whole, "a.org", 80);
+	web_init(&bytes, "a.org", 80);
 	for (size_t i = 0; i < len && result == 0; i++)
 		result = web_feed(&bytes, text + i, 1);
 	bool all = web_feed(&whole, text, len) == 0;
@@ -145,11 +198,47 @@ static void check_web(void)
 	CHECK(passes("\r\nGET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
 	CHECK(!passes("\r\nGET / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
 	CHECK(!passes("get / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
+	CHECK(passes("GET / HTTP/1.1\r\nx:\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\nho:\r\nst: a.org\r\n\r\n"));
+	CHECK(!passes("GET / HTTP/1.1\r\nHost:\r\n\r\n"));
+	static const char *const ports[] = {
+		"a.org:",    "a.org:evil", "a.org:80x",
+		"a.org:080", "a.org:81",   "a.org:80:80",
+		"a.org:-80", "a.org..:80", "a.org:99999999999999999999"
+	};
+	for (size_t i = 0; i < COUNT(ports); i++) {
+		char text[128];
+		snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", ports[i]);
+		CHECK(!passes(text));
+	}
+}
+
+#define UPGRADE(to) \
+	"GET / HTTP/1.1\r\nHost: a.org\r\nConnection: Upgrade\r\nUpgrade: " to "\r\n\r\n"
+
+/* Whether a server's consent to what was asked would end the looking at requests. */
+static bool upgrades(const char *text)
+{
 	struct web web;
-	static const char upgrade[] = "GET / HTTP/1.1\r\nHost: a.org\r\nConnection: Upgrade\r\n"
-				      "Upgrade: websocket\r\n\r\n";
-	web_init(&web, "a.org");
-	CHECK(web_feed(&web, upgrade, sizeof upgrade - 1) == 0 && web.upgrade);
+	web_init(&web, "a.org", 80);
+	return web_feed(&web, text, strlen(text)) == 0 && web.upgrade;
+}
+
+static void check_upgrades(void)
+{
+	CHECK(upgrades(UPGRADE("WebSocket")));
+	CHECK(!upgrades(UPGRADE("h2c")) && !upgrades(UPGRADE("TLS/1.0, HTTP/1.1")));
+	CHECK(!upgrades(UPGRADE("websocket, h2c")));
+	CHECK(!upgrades(UPGRADE("websocket\r\nUpgrade: h2c")));
+	CHECK(!upgrades("GET / HTTP/1.1\r\nHost: a.org\r\nUpgrade: websocket\r\n\r\n"));
+	/* Only the first request can be told from others by the server's answer. */
+	CHECK(!upgrades("GET / HTTP/1.1\r\nHost: a.org\r\n\r\n" UPGRADE("websocket")));
+	CHECK(!upgrades(UPGRADE("websocket") "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	/* Until it was answered, what follows is looked at. */
+	CHECK(passes(UPGRADE("h2c") "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
+	CHECK(!passes(UPGRADE("h2c") "GET / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
+	CHECK(!passes(UPGRADE("websocket") "GET / HTTP/1.1\r\nHost: b.org\r\n\r\n"));
+	CHECK(!passes(UPGRADE("h2c") "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
 }
 
 static struct rules *rules(const char *names, const char *nets)
@@ -272,6 +361,7 @@ int main(void)
 	check_dns();
 	check_hello();
 	check_web();
+	check_upgrades();
 	check_rules();
 	check_names();
 	check_packets();
