@@ -14,9 +14,9 @@ LIMIT, RESERVE, SECONDS = 0.1, 0.1, 3  # the second is the server's, see src/box
 BURN = f"""/usr/bin/python3 -c "
 import os, time
 child = os.fork()
-end = time.monotonic() + {SECONDS}
-while time.monotonic() < end: pass
-print(time.process_time())
+start, used = time.monotonic(), time.process_time()
+while time.monotonic() < start + {SECONDS}: pass
+print((time.process_time() - used) / (time.monotonic() - start))
 if child: os.wait()
 " """
 
@@ -33,7 +33,7 @@ def move(source, target, mark):
 
 
 def burn_elsewhere(box):
-    """CPU seconds that two processes get in the group of the box's server."""
+    """How many CPUs two processes get in the group of the box's server."""
     above = (V1 if V1.exists() else next(GROUPS.glob("**/aiobox"))) / f"test-{box.id}"
     server, moved = (above, "^[0-9]*:cpu:/$") if V1.exists() else (above / "server", "^0::/$")
     wait = f"until grep -q '{moved}' /proc/self/cgroup; do sleep 0.05; done; "
@@ -45,7 +45,7 @@ def burn_elsewhere(box):
 
 def test_what_runs_in_the_server_s_group_is_limited_too(start_box):
     used = burn_elsewhere(start_box(cpus=LIMIT))
-    assert 0 < used < SECONDS * (LIMIT + RESERVE) + 0.5
+    assert 0 < used < 2 * (LIMIT + RESERVE)  # what a period began with may be used in the next
 
 
 def test_the_server_answers_while_commands_use_all_they_may(start_box):
