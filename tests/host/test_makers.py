@@ -1,6 +1,7 @@
 """The processes that make boxes: what boxes inherit of their memory, and what becomes of creates when they are killed."""
 
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -14,33 +15,52 @@ import httpx
 from harness import ANSWER_SECONDS, eventually
 from hosts import UNIFIED
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
 MAPPING_MAX = 256 << 20  # more than that is a sanitizer's, and nearly all of it empty
 MAKERS = os.cpu_count() + 1
 
 
-def own_processes(host, box):
-    """The pids of a box's init, server and cradle, by these names."""
+def titles(host, box):
+    """The pids of a box's processes, by their names."""
     group, found = UNIFIED / "aiobox" / f"{host.seed()}-{box.id}", {}
     for sub in ("server", "run"):
         for pid in (group / sub / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
-                title = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                found[title[1].decode()] = int(pid)
-    assert {"init", "serve", "cradle"} <= set(found), found
-    return {name: found[name] for name in ("init", "serve", "cradle")}
+                found[Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1].decode()] = int(pid)
+    return found
+
+
+def own_processes(host, box):
+    """Those of its init, server and cradle. Each takes its name when it is ready, which need not be before the box is."""
+    own = {"init", "serve", "cradle"}
+    assert eventually(lambda: own <= set(titles(host, box)))
+    return {name: pid for name, pid in titles(host, box).items() if name in own}
+
+
+def present(pagemap, begin, end):
+    """The ranges of a mapping that have pages, which may be few of a large one."""
+    pagemap.seek(begin // PAGE * 8)
+    pages = memoryview(pagemap.read((end - begin) // PAGE * 8)).cast("Q")
+    for has_page, run in itertools.groupby(range(len(pages)), lambda i: pages[i] >> 62):
+        if has_page:
+            first, *rest = run
+            yield begin + first * PAGE, (len(rest) + 1) * PAGE
 
 
 def memory_of(pid):
     """All that a process can write, as bytes."""
-    text = b""
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+    pieces = []
+    with (open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory,
+          open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap):
         for line in maps:
             begin, end = (int(at, 16) for at in line.split()[0].split("-"))
-            if line.split()[1].startswith("rw") and end - begin <= MAPPING_MAX:
-                with contextlib.suppress(OSError):  # it may end at any time, and some cannot be read
-                    memory.seek(begin)
-                    text += memory.read(end - begin) + b"\0"
-    return text
+            if not line.split()[1].startswith("rw") or end - begin > MAPPING_MAX:
+                continue
+            for at, size in present(pagemap, begin, end):
+                with contextlib.suppress(OSError):  # it may go at any time, and some cannot be read
+                    memory.seek(at)
+                    pieces.append(memory.read(size))
+    return b"\0".join(pieces)
 
 
 def found_in(host, box, markers):
