@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -109,6 +110,22 @@ static const int netlink_allowed[] = { NETLINK_ROUTE, NETLINK_KOBJECT_UEVENT };
 static const int families_allowed[] = { AF_UNIX, AF_INET, AF_INET6 };
 static const uint32_t ioctls_denied[] = { TIOCSTI, TIOCLINUX };
 
+/* Options of sockets, answered as by a kernel without them. Whoever makes a network namespace may use the
+ * tables in it: kernel code with a history. Socket filters are programs, of which the machine can have so
+ * many, whoever loads them; without room for one, no box could load this filter. */
+static const struct range {
+	uint32_t level, first, last;
+} sockopts_denied[] = {
+	{ SOL_IP, 64, 67 },     /* iptables */
+	{ SOL_IP, 96, 99 },     /* arptables */
+	{ SOL_IP, 128, 131 },   /* ebtables */
+	{ SOL_IP, 1152, 1167 }, /* IPVS */
+	{ SOL_IPV6, 64, 65 },   /* ip6tables; 66 and 67 are others' */
+	{ SOL_IPV6, 68, 69 },
+	{ SOL_SOCKET, SO_ATTACH_FILTER, SO_ATTACH_FILTER },
+	{ SOL_SOCKET, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_EBPF },
+};
+
 enum {
 	/* Chromium's own sandbox makes user, pid and network namespaces, and needs no others. */
 	NEVER_CLONED = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWCGROUP,
@@ -124,7 +141,7 @@ enum { ROOM = 256, CASES = 96, LINEAR = 3 };
 struct program {
 	struct sock_filter code[ROOM];
 	unsigned short at; /* of the first instruction yet */
-	unsigned short allow, eperm, enosys, eafnosupport;
+	unsigned short allow, eperm, enosys, eafnosupport, enoprotoopt;
 };
 
 /* What is done for one call. */
@@ -135,6 +152,8 @@ struct filter_case {
 
 static unsigned short put(struct program *p, struct sock_filter instruction)
 {
+	if (!p->at)
+		abort(); /* ROOM is also as far as a jump reaches */
 	p->code[--p->at] = instruction;
 	return p->at;
 }
@@ -188,6 +207,20 @@ static unsigned short check_ioctl(struct program *p)
 	return load_argument(p, 1);
 }
 
+static unsigned short check_sockopt(struct program *p)
+{
+	unsigned short next = p->allow;
+	for (size_t i = COUNT(sockopts_denied); i--;) {
+		const struct range *range = &sockopts_denied[i];
+		branch(p, BPF_JGT, range->last, next, p->enoprotoopt);
+		branch(p, BPF_JGE, range->first, p->at, next);
+		unsigned short option = load_argument(p, 2);
+		branch(p, BPF_JEQ, range->level, option, next);
+		next = load_argument(p, 1);
+	}
+	return next;
+}
+
 static int by_number(const void *a, const void *b)
 {
 	const struct filter_case *first = a, *second = b;
@@ -217,13 +250,16 @@ static void compile(struct program *p)
 	p->eperm = give(p, SECCOMP_RET_ERRNO | EPERM);
 	p->enosys = give(p, SECCOMP_RET_ERRNO | ENOSYS);
 	p->eafnosupport = give(p, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
-	unsigned short socket = check_socket(p);
+	p->enoprotoopt = give(p, SECCOMP_RET_ERRNO | ENOPROTOOPT);
+	unsigned short socket = check_socket(p), sockopt = check_sockopt(p);
 	const struct filter_case checked[] = {
 		{ SYS_clone, check_flags(p, NEVER_CLONED) },
 		{ SYS_unshare, check_flags(p, NEVER_UNSHARED) },
 		{ SYS_socket, socket },
 		{ SYS_socketpair, socket },
 		{ SYS_ioctl, check_ioctl(p) },
+		{ SYS_setsockopt, sockopt },
+		{ SYS_getsockopt, sockopt },
 	};
 	_Static_assert(COUNT(denied) + COUNT(checked) <= CASES, "room for all");
 	for (size_t i = 0; i < COUNT(checked); i++)

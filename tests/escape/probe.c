@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/perf_event.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -285,6 +288,103 @@ static int af_inet(void)
 	return family(AF_INET, SOCK_STREAM, 0);
 }
 
+/* Options of sockets. The kernel says EBADF to all that the filter lets through. */
+struct option {
+	int level, first, last;
+};
+static int answer_option(const struct option *option, int name)
+{
+	char value[256] = "";
+	socklen_t len = sizeof value;
+	int set = said(setsockopt(-1, option->level, name, value, len));
+	int get = said(getsockopt(-1, option->level, name, value, &len));
+	return set == get ? set : 0;
+}
+/* Whether all of them get this answer. */
+static int answer_all(const struct option *options, size_t count, int wanted)
+{
+	for (size_t i = 0; i < count; i++)
+		for (int name = options[i].first; name <= options[i].last; name++)
+			if (answer_option(&options[i], name) != wanted)
+				return 0;
+	return wanted;
+}
+static int closed_options(void)
+{
+	static const struct option closed[] = {
+		{ SOL_IP, 64, 67 },     /* iptables */
+		{ SOL_IP, 96, 99 },     /* arptables */
+		{ SOL_IP, 128, 131 },   /* ebtables */
+		{ SOL_IP, 1152, 1167 }, /* IPVS */
+		{ SOL_IPV6, 64, 65 },   /* ip6tables */
+		{ SOL_IPV6, 68, 69 },
+		{ SOL_SOCKET, SO_ATTACH_FILTER, SO_ATTACH_FILTER },
+		{ SOL_SOCKET, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_EBPF },
+	};
+	return answer_all(closed, sizeof closed / sizeof *closed, ENOPROTOOPT);
+}
+/* All others, and the same numbers at another level. */
+static int open_options(void)
+{
+	static const struct option open[] = {
+		{ SOL_IP, 1, 63 },      { SOL_IP, 68, 95 },      { SOL_IP, 100, 127 },
+		{ SOL_IP, 132, 1151 },  { SOL_IP, 1168, 1200 },  { SOL_IPV6, 1, 63 },
+		{ SOL_IPV6, 66, 67 },   { SOL_IPV6, 70, 300 },   { SOL_SOCKET, 1, 25 },
+		{ SOL_SOCKET, 27, 49 }, { SOL_SOCKET, 53, 100 }, { SOL_TCP, 1, 100 },
+		{ SOL_NETLINK, 1, 64 },
+	};
+	return answer_all(open, sizeof open / sizeof *open, EBADF) == EBADF ? 0 : EPERM;
+}
+
+/* As root of a network of its own, which anybody may make. The name of a table comes first. */
+static int ask_table(int family, int level, int option)
+{
+	char value[4096] = "filter";
+	socklen_t len = option == 128 ? 120 : 84; /* of ebtables, of the others */
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+		return 0;
+	int fd = socket(family, SOCK_DGRAM, 0);
+	return fd < 0 ? 0 : said(getsockopt(fd, level, option, value, &len));
+}
+static int nested_iptables(void)
+{
+	return ask_table(AF_INET, SOL_IP, 64);
+}
+static int nested_ip6tables(void)
+{
+	return ask_table(AF_INET6, SOL_IPV6, 64);
+}
+static int nested_iptables_by_ipv6(void)
+{
+	return ask_table(AF_INET6, SOL_IP, 64);
+}
+static int nested_arptables(void)
+{
+	return ask_table(AF_INET, SOL_IP, 96);
+}
+static int nested_ebtables(void)
+{
+	return ask_table(AF_INET, SOL_IP, 128);
+}
+/* The machine has one limit for all programs of this kind. */
+static int attach(int name)
+{
+	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, ~0U);
+	struct sock_fprog program = { 1, &all };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) < 0)
+		return 0;
+	return said(setsockopt(fd, SOL_SOCKET, name, &program, sizeof program));
+}
+static int socket_filter(void)
+{
+	return attach(SO_ATTACH_FILTER);
+}
+static int reuseport_filter(void)
+{
+	return attach(SO_ATTACH_REUSEPORT_CBPF);
+}
+
 /* CVE-2017-5226: what is typed into the terminal that one was started on. */
 static int tiocsti(void)
 {
@@ -461,6 +561,15 @@ static const struct {
 	ROW(netfilter),
 	ROW(netlink_route),
 	ROW(af_inet),
+	ROW(closed_options),
+	ROW(open_options),
+	ROW(nested_iptables),
+	ROW(nested_ip6tables),
+	ROW(nested_iptables_by_ipv6),
+	ROW(nested_arptables),
+	ROW(nested_ebtables),
+	ROW(socket_filter),
+	ROW(reuseport_filter),
 	ROW(tiocsti),
 	ROW(ptrace_init),
 	ROW(ptrace_server),
