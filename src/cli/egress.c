@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +19,9 @@
 #include "base/own.h"
 #include "box/ids.h"
 #include "box/seccomp.h"
+#include "box/title.h"
 #include "cli/commands.h"
+#include "egress/carrier.h"
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/rules.h"
@@ -108,6 +112,44 @@ static int become_nobody(uid_t user, struct err *err)
 	return seccomp_load(err);
 }
 
+static void leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; null >= 0 && fd < 3; fd++)
+		dup2(null, fd);
+}
+
+/* In the box's network, so that nobody who has an end of it has one in the machine's. */
+static int open_pair(void *arg, struct err *err)
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, arg) < 0)
+		return err_set(err, errno, "socketpair");
+	return 0;
+}
+
+/* What stays in the machine's network is another process. This one is in none from here on. */
+static int split(const struct options *options, struct egress *egress, struct err *err)
+{
+	int pair[2];
+	if (egress_visit(options->netns, open_pair, pair, err) < 0)
+		return -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		if (options->background)
+			leave_terminal();
+		title_set("carrier");
+		if (become_nobody((uid_t)options->user, err) == 0)
+			carrier_run(egress->rules, options->forward, pair[1]);
+		_exit(1);
+	}
+	close(pair[1]);
+	egress->carrier = pair[0];
+	if (pid < 0 || unshare(CLONE_NEWNET) < 0)
+		return err_set(err, errno, "leave the machine's network");
+	return 0;
+}
+
 static int start(const struct options *options, struct egress *egress, struct err *err)
 {
 	if (!options->netns || !options->pid)
@@ -116,10 +158,12 @@ static int start(const struct options *options, struct egress *egress, struct er
 	egress->nets = options->nets;
 	egress->names = names_new();
 	egress->rules = rules_new(options->allow, options->nets, err);
+	if (!egress->rules || split(options, egress, err) < 0)
+		return -1;
 	egress->events = options->events ? open(options->events,
 						O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)
 					 : -1;
-	if (!egress->rules || !(egress->counters = map_counters(options->counters, err)))
+	if (!(egress->counters = map_counters(options->counters, err)))
 		return -1;
 	if (options->events && egress->events < 0)
 		return err_set(err, errno, "open '%s'", options->events);
@@ -137,9 +181,7 @@ static void go_on_in_background(void)
 		_exit(0);
 	}
 	setsid();
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int fd = 0; null >= 0 && fd < 3; fd++)
-		dup2(null, fd);
+	leave_terminal();
 }
 
 int cmd_egress(int argc, char **argv)
@@ -147,6 +189,7 @@ int cmd_egress(int argc, char **argv)
 	struct options options = { 0 };
 	struct egress egress = { .dns = -1,
 				 .relay = -1,
+				 .carrier = -1,
 				 .refused = -1,
 				 .events = -1,
 				 .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -155,6 +198,7 @@ int cmd_egress(int argc, char **argv)
 		opt_help(&table);
 		return 0;
 	}
+	title_init(argc, argv);
 	int used = opt_parse(&table, argc, argv, &options, &err);
 	if (used >= 0 && used < argc)
 		used = err_set(&err, ERR_INVALID, "unexpected argument '%s'", argv[used]);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 
-enum { CONNECTIONS_MAX = 512, EVENTS_MAX = 1 << 20, STACK = 256 << 10 };
+enum { EVENTS_MAX = 1 << 20, STACK = 256 << 10 };
 
 struct visit {
 	struct egress *egress;
@@ -62,7 +62,7 @@ static void admit(struct egress *egress, int client, const pthread_attr_t *attr)
 	pthread_t thread;
 	struct visit *visit = xmalloc(sizeof *visit);
 	*visit = (struct visit){ egress, client };
-	if (atomic_fetch_add(&egress->connections, 1) < CONNECTIONS_MAX &&
+	if (atomic_fetch_add(&egress->connections, 1) < EGRESS_CONNECTIONS &&
 	    pthread_create(&thread, attr, serve, visit) == 0)
 		return;
 	egress->connections--;
@@ -81,11 +81,13 @@ void egress_run(struct egress *egress, int until)
 	    pthread_create(&refused, &attr, egress_refused, egress) != 0)
 		return;
 	for (;;) {
-		struct pollfd wait[] = { { until, POLLIN, 0 }, { egress->relay, POLLIN, 0 } };
+		struct pollfd wait[] = { { until, POLLIN, 0 },
+					 { egress->relay, POLLIN, 0 },
+					 { egress->carrier, 0, 0 } };
 		if (poll(wait, COUNT(wait), -1) < 0 && errno != EINTR)
 			return;
-		if (wait[0].revents)
-			return;
+		if (wait[0].revents || wait[2].revents)
+			return; /* the host starts another one where the box goes on */
 		if (!wait[1].revents)
 			continue;
 		int client = accept4(egress->relay, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -3,8 +3,9 @@
  * A process of its own per box, so that nothing of a box is read by the host's loop. Inside the box's
  * network it answers DNS: an allowed name gets an address of 198.18.0.0/15, which the box's loopback
  * takes and the box's own nftables send, whatever the port, to the relay; the address called tells
- * the name. The relay resolves it outside, connects only to public addresses, and passes on TLS and
- * HTTP only where they are for that name. All that is refused is told. */
+ * the name. The relay passes on TLS and HTTP only where they are for that name. All that is refused is
+ * told. It is in no network itself: a second process resolves the name in the machine's, and connects
+ * only to public addresses (carrier.h). */
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,6 +25,7 @@ struct egress {
 	const char *nets; /* as the rules were made with */
 	bool forward;     /* only DNS, and all of it, to the machine's own servers */
 	int dns, relay;   /* sockets in the box's network */
+	int carrier;      /* whom to ask for what is in the machine's, see carrier.h */
 	int refused;      /* where the kernel tells of packets that the box's nftables refused */
 	int events;       /* where what was denied is told, a line of JSON each; -1: nowhere */
 	struct counters { /* of bytes, shared with whoever looks at them */
@@ -33,6 +35,9 @@ struct egress {
 	pthread_mutex_t lock; /* of what was told */
 	struct told told;
 };
+
+/* At once; a thread each, here and in the carrier. */
+enum { EGRESS_CONNECTIONS = 480 };
 
 /* Of NFNETLINK_LOG, in the box's network. */
 enum { EGRESS_LOG_GROUP = 1 };
@@ -56,6 +61,7 @@ void *egress_refused(void *arg);                                 /* a thread, of
 
 /* relay.c: serves one connection of the box, to its end. */
 void egress_relay(struct egress *egress, int client);
+void egress_copy(int client, int server); /* passes on all that comes, to the end of both */
 
 /* egress.c: serves until the descriptor (of a process) is readable. */
 void egress_run(struct egress *egress, int until);

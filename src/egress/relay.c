@@ -1,9 +1,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter_ipv4.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "egress/carrier.h"
 #include "egress/dns.h"
 #include "egress/egress.h"
 #include "egress/hello.h"
@@ -20,7 +19,7 @@
 #include "egress/rules.h"
 #include "egress/web.h"
 
-enum { FLOW_SIZE = 32768, CONNECT_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
+enum { FLOW_SIZE = 32768, DNS_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
 enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 /* One direction of a connection. */
@@ -59,7 +58,7 @@ static void serve_dns(struct egress *egress, int client)
 {
 	uint8_t query[2 + DNS_MESSAGE_MAX], answer[2 + DNS_MESSAGE_MAX];
 	size_t got = 0;
-	int64_t until = clock_ms() + CONNECT_MS;
+	int64_t until = clock_ms() + DNS_MS;
 	for (;;) {
 		size_t whole = got < 2 ? 2 : 2 + ((size_t)query[0] << 8 | query[1]);
 		if (whole > sizeof query)
@@ -81,67 +80,6 @@ static void serve_dns(struct egress *egress, int client)
 			return;
 		got += (size_t)n;
 	}
-}
-
-static int dial(const struct sockaddr_in *to)
-{
-	int on = 1, failed = 0;
-	socklen_t len = sizeof failed;
-	auto_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || (connect(fd, (const void *)to, sizeof *to) < 0 && errno != EINPROGRESS) ||
-	    await(fd, POLLOUT, clock_ms() + CONNECT_MS) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) < 0 || failed)
-		return -1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	return TAKE_FD(fd);
-}
-
-/* What is sent to an address of the machine itself comes from there. */
-static bool is_own(const struct sockaddr_in *to)
-{
-	struct sockaddr_in from = { 0 };
-	socklen_t len = sizeof from;
-	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return true;
-	return connect(fd, (const void *)to, sizeof *to) == 0 &&
-	       getsockname(fd, (void *)&from, &len) == 0 &&
-	       from.sin_addr.s_addr == to->sin_addr.s_addr;
-}
-
-/* Why an address may not be called; NULL: it may. */
-static const char *why_closed(const struct relay *relay, const struct sockaddr_in *to)
-{
-	uint32_t address = ntohl(to->sin_addr.s_addr);
-	if (rules_opened(relay->egress->rules, address))
-		return NULL;
-	return !rules_address(relay->egress->rules, address) ? "its address is not a public one"
-	       : is_own(to)                                  ? "its address is the machine's own"
-							     : NULL;
-}
-
-/* The name is resolved once: what was looked at is what is connected to. */
-static int dial_name(struct relay *relay)
-{
-	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list = NULL;
-	const char *closed = NULL;
-	int fd = -1;
-	if (getaddrinfo(relay->name, NULL, &hints, &list) != 0)
-		return -1;
-	for (struct addrinfo *at = list; at && fd < 0; at = at->ai_next) {
-		struct sockaddr_in to = *(struct sockaddr_in *)(void *)at->ai_addr;
-		to.sin_port = htons((uint16_t)relay->port);
-		const char *why = why_closed(relay, &to);
-		if (why)
-			closed = why;
-		else
-			fd = dial(&to);
-	}
-	freeaddrinfo(list);
-	if (closed && fd < 0)
-		egress_denied(relay->egress, relay->name, relay->port, closed);
-	return fd;
 }
 
 static int deny(struct relay *relay, const char *why)
@@ -281,6 +219,37 @@ static int turn(struct relay *relay)
 	return 0;
 }
 
+/* Both ends of it, which must not block, and their flows. */
+static void carry(struct relay *relay, int client, int server, struct counters *counters)
+{
+	relay->out = (struct flow){ client, server, .counter = &counters->out };
+	relay->in = (struct flow){ server, client, .counter = &counters->in };
+	relay->out.held = !relay->known;
+	while (turn(relay) == 0)
+		;
+}
+
+void egress_copy(int client, int server)
+{
+	static struct counters unread;
+	struct relay *relay = xcalloc(1, sizeof *relay);
+	relay->known = true;
+	carry(relay, client, server, &unread);
+	free(relay);
+}
+
+static void connect_to_name(struct relay *relay, int client)
+{
+	char why[CARRIER_WHY];
+	auto_close int server =
+		carrier_connect(relay->egress->carrier, relay->name, relay->port, why);
+	if (server < 0 && why[0])
+		egress_denied(relay->egress, relay->name, relay->port, why);
+	web_init(&relay->web, relay->name, relay->port);
+	if (server >= 0)
+		carry(relay, client, server, relay->egress->counters);
+}
+
 void egress_relay(struct egress *egress, int client)
 {
 	struct sockaddr_in called;
@@ -300,15 +269,7 @@ void egress_relay(struct egress *egress, int client)
 	else if (!rules_allow(egress->rules, relay->name, relay->port))
 		egress_denied(egress, relay->name, relay->port,
 			      "this port is not in the allow list");
-	else {
-		auto_close int server = dial_name(relay);
-		relay->out = (struct flow){ .from = client, .to = server, .held = true };
-		relay->in = (struct flow){ .from = server, .to = client };
-		relay->out.counter = &egress->counters->out;
-		relay->in.counter = &egress->counters->in;
-		web_init(&relay->web, relay->name, relay->port);
-		while (server >= 0 && turn(relay) == 0)
-			;
-	}
+	else
+		connect_to_name(relay, client);
 	free(relay);
 }

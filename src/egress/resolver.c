@@ -1,20 +1,17 @@
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/own.h"
+#include "egress/carrier.h"
 #include "egress/dns.h"
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/rules.h"
 
-enum { TTL_S = 60, FORWARD_MS = 3000, SERVERS_MAX = 3, QUERIES_MAX = 64, DATAGRAM = 4096 };
+enum { TTL_S = 60, QUERIES_MAX = 64 };
 
 size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, uint8_t *to,
 		      size_t room)
@@ -36,49 +33,21 @@ size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, u
 	return dns_answer(query, &question, code, address, TTL_S, to, room);
 }
 
-/* The machine's own servers. */
-static size_t read_servers(struct sockaddr_in *to)
-{
-	char line[256], text[64];
-	size_t count = 0;
-	FILE *file = fopen("/etc/resolv.conf", "re");
-	while (file && count < SERVERS_MAX && fgets(line, sizeof line, file)) {
-		struct sockaddr_in server = { .sin_family = AF_INET, .sin_port = htons(53) };
-		if (sscanf(line, "nameserver %63s", text) == 1 &&
-		    inet_pton(AF_INET, text, &server.sin_addr) == 1)
-			to[count++] = server;
-	}
-	if (file)
-		fclose(file);
-	return count;
-}
-
 struct query {
 	struct egress *egress;
 	struct sockaddr_in from;
 	size_t len;
-	uint8_t data[DATAGRAM];
+	uint8_t data[CARRIER_DATAGRAM];
 };
 
 static void *forward(void *arg)
 {
 	struct query *query = arg;
-	struct sockaddr_in servers[SERVERS_MAX];
-	uint8_t answer[DATAGRAM];
-	size_t count = read_servers(servers);
-	for (size_t i = 0; i < count; i++) {
-		auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		struct pollfd wait = { fd, POLLIN, 0 };
-		if (fd < 0 || connect(fd, (void *)&servers[i], sizeof servers[i]) < 0 ||
-		    send(fd, query->data, query->len, 0) < 0 || poll(&wait, 1, FORWARD_MS) <= 0)
-			continue;
-		ssize_t n = recv(fd, answer, sizeof answer, 0);
-		if (n < 12 || memcmp(answer, query->data, 2) != 0)
-			continue;
-		sendto(query->egress->dns, answer, (size_t)n, MSG_DONTWAIT, (void *)&query->from,
+	uint8_t answer[CARRIER_DATAGRAM];
+	size_t n = carrier_resolve(query->egress->carrier, query->data, query->len, answer);
+	if (n)
+		sendto(query->egress->dns, answer, n, MSG_DONTWAIT, (void *)&query->from,
 		       sizeof query->from);
-		break;
-	}
 	query->egress->queries--;
 	free(query);
 	return NULL;

@@ -16,6 +16,7 @@ import threading
 import pytest
 
 from harness import ANSWER_SECONDS, STOP_SECONDS, eventually, program
+from processes import gone
 
 if os.geteuid() != 0 or not shutil.which("ip") or not (shutil.which("nft") or os.path.exists("/usr/sbin/nft")):
     pytest.skip("NOT TESTED: the way out of a box needs root, ip and nft", allow_module_level=True)
@@ -600,10 +601,101 @@ def test_many_at_once(way, serve):
     assert eventually(lambda: len(os.listdir(threads)) <= 3)  # what waits for calls, questions and refused packets
 
 
+def sockets(pid):
+    """The numbers of a process's sockets."""
+    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    return {link[8:-1] for link in links if link.startswith("socket:")}
+
+
+def test_what_reads_a_box_s_bytes_is_not_in_the_machine_s_network(way, serve):
+    """Were it taken over, it would reach the machine's loopback, where the default box needs no key."""
+    it = way("--allow", "localhost", *LOOPBACK)
+    with it.net.connect(it.address("localhost"), serve(http)) as sock:
+        sock.sendall(request("localhost"))
+        assert sock.recv(1000)
+        nets = [os.readlink(path) for path in (f"/proc/{it.process.pid}/ns/net", "/proc/self/ns/net", it.net.path)]
+        assert len(set(nets)) == 3
+        lines = [line.split() for kind in ("tcp", "udp", "raw", "unix") for line in open(f"/proc/self/net/{kind}").readlines()[1:]]
+        machine = {word for line in lines for word in line}
+        assert not sockets(it.process.pid) & machine and len(sockets(it.process.pid)) > 3
+
+
+def carrier(it):
+    """The half that is in the machine's network."""
+    (pid,) = open(f"/proc/{it.process.pid}/task/{it.process.pid}/children").read().split()
+    assert eventually(lambda: b"\0carrier\0" in open(f"/proc/{pid}/cmdline", "rb").read())
+    return int(pid)
+
+
+def taken(it):
+    """The relay's end of the socket by which it asks the carrier, as if it were ours."""
+    import ctypes
+
+    pidfd = os.pidfd_open(it.process.pid)
+    for fd in map(int, os.listdir(f"/proc/{it.process.pid}/fd")):
+        ours = ctypes.CDLL(None).syscall(438, pidfd, fd, 0)  # pidfd_getfd
+        with contextlib.suppress(OSError):
+            sock = socket.socket(fileno=ours)
+            if (sock.family, sock.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+                os.close(pidfd)
+                return sock
+            sock.detach()
+        os.close(ours)
+
+
+def test_a_relay_that_was_taken_over_gets_no_more_than_names_of_the_list(way, serve):
+    listed, other = serve(http), serve(http)
+    it = way("--allow", f"localhost:{listed},*.invalid", *LOOPBACK)
+    sock = taken(it)
+
+    def ask(port, data):
+        mine, its = socket.socketpair()
+        mine.settimeout(ANSWER_SECONDS)
+        socket.send_fds(sock, [struct.pack("I", port) + data], [its.fileno()])
+        its.close()
+        return mine
+
+    for port, data in ((other, b"localhost"), (listed, b"127.0.0.1"), (listed, b"x" * 4096), (listed, b""), (0, b"\0" * 100), (0, b""),
+                       (2**32 - 1, b"localhost"), (listed + 65536, b"localhost"), (80, b"evil.test")):  # fmt: skip
+        with ask(port, data) as got:
+            assert got.recv(1000)[:1] in (b"", b"\0"), (port, data)  # nothing, or that it is not connected
+            assert got.recv(1000) == b""
+    sock.send(struct.pack("I", listed) + b"localhost")  # without a stream to answer by
+    with ask(listed, b"localhost") as got:
+        assert got.recv(65)[:1] == b"\1"
+        got.sendall(request("localhost"))
+        assert got.recv(1000).startswith(b"HTTP/1.1 200")
+    with it.net.connect(it.address("localhost"), listed) as client:
+        client.sendall(request("localhost"))
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    sock.send(b"x")  # less than a question: it ends, and with it the other
+    assert it.process.wait(STOP_SECONDS) == 0
+    sock.close()
+
+
+@pytest.mark.parametrize("way_to_end", [signal.SIGTERM, signal.SIGKILL])
+def test_no_half_goes_on_without_the_other(way, way_to_end):
+    it = way("--allow", "localhost")
+    other = carrier(it)
+    os.kill(other, way_to_end)
+    assert it.process.wait(STOP_SECONDS) == 0
+    it = way("--allow", "localhost")
+    other = carrier(it)
+    os.kill(it.net.process.pid, way_to_end)
+    assert it.process.wait(STOP_SECONDS) == 0 and gone(other)
+
+
 def test_it_has_no_rights(way):
     it = way("--allow", "localhost")
-    status = dict(line.split(":\t") for line in open(f"/proc/{it.process.pid}/status").read().splitlines() if ":\t" in line)
-    assert status["Uid"].split() == ["65534"] * 4 and int(status["CapEff"], 16) == 0 and status["NoNewPrivs"] == "1"
+
+    def has_none(pid):
+        status = dict(line.split(":\t") for line in open(f"/proc/{pid}/status").read().splitlines() if ":\t" in line)
+        return (status["Uid"].split() == ["65534"] * 4 and int(status["CapEff"], 16) == 0
+                and (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2"))
+
+    assert has_none(it.process.pid)
+    other = carrier(it)
+    assert eventually(lambda: has_none(other))
 
 
 @pytest.mark.parametrize("args, text", [(["--allow", "a..b"], "a..b"), (["--nets", "1.2.3"], "1.2.3"), ([], "--netns"),
