@@ -233,8 +233,13 @@ static int claims_check(const json_t *claims, const char *audience, time_t now, 
 	return 0;
 }
 
-int jwt_verify(const struct jwt_key *key, const char *token, size_t len, const char *audience,
-	       time_t now, struct err *err)
+/* The token's parts; its signature decoded. */
+struct jwt_parts {
+	const char *payload, *end; /* from the dot before it; of the payload */
+	struct buf signature;
+};
+
+static int split(const char *token, size_t len, struct jwt_parts *ret, struct err *err)
 {
 	if (len > JWT_MAX)
 		return err_set(err, ERR_UNAUTHORIZED, "the token is longer than %d bytes", JWT_MAX);
@@ -243,20 +248,51 @@ int jwt_verify(const struct jwt_key *key, const char *token, size_t len, const c
 	const char *sig = payload ? memchr(payload + 1, '.', (size_t)(end - payload - 1)) : NULL;
 	if (!sig || memchr(sig + 1, '.', (size_t)(end - sig - 1)))
 		return refuse(err, "malformed token: not three parts with dots between");
-	auto_buf struct buf raw = BUF(JWT_MAX);
-	if (base64url_decode(&raw, sig + 1, (size_t)(end - sig - 1)) < 0)
+	ret->payload = payload;
+	ret->end = sig;
+	if (base64url_decode(&ret->signature, sig + 1, (size_t)(end - sig - 1)) < 0)
 		return refuse(err, "malformed token: its signature is not base64url");
+	return 0;
+}
 
-	json_t *header = part_object(token, (size_t)(payload - token));
+static bool parts_signed(const struct jwt_key *key, const char *token,
+			 const struct jwt_parts *parts)
+{
+	return signature_ok(key, token, (size_t)(parts->end - token),
+			    (unsigned char *)parts->signature.data, parts->signature.len);
+}
+
+bool jwt_signed(const struct jwt_key *key, const char *token, size_t len)
+{
+	struct jwt_parts parts = { .signature = BUF(JWT_MAX) };
+	bool ok = split(token, len, &parts, NULL) == 0 && parts_signed(key, token, &parts);
+	buf_done(&parts.signature);
+	return ok;
+}
+
+static int verify(const struct jwt_key *key, const char *token, const struct jwt_parts *parts,
+		  const char *audience, time_t now, struct err *err)
+{
+	json_t *header = part_object(token, (size_t)(parts->payload - token));
 	int bad = header_check(key, header, err);
 	json_decref(header);
 	if (bad)
 		return -1;
-	if (!signature_ok(key, token, (size_t)(sig - token), (unsigned char *)raw.data, raw.len))
+	if (!parts_signed(key, token, parts))
 		return refuse(err, "the token's signature is wrong");
-
-	json_t *claims = part_object(payload + 1, (size_t)(sig - payload - 1));
+	json_t *claims = part_object(parts->payload + 1, (size_t)(parts->end - parts->payload - 1));
 	bad = claims_check(claims, audience, now, err);
 	json_decref(claims);
 	return bad;
+}
+
+int jwt_verify(const struct jwt_key *key, const char *token, size_t len, const char *audience,
+	       time_t now, struct err *err)
+{
+	struct jwt_parts parts = { .signature = BUF(JWT_MAX) };
+	int result = split(token, len, &parts, err);
+	if (result == 0)
+		result = verify(key, token, &parts, audience, now, err);
+	buf_done(&parts.signature);
+	return result;
 }

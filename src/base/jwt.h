@@ -3,6 +3,7 @@
  * The type of the key decides the only algorithm it takes: RS256 for RSA, ES256 for EC P-256, EdDSA
  * for Ed25519. What a token says of itself chooses nothing, it only has to agree. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -24,3 +25,6 @@ void jwt_key_free(struct jwt_key *key); /* NULL is fine */
  * tokens that name none. */
 int jwt_verify(const struct jwt_key *key, const char *token, size_t len, const char *audience,
 	       time_t now, struct err *err);
+
+/* Whether the key's owner signed the token, for whomever and whenever. */
+bool jwt_signed(const struct jwt_key *key, const char *token, size_t len);

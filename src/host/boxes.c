@@ -1,5 +1,6 @@
 #include "host/boxes.h"
 
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,12 +47,62 @@ void boxes_done(struct boxes *boxes)
 	pthread_mutex_destroy(&boxes->lock);
 }
 
+static size_t slot_of(const char *text, size_t len)
+{
+	uint32_t h = 2166136261u;
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)text[i]) * 16777619u;
+	return h % BOXES_SLOTS;
+}
+
+static struct box **id_slot(struct boxes *boxes, const char *id)
+{
+	return &boxes->by_id[slot_of(id, strlen(id))];
+}
+
+static struct box **token_slot(struct boxes *boxes, const char *token)
+{
+	return &boxes->by_token[slot_of(token, strlen(token))];
+}
+
 static struct box *find(struct boxes *boxes, const char *id)
 {
-	struct box *box = boxes->first;
+	struct box *box = *id_slot(boxes, id);
 	while (box && strcmp(box->id, id) != 0)
-		box = box->next;
+		box = box->next_id;
 	return box;
+}
+
+static void index_box(struct boxes *boxes, struct box *box)
+{
+	struct box **ids = id_slot(boxes, box->id), **tokens = token_slot(boxes, box->token);
+	box->next_id = *ids;
+	*ids = box;
+	box->next_token = *tokens;
+	*tokens = box;
+}
+
+static void unindex_box(struct boxes *boxes, struct box *box)
+{
+	struct box **id = id_slot(boxes, box->id), **token = token_slot(boxes, box->token);
+	while (*id != box)
+		id = &(*id)->next_id;
+	*id = box->next_id;
+	while (*token != box)
+		token = &(*token)->next_token;
+	*token = box->next_token;
+}
+
+bool boxes_have_token(struct boxes *boxes, const char *text, size_t len)
+{
+	bool found = false;
+	if (!len || len >= sizeof boxes->first->token)
+		return false;
+	pthread_mutex_lock(&boxes->lock);
+	for (struct box *box = boxes->by_token[slot_of(text, len)]; box; box = box->next_token)
+		found |= strlen(box->token) == len && CRYPTO_memcmp(box->token, text, len) == 0;
+	pthread_mutex_unlock(&boxes->lock);
+	return found;
 }
 
 struct box *boxes_new(const char *id)
@@ -74,6 +125,7 @@ int boxes_add(struct boxes *boxes, struct box *box, struct err *err)
 		while (*at)
 			at = &(*at)->next;
 		*at = box;
+		index_box(boxes, box);
 		boxes->count++;
 	}
 	pthread_mutex_unlock(&boxes->lock);
@@ -98,6 +150,7 @@ void boxes_drop(struct boxes *boxes, struct box *box)
 		at = &(*at)->next;
 	if (*at) {
 		*at = box->next;
+		unindex_box(boxes, box);
 		boxes->count--;
 		box->state = BOX_DELETED;
 		waiter_wake(box->watchers);

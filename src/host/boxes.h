@@ -23,7 +23,7 @@ struct box_event {
 	char type[16];
 	char *data; /* a JSON object */
 };
-enum { BOX_EVENTS_MAX = 500, BOXES_EVENTS_MAX = 1000 };
+enum { BOX_EVENTS_MAX = 500, BOXES_EVENTS_MAX = 1000, BOXES_SLOTS = 1024 };
 
 struct box {
 	char id[BOX_ID_MAX + 1];
@@ -40,7 +40,7 @@ struct box {
 	_Atomic int64_t refused_ms; /* of clock_ms(): when wrong credentials were last told of */
 
 	/* Under the table's lock. */
-	struct box *next;
+	struct box *next, *next_id, *next_token; /* of all; of the same slot of each index */
 	size_t refs;
 	bool busy; /* somebody has its turn */
 	enum box_state state;
@@ -67,6 +67,7 @@ struct boxes {
 	struct waiter *watchers; /* of these */
 	pthread_cond_t turn;
 	struct box *first;
+	struct box *by_id[BOXES_SLOTS], *by_token[BOXES_SLOTS];
 	size_t count;
 	_Atomic uint64_t changes;   /* of any box's state */
 	void (*changed)(void *arg); /* called without the lock after each */
@@ -87,6 +88,9 @@ void boxes_drop(struct boxes *boxes, struct box *box); /* takes it out of the ta
 
 struct box *boxes_get(struct boxes *boxes, const char *id); /* NULL if there is none */
 void boxes_put(struct boxes *boxes, struct box *box);       /* NULL is fine */
+
+/* Whether a text is the token of one of them. */
+bool boxes_have_token(struct boxes *boxes, const char *text, size_t len);
 
 /* Waits for the box's turn: until boxes_end() nobody else changes it. NULL with ERR_NOT_FOUND. */
 struct box *boxes_begin(struct boxes *boxes, const char *id, struct err *err);

@@ -18,7 +18,7 @@
 #include "net/auth.h"
 #include "net/guard.h"
 
-enum { REFUSED_MS = 1000 };
+enum { REFUSED_MS = 1000, SIGN_IN_MAX = 65536 };
 
 /* Who answers. */
 enum place {
@@ -34,14 +34,23 @@ static const struct {
 	bool below;      /* and all below it */
 	bool plain_only; /* only where nothing names a box */
 	bool opened;     /* by people */
+	bool any_port;   /* in front of previews, too */
 } places[] = {
-	{ "/v1/sandboxes", TO_HOST, true, true },      { "/v1/templates", TO_HOST, true, true },
-	{ "/v1/events", TO_HOST, false, true },        { "/", TO_PAGE, false, true, true },
-	{ "/index.html", TO_PAGE, false, true, true }, { "/v1/docs", TO_PAGE, false, true, true },
-	{ "/openapi.json", TO_PAGE, false, true },     { "/v1/openapi.json", TO_PAGE, false, true },
-	{ "/llms.txt", TO_PAGE, false, true },         { "/terminal", TO_PAGE, false, true, true },
-	{ "/favicon.ico", TO_PAGE, false, true },      { "/static/", TO_PAGE, true, true },
-	{ "/tickets", TO_TICKETS, false, false },      { "/auth", TO_TICKETS, false, false },
+	{ "/v1/sandboxes", TO_HOST, true, true },
+	{ "/v1/templates", TO_HOST, true, true },
+	{ "/v1/events", TO_HOST, false, true },
+	{ "/", TO_PAGE, false, true, true },
+	{ "/index.html", TO_PAGE, false, true, true },
+	{ "/v1/docs", TO_PAGE, false, true, true },
+	{ "/openapi.json", TO_PAGE, false, true },
+	{ "/v1/openapi.json", TO_PAGE, false, true },
+	{ "/llms.txt", TO_PAGE, false, true },
+	{ "/terminal", TO_PAGE, false, true, true },
+	{ "/favicon.ico", TO_PAGE, false, true },
+	{ "/static/", TO_PAGE, true, true },
+	{ "/tickets", TO_TICKETS, false, false },
+	{ "/auth", TO_TICKETS, false, false },
+	{ HEAD_SIGN_IN, TO_TICKETS, .any_port = true },
 };
 
 /* What runs something, for the history of a box; patterns as file names have them. */
@@ -60,7 +69,7 @@ struct request {
 	const char *query;
 	struct address address;
 	enum place place;
-	struct box *box;
+	struct box *box;     /* NULL: the host's own server, or there is none */
 	bool by_query;       /* the credential was in the query */
 	bool known;          /* it is from a page that may call this address */
 	struct box *entered; /* counted among its active requests, by nobody else yet */
@@ -73,9 +82,10 @@ static bool path_is(const struct request *r, const char *path)
 
 static enum place place_of(const struct request *r)
 {
-	for (size_t i = 0; i < COUNT(places) && !r->address.port; i++) {
+	for (size_t i = 0; i < COUNT(places); i++) {
 		size_t len = strlen(places[i].path);
-		if (places[i].plain_only && r->address.named)
+		if ((places[i].plain_only && r->address.named) ||
+		    (r->address.port && !places[i].any_port))
 			continue;
 		if (path_is(r, places[i].path) ||
 		    (places[i].below && r->path_len > len &&
@@ -105,6 +115,37 @@ static bool same_box(const struct request *r, const char *page)
 	       from.own_origin && !strcmp(from.id, r->address.id) &&
 	       url_host_split(head.headers[0].value, name, sizeof name, &port) == 0 &&
 	       url_host_split(r->host, name, sizeof name, &own_port) == 0 && port == own_port;
+}
+
+/* Whether the host, or one of its boxes, would take it. */
+static bool is_secret(const void *arg, const char *text, size_t len)
+{
+	const struct gateway_config *config = arg;
+	return boxes_have_token(config->boxes, text, len) ||
+	       auth_knows(config->host_auth, text, len) || auth_knows(config->keys, text, len);
+}
+
+/* What a box sees of a query. */
+static struct head_request hiding(const struct request *r)
+{
+	return (struct head_request){ .strip_query = !r->box || auth_enabled(r->box->auth),
+				      .is_secret = is_secret,
+				      .arg = r->config };
+}
+
+/* The answer is the host's own: whole, in link->answer. */
+static int answer_with(const struct request *r, struct buf *answer, struct err *err)
+{
+	r->link->answer = xstrndup(answer->data, answer->len);
+	return err_set(err, ERR_NOT_FOUND, "the host answers itself");
+}
+
+static int redirect(const struct request *r, int status, const char *to, const char *cookie,
+		    struct err *err)
+{
+	auto_buf struct buf out = BUF(r->config->max_head + 4096);
+	head_redirect(&out, status, to, cookie, link_closes(r->link, r->head));
+	return answer_with(r, &out, err);
 }
 
 static bool is_known(const struct request *r)
@@ -159,18 +200,39 @@ static int send_home(const struct request *r, struct err *err)
 			       r->address.id);
 	if (port)
 		snprintf(at, sizeof at, ":%d", port);
-	r->link->moved = xasprintf("//%s.%s%s%s%s", r->address.id, domain, at,
-				   r->path_len ? "" : "/", r->path);
-	return err_set(err, ERR_NOT_FOUND, "at its own name");
+	auto_free char *to = xasprintf("//%s.%s%s%s%s", r->address.id, domain, at,
+				       r->path_len ? "" : "/", r->path);
+	return redirect(r, 307, to, NULL, err);
 }
 
 /* ---- credentials ---- */
 
+/* Of other boxes than the default one even the health is for who may call them: it would tell that
+ * they are there. */
 static bool is_open(const struct request *r)
 {
-	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") &&
-			 http_header(r->head, "access-control-request-method");
-	return preflight || (!r->address.port && (path_is(r, "/health") || path_is(r, "/auth")));
+	bool form = path_is(r, HEAD_SIGN_IN) && !r->head->chunked && r->head->length <= SIGN_IN_MAX;
+	return form ||
+	       (!r->address.port && (path_is(r, "/auth") ||
+				     (path_is(r, "/health") && !strcmp(r->address.id, "default"))));
+}
+
+static bool is_preflight(const struct request *r)
+{
+	return r->origin && !strcmp(r->head->method, "OPTIONS") &&
+	       http_header(r->head, "access-control-request-method");
+}
+
+/* Browsers ask without credentials whether a page may send a request: so nothing of that reaches a
+ * box, nor says whether there is one. */
+static int answer_preflight(const struct request *r, struct err *err)
+{
+	if (!r->known)
+		return err_set(err, ERR_FORBIDDEN,
+			       "pages of origin '%.100s' may not call this address", r->origin);
+	auto_buf struct buf out = BUF(r->config->max_head + 4096);
+	head_preflight(&out, r->head, r->origin, link_closes(r->link, r->head));
+	return answer_with(r, &out, err);
 }
 
 static bool cookie_ok(const struct request *r)
@@ -178,7 +240,7 @@ static bool cookie_ok(const struct request *r)
 	char value[128], query[160];
 	struct head_cookies it = { 0 };
 	/* A neighbour below the same domain has the browser send it, too. */
-	if (!r->address.own_origin || (!r->known && guard_unseen(r->head, false)))
+	if (!r->box || !r->address.own_origin || (!r->known && guard_unseen(r->head, false)))
 		return false;
 	while (head_cookie(r->head, HEAD_COOKIE, &it, value, sizeof value)) {
 		snprintf(query, sizeof query, "ticket=%s", value);
@@ -189,42 +251,59 @@ static bool cookie_ok(const struct request *r)
 	return false;
 }
 
+static void note_refusal(const struct request *r)
+{
+	/* Whoever can reach the host can cause this: not so often that it drives out all else. */
+	int64_t now = r->link->loop->now_ms;
+	if (now - r->box->refused_ms < REFUSED_MS)
+		return;
+	r->box->refused_ms = now;
+	r->config->event(r->config->arg, r->box, "denied",
+			 "{\"by\":\"host\",\"reason\":\"credentials\"}");
+}
+
+/* In the same words and bytes whether there is such a box or not. */
+static int refuse_caller(const struct request *r, struct err *err)
+{
+	if (r->box)
+		note_refusal(r);
+	if (head_is_visit(r->head) && !r->link->head_only) {
+		auto_buf struct buf back = BUF(r->config->max_head + 16), out = BUF(1 << 20);
+		buf_add(&back, r->path, r->path_len);
+		(void)head_query(&back, r->query, &(struct head_request){ .strip_query = true });
+		head_sign_in(&out, r->path - r->address.prefix, r->address.prefix,
+			     back.len ? back.data : "/", link_closes(r->link, r->head));
+		return answer_with(r, &out, err);
+	}
+	if (!r->address.named)
+		return -1;
+	struct err why = *err;
+	return err_set(err, why.code, "%.300s (or there is no sandbox '%s')", why.msg,
+		       r->address.id);
+}
+
 static int check_credentials(struct request *r, struct err *err)
 {
 	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 				   .api_key_header = http_header(r->head, "x-aio-api-key"),
 				   .no_ticket = path_is(r, "/tickets") };
+	const struct auth *auth = r->box ? r->box->auth : r->config->nobody;
 	struct auth_request all = by;
 	all.query = r->query;
-	if (!auth_enabled(r->box->auth) || (!by.no_ticket && cookie_ok(r)))
+	if (!auth_enabled(auth) || (!by.no_ticket && cookie_ok(r)))
 		return 0;
-	if ((by.authorization || by.api_key_header) && auth_check(r->box->auth, &by, NULL) == 0)
+	if ((by.authorization || by.api_key_header) && auth_check(auth, &by, NULL) == 0)
 		return 0;
 	if (is_open(r)) {
 		r->link->anonymous = true;
 		return 0;
 	}
-	if (auth_check(r->box->auth, &all, err) == 0) {
-		r->by_query = true;
-		return 0;
-	}
-	/* Whoever can reach the host can cause this: not so often that it drives out all else. */
-	int64_t now = r->link->loop->now_ms;
-	if (now - r->box->refused_ms >= REFUSED_MS) {
-		r->box->refused_ms = now;
-		r->config->event(r->config->arg, r->box, "denied",
-				 "{\"by\":\"host\",\"reason\":\"credentials\"}");
-	}
-	return -1;
-}
-
-/* An application behind a preview may have tokens of its own. */
-static bool is_apps_own(const struct request *r)
-{
-	struct auth_request by = { .authorization = http_header(r->head, "authorization") };
-	return r->address.port && r->address.own_origin && by.authorization &&
-	       !(auth_enabled(r->box->auth) && auth_check(r->box->auth, &by, NULL) == 0) &&
-	       auth_check(r->config->host_auth, &by, NULL) < 0;
+	if (is_preflight(r))
+		return answer_preflight(r, err);
+	if (auth_check(auth, &all, err) < 0)
+		return refuse_caller(r, err);
+	r->by_query = true;
+	return 0;
 }
 
 /* A page whose address carried a credential loads more, whose addresses do not. */
@@ -234,11 +313,41 @@ static void grant_cookie(struct request *r)
 	int ttl;
 	free(r->link->cookie);
 	r->link->cookie = NULL;
-	if (!r->by_query || !r->address.own_origin || strcmp(r->head->method, "GET") != 0 ||
-	    r->head->upgrade || auth_ticket(r->box->cookies, ticket, sizeof ticket, &ttl) < 0)
+	if (!r->by_query || !r->address.own_origin || !is_safe(r->head) ||
+	    auth_ticket(r->box->cookies, ticket, sizeof ticket, &ttl) < 0)
 		return;
 	r->link->cookie = xasprintf(HEAD_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Lax",
 				    ticket, ttl);
+}
+
+/* Whether the browser would not keep a cookie: it shows the page in one of another site. */
+static bool is_foreign_frame(const struct http_head *head)
+{
+	const char *site = http_header(head, "sec-fetch-site");
+	const char *dest = http_header(head, "sec-fetch-dest");
+	return site && dest && !strcmp(site, "cross-site") && strcmp(dest, "document") != 0;
+}
+
+/* A page can read the address that it was opened by, and so can what it asks, in Referer: a credential
+ * there becomes a cookie, or where none can be a ticket, which soon expires. -1: so it does. */
+static int clean_address(struct request *r, struct err *err)
+{
+	const struct head_request hidden = hiding(r);
+	const char *target = r->path - r->address.prefix;
+	auto_buf struct buf to = BUF(r->config->max_head + 512);
+	if (r->place != TO_BOX || !r->query || !r->host || !head_is_visit(r->head))
+		return 0;
+	buf_printf(&to, "//%s%.*s", r->host, (int)(r->path + r->path_len - target), target);
+	if (!r->address.own_origin || is_foreign_frame(r->head))
+		return head_trade(&to, r->query, r->box->auth)
+			       ? redirect(r, 303, to.data, NULL, err)
+			       : 0;
+	if (!head_query(&to, r->query, &hidden))
+		return 0;
+	struct auth_request by = { .query = r->query };
+	r->by_query = auth_enabled(r->box->auth) && auth_check(r->box->auth, &by, NULL) == 0;
+	grant_cookie(r);
+	return redirect(r, 303, to.data, r->link->cookie, err);
 }
 
 /* ---- streams ---- */
@@ -327,6 +436,9 @@ static void write_head(struct request *r)
 	const struct box *box = r->box ? r->box : link->target;
 	bool looks_itself = r->place == TO_HOST || (r->place == TO_TICKETS && path_is(r, "/auth"));
 	struct head_request how = {
+		.strip_query = r->place != TO_HOST && box && auth_enabled(box->auth),
+		.is_secret = r->place == TO_BOX ? is_secret : NULL,
+		.arg = r->config,
 		.secret = r->place == TO_BOX ? box->secret
 			  : looks_itself     ? NULL
 					     : r->config->host_token,
@@ -337,10 +449,11 @@ static void write_head(struct request *r)
 				 ? r->address.id
 				 : NULL,
 		.port = r->address.port,
-		.box = r->place == TO_TICKETS ? box->id : NULL,
+		.box = r->place == TO_TICKETS ? r->address.id : NULL,
 		.keep_credentials = looks_itself,
-		.keep_authorization = r->place == TO_BOX && link->keep_authorization,
-		.strip_query = r->place != TO_HOST && box && auth_enabled(box->auth),
+		/* An application behind a preview may have tokens of its own. */
+		.keep_authorization = r->place == TO_BOX && r->address.port &&
+				      r->address.own_origin,
 		.upgrade = link->upgrade,
 	};
 	head_request(&link->box.out, r->head, &how);
@@ -411,18 +524,17 @@ static int decide(struct request *r, struct err *err)
 	r->place = place_of(r);
 	if (r->place != TO_HOST) {
 		r->box = boxes_get(r->config->boxes, r->address.id);
-		if (!r->box)
+		if (!r->box && !strcmp(r->address.id, "default"))
 			return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%s'",
 				       r->address.id);
 	}
 	r->known = is_known(r);
 	if (check_page(r, err) < 0 || send_home(r, err) < 0 ||
-	    (r->box && check_credentials(r, err) < 0))
+	    (r->place != TO_HOST && check_credentials(r, err) < 0) || clean_address(r, err) < 0)
 		return -1;
 	int state = r->place == TO_BOX ? check_state(r, err) : 0;
 	if (state)
 		return state;
-	r->link->keep_authorization = r->place == TO_BOX && is_apps_own(r);
 	if (reach(r, err) < 0)
 		return -1;
 	if (r->place == TO_BOX && r->by_query) {

@@ -22,6 +22,8 @@ struct gateway_config {
 	const char *host_socket; /* and of the host's own server */
 	const char *host_token;  /* that its server takes */
 	const struct auth *host_auth;
+	const struct auth *keys;   /* what the default box takes, and which key signs tokens */
+	const struct auth *nobody; /* refuses as a box does, for those that are not there */
 	const char *domain, *cors_origins;
 	bool insecure, local; /* any Host name will do; a Unix socket */
 	size_t max_head;

@@ -316,6 +316,7 @@ static int open_server(struct host *host, struct err *err)
 	host->api.max_head = host->config->max_head + 4096; /* the gateway adds to it */
 	if (server_init(&host->server, &host->api, host_groups, err) < 0)
 		return -1;
+	host->server.no_previews = true;
 	return server_listen(&host->server, err);
 }
 
@@ -355,6 +356,8 @@ static int open_front(struct host *host, struct err *err)
 		.host_socket = HOST_SOCKET,
 		.host_token = host->token,
 		.host_auth = host->auth,
+		.keys = host->keys,
+		.nobody = host->nobody,
 		.domain = config->domain,
 		.cors_origins = config->cors_origins,
 		.insecure = config->insecure,
@@ -464,9 +467,27 @@ static void free_files(void)
 		(void)!write(fd, most, (size_t)len);
 }
 
+static int make_auths(struct host *host, struct err *err)
+{
+	char secret[48];
+	host_secret(secret, sizeof secret);
+	const char *jwt = host->config->jwt_public_key;
+	struct auth_config own = { .api_key = host->token };
+	struct auth_config keys = { .jwt_public_key = jwt,
+				    .api_key = host->config->api_key,
+				    .auth_token = host->config->auth_token };
+	struct auth_config nobody = { .jwt_public_key = jwt,
+				      .jwt_audience = secret,
+				      .api_key = secret };
+	host->auth = auth_new(&own, err);
+	host->keys = host->auth ? auth_new(&keys, err) : NULL;
+	host->nobody = host->keys ? auth_new(&nobody, err) : NULL;
+	explicit_bzero(secret, sizeof secret);
+	return host->nobody ? 0 : -1;
+}
+
 static int start(struct host *host, struct err *err)
 {
-	struct auth_config auth = { .api_key = host->token };
 	if (open_state(host, err) < 0 || take_lock(host, err) < 0 || read_token(host, err) < 0 ||
 	    open_listener(host, err) < 0)
 		return -1;
@@ -483,8 +504,7 @@ static int start(struct host *host, struct err *err)
 	    box_makers(host->state, host->lock_fd, err) < 0) /* while there is one thread */
 		return -1;
 	auto_free char *db = host_path(host, "store.db", "", "");
-	host->auth = auth_new(&auth, err);
-	host->store = host->auth ? store_open(db, err) : NULL;
+	host->store = make_auths(host, err) == 0 ? store_open(db, err) : NULL;
 	templates_clean(host);
 	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
 		return -1;
@@ -532,6 +552,8 @@ static void stop(struct host *host)
 	}
 	boxes_done(&host->boxes);
 	auth_free(host->auth);
+	auth_free(host->keys);
+	auth_free(host->nobody);
 	own_close(&host->keeper_fd);
 	if (host->listener.path)
 		unlink(host->listener.path);

@@ -33,10 +33,10 @@ struct host {
 	struct server server; /* first: handlers find the host by it. The lifecycle API. */
 	struct config api;    /* its options */
 	const struct host_config *config;
-	char *state;              /* an absolute path */
-	struct listener listener; /* its url is where the host is reached */
-	char token[48];           /* of the lifecycle API */
-	struct auth *auth;
+	char *state;                       /* an absolute path */
+	struct listener listener;          /* its url is where the host is reached */
+	char token[48];                    /* of the lifecycle API */
+	struct auth *auth, *keys, *nobody; /* see gateway.h */
 	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
 	int state_fd, lock_fd;
 	struct box_means means; /* what this machine offers */

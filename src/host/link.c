@@ -96,29 +96,28 @@ static bool blame(struct link *link, const char *what)
 
 /* ---- requests ---- */
 
-/* A body that has not come yet is not waited for: after a refusal the connection ends. */
+bool link_closes(const struct link *link, const struct http_head *head)
+{
+	return !link->keep_alive || head->length != 0;
+}
+
 static bool refuse_request(struct link *link, const struct http_head *head, const struct err *err)
 {
-	bool close = !link->keep_alive || !head || head->length != 0 ||
-		     err->code == ERR_BAD_REQUEST;
-	bool ask = err->code == ERR_UNAUTHORIZED && head && head_is_visit(head);
+	bool close = !head || link_closes(link, head) || err->code == ERR_BAD_REQUEST;
 	if (head)
 		end_take(&link->client, head->size);
-	if (!link->moved && !ask) {
+	auto_free char *answer = link->answer;
+	link->answer = NULL;
+	if (!answer) {
 		refuse(link, err_status(err->code), err->msg, close);
 		return true;
 	}
-	auto_buf struct buf out = BUF(link->loop->limits.head + 4096);
-	auto_free char *to = link->moved;
-	link->moved = NULL;
-	if (to)
-		head_redirect(&out, to, close);
-	else
-		head_sign_in(&out, close);
-	end_put(&link->client, out.data, out.len);
+	end_put(&link->client, answer, strlen(answer));
 	front_done(link);
 	if (close)
 		finish_client(link);
+	else
+		set_phase(link, AT_HEAD);
 	return true;
 }
 

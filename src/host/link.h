@@ -49,7 +49,6 @@ struct link {
 	bool answered, tunnel;
 	bool fresh;   /* its stream is not one that was used before */
 	bool to_host; /* its stream is to the host's own server */
-	bool keep_authorization;
 	bool counted; /* among the box's active requests */
 	bool anonymous; /* may be answered, but is no use of a box: neither wakes it nor keeps it awake */
 	bool last; /* the stream to the box ends with this answer */
@@ -58,13 +57,17 @@ struct link {
 	bool woken;          /* its box was asked to come back */
 	int interim;         /* answers 1xx */
 	char *prefix, *cookie;
-	char *moved;                /* where the client is led instead of an answer */
+	char *answer;               /* the host's own, instead of an error's */
 	int64_t since_ms, moved_ms; /* of the phase; of the last byte */
 	char peer[48];
 };
 
 struct link *link_new(struct loop *loop, int fd, const char *peer);
 void link_free(struct link *link);
+
+/* Whether the connection ends with an answer of the host itself: a body that has not come yet is not
+ * waited for. */
+bool link_closes(const struct link *link, const struct http_head *head);
 
 /* Goes on as far as it can; `fired` are the events of the client's end and of the box's. */
 void link_run(struct link *link, uint32_t client_fired, uint32_t box_fired);

@@ -306,6 +306,12 @@ int auth_check(const struct auth *auth, const struct auth_request *request, stru
 	return -1;
 }
 
+bool auth_knows(const struct auth *auth, const char *text, size_t len)
+{
+	return len && ((has_secret(auth) && secret_ok(auth, text, len)) ||
+		       (auth->jwt && memchr(text, '.', len) && jwt_signed(auth->jwt, text, len)));
+}
+
 /* --- logs ----------------------------------------------------------------------------------- */
 
 static bool is_secret(const struct buf *text)
@@ -318,9 +324,8 @@ static bool is_secret(const struct buf *text)
 	return false;
 }
 
-/* Whether a piece of a URL sets a secret, itself or in a URL that is encoded in it: the address of
- * the desktop carries a ticket twice. */
-static bool holds_secret(const char *piece, size_t len)
+/* The address of the desktop carries a ticket twice. */
+bool auth_in_piece(const char *piece, size_t len)
 {
 	auto_buf struct buf text = BUF(len), next = BUF(len);
 	(void)buf_add(&text, piece, len);
@@ -346,7 +351,7 @@ void auth_redact(char *target)
 	const char *ends = "?";
 	for (const char *at = target; *at; ends = "&") {
 		size_t len = strcspn(at, ends), keep = len;
-		if (len && holds_secret(at, len)) {
+		if (len && auth_in_piece(at, len)) {
 			const char *value = memchr(at, '=', len);
 			keep = value ? (size_t)(value + 1 - at) : 0;
 		}

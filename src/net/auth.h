@@ -40,5 +40,11 @@ int auth_check(const struct auth *auth, const struct auth_request *request, stru
  * if there is no randomness. */
 int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in);
 
+/* Whether a text is one of the shared keys, or a token that the JWT key signed, valid now or not. */
+bool auth_knows(const struct auth *auth, const char *text, size_t len);
+
+/* Whether a piece of a URL sets what may be a credential, itself or in a URL that is encoded in it. */
+bool auth_in_piece(const char *piece, size_t len);
+
 /* Masks, in place, what may be a credential in a request target or URL that will be logged. */
 void auth_redact(char *target);

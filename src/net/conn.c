@@ -37,6 +37,7 @@ static const char *reason(int status)
 		{ 202, "Accepted" },
 		{ 204, "No Content" },
 		{ 206, "Partial Content" },
+		{ 303, "See Other" },
 		{ 304, "Not Modified" },
 		{ 307, "Temporary Redirect" },
 		{ 400, "Bad Request" },

@@ -8,7 +8,10 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "net/auth.h"
 #include "net/http.h"
+
+enum { VALUE_MAX = 16384 }; /* as long as a credential can be */
 
 /* Of one hop, or written by us. */
 static bool is_framing(const char *name)
@@ -37,14 +40,56 @@ static bool starts(const char *text, const char *with)
 
 /* ---- requests ---- */
 
-static bool is_credential(const char *piece, size_t len)
+static bool is_secret(const struct head_request *how, const char *text, size_t len)
 {
-	auto_buf struct buf name = BUF(64);
+	return how->is_secret && len && how->is_secret(how->arg, text, len);
+}
+
+static bool is_credential(const char *piece, size_t len, const struct head_request *how)
+{
+	auto_buf struct buf name = BUF(64), value = BUF(VALUE_MAX);
 	const char *equals = memchr(piece, '=', len);
-	if (url_query_decode(&name, piece, equals ? (size_t)(equals - piece) : len) < 0 ||
-	    !name.data)
-		return false;
-	return !strcmp(name.data, "api_key") || !strcmp(name.data, "ticket");
+	size_t name_len = equals ? (size_t)(equals - piece) : len;
+	size_t at = equals ? name_len + 1 : len;
+	(void)url_query_decode(&name, piece, name_len);
+	(void)url_query_decode(&value, piece + at, len - at);
+	bool ticket = name.data && !strcmp(name.data, "ticket");
+	if (how->strip_query && name.data && (ticket || !strcmp(name.data, "api_key")))
+		return true;
+	/* Of whichever box: only that one could tell. */
+	if (how->is_secret && ticket && value.len == AUTH_TICKET_ROOM - 1)
+		return true;
+	return is_secret(how, piece + at, len - at) || is_secret(how, value.data, value.len);
+}
+
+/* `page`: of an address that was shown, where a credential may be deeper. */
+static bool put_query(struct buf *out, const char *query, const struct head_request *how, bool page)
+{
+	bool any = false;
+	char before = '?';
+	for (const char *at = query; *at;) {
+		size_t len = strcspn(at, "&");
+		if (is_credential(at, len, how) || (page && auth_in_piece(at, len))) {
+			any = true;
+		} else {
+			buf_add(out, &before, 1);
+			buf_add(out, at, len);
+			before = '&';
+		}
+		at += len + (at[len] == '&');
+	}
+	return any;
+}
+
+bool head_query(struct buf *out, const char *query, const struct head_request *how)
+{
+	auto_buf struct buf left = BUF(out->cap);
+	bool any = query && put_query(&left, query, how, false);
+	if (any)
+		buf_add(out, left.data, left.len);
+	else if (query)
+		buf_printf(out, "?%s", query);
+	return any;
 }
 
 static void put_target(struct buf *out, const char *target, const struct head_request *how)
@@ -59,31 +104,37 @@ static void put_target(struct buf *out, const char *target, const struct head_re
 	if (!path_len)
 		buf_str(out, "/");
 	buf_add(out, target, path_len);
-	if (mark && !how->strip_query)
-		buf_str(out, mark);
-	if (!mark || !how->strip_query)
-		return;
-	char before = '?';
-	for (const char *at = mark + 1; *at;) {
-		size_t len = strcspn(at, "&");
-		if (!is_credential(at, len)) {
-			buf_add(out, &before, 1);
-			buf_add(out, at, len);
-			before = '&';
-		}
-		at += len + (at[len] == '&');
-	}
+	(void)head_query(out, mark ? mark + 1 : NULL, how);
+}
+
+/* The address of a page that may have been opened with a credential. */
+static void put_referer(struct buf *out, const char *value, const struct head_request *how)
+{
+	struct head_request all = *how;
+	all.strip_query = true;
+	size_t len = strcspn(value, "?");
+	buf_printf(out, "Referer: %.*s", (int)len, value);
+	if (value[len])
+		(void)put_query(out, value + len + 1, &all, true);
+	buf_str(out, "\r\n");
+}
+
+static bool keeps_cookie(const char *cookie, size_t len, const struct head_request *how)
+{
+	size_t name = strcspn(cookie, "=; ");
+	if (name == strlen(HEAD_COOKIE) && starts(cookie, HEAD_COOKIE))
+		return false;
+	return name + 1 >= len || !is_secret(how, cookie + name + 1, len - name - 1);
 }
 
 /* Cookies of the host's own stay with it. */
-static void put_cookies(struct buf *out, const char *value)
+static void put_cookies(struct buf *out, const char *value, const struct head_request *how)
 {
 	bool any = false;
 	for (const char *at = value; *at;) {
 		at += strspn(at, "; \t");
 		size_t len = strcspn(at, ";");
-		if (len &&
-		    !(starts(at, HEAD_COOKIE) && strcspn(at, "=; ") == strlen(HEAD_COOKIE))) {
+		if (len && keeps_cookie(at, len, how)) {
 			buf_str(out, any ? "; " : "Cookie: ");
 			buf_add(out, at, len);
 			any = true;
@@ -94,15 +145,25 @@ static void put_cookies(struct buf *out, const char *value)
 		buf_str(out, "\r\n");
 }
 
-static bool is_stripped(const char *name, const struct head_request *how)
+/* "Bearer TOKEN", or any scheme, or none. */
+static bool names_secret(const char *value, const struct head_request *how)
 {
+	const char *word = value + strcspn(value, " \t");
+	word += strspn(word, " \t");
+	return is_secret(how, value, strlen(value)) || is_secret(how, word, strlen(word));
+}
+
+static bool is_stripped(const struct http_header *h, const struct head_request *how)
+{
+	const char *name = h->name;
 	if (is_framing(name) || !strcasecmp(name, "x-aio-box") || starts(name, "x-forwarded-for") ||
 	    starts(name, "x-forwarded-prefix") || starts(name, "x-forwarded-host"))
 		return true;
 	if (how->keep_credentials)
 		return false;
 	return starts(name, "x-aio-") ||
-	       (!strcasecmp(name, "authorization") && !how->keep_authorization) ||
+	       (!strcasecmp(name, "authorization") &&
+		(!how->keep_authorization || names_secret(h->value, how))) ||
 	       !strcasecmp(name, "proxy-authorization");
 }
 
@@ -117,10 +178,12 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 		put(out, "Host", "localhost");
 	for (size_t i = 0; i < head->count; i++) {
 		const struct http_header *h = &head->headers[i];
-		if (is_stripped(h->name, how))
+		if (is_stripped(h, how))
 			continue;
 		if (!strcasecmp(h->name, "cookie"))
-			put_cookies(out, h->value);
+			put_cookies(out, h->value, how);
+		else if (!strcasecmp(h->name, "referer"))
+			put_referer(out, h->value, how);
 		else
 			put(out, h->name, h->value);
 	}
@@ -279,15 +342,49 @@ void head_error(struct buf *out, int status, const char *detail, bool close, boo
 bool head_is_visit(const struct http_head *head)
 {
 	const char *accept = http_header(head, "accept");
-	return !strcmp(head->method, "GET") && accept && strstr(accept, "text/html");
+	const char *mode = http_header(head, "sec-fetch-mode");
+	if (head->upgrade ||
+	    (strcmp(head->method, "GET") != 0 && strcmp(head->method, "HEAD") != 0))
+		return false;
+	return mode ? !strcmp(mode, "navigate") : accept && strstr(accept, "text/html");
 }
 
-void head_redirect(struct buf *out, const char *to, bool close)
+void head_redirect(struct buf *out, int status, const char *to, const char *cookie, bool close)
 {
+	buf_printf(out, "HTTP/1.1 %d %s\r\nServer: aio\r\n", status,
+		   status == 303 ? "See Other" : "Temporary Redirect");
+	put(out, "Location", to);
+	if (cookie)
+		put(out, "Set-Cookie", cookie);
 	buf_printf(out,
-		   "HTTP/1.1 307 Temporary Redirect\r\nServer: aio\r\nLocation: %s\r\n"
-		   "Referrer-Policy: no-referrer\r\n%sContent-Length: 0\r\n\r\n",
-		   to, close ? "Connection: close\r\n" : "");
+		   "Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n"
+		   "%sContent-Length: 0\r\n\r\n",
+		   close ? "Connection: close\r\n" : "");
+}
+
+bool head_trade(struct buf *out, const char *query, const struct auth *auth)
+{
+	char ticket[AUTH_TICKET_ROOM];
+	int ttl;
+	struct auth_request key = { .query = query, .no_ticket = true };
+	if (!query || !auth_enabled(auth) || auth_check(auth, &key, NULL) < 0 ||
+	    auth_ticket(auth, ticket, sizeof ticket, &ttl) < 0)
+		return false;
+	size_t before = out->len;
+	(void)head_query(out, query, &(struct head_request){ .strip_query = true });
+	buf_printf(out, "%cticket=%s", out->len > before ? '&' : '?', ticket);
+	return true;
+}
+
+void head_preflight(struct buf *out, const struct http_head *head, const char *origin, bool close)
+{
+	const char *headers = http_header(head, "access-control-request-headers");
+	buf_printf(out,
+		   "HTTP/1.1 204 No Content\r\nServer: aio\r\nVary: Origin\r\n"
+		   "Access-Control-Allow-Origin: %s\r\nAccess-Control-Allow-Credentials: true\r\n"
+		   "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
+		   "Access-Control-Allow-Headers: %s\r\nAccess-Control-Max-Age: 600\r\n%s\r\n",
+		   origin, headers ? headers : "*", close ? "Connection: close\r\n" : "");
 }
 
 static const char sign_in[] =
@@ -302,17 +399,23 @@ static const char sign_in[] =
 	"button{background:light-dark(#4f46e5,#6d6af0);border-color:transparent;color:#fff}</style>"
 	"<h1>This sandbox wants a key</h1>"
 	"<p>Its token, as <code>aio create</code> printed it, or a key that was configured.</p>"
-	"<form><input name=\"api_key\" type=\"password\" aria-label=\"Token or key\" required autofocus>"
-	"<button>Open</button></form></html>";
+	"<form method=\"post\" action=\"";
 
-void head_sign_in(struct buf *out, bool close)
+void head_sign_in(struct buf *out, const char *prefix, size_t prefix_len, const char *back,
+		  bool close)
 {
+	auto_buf struct buf page = BUF(1 << 20);
+	buf_printf(&page, "%s%.*s" HEAD_SIGN_IN "?to=", sign_in, (int)prefix_len, prefix);
+	url_encode(&page, back);
+	buf_str(&page, "\"><input name=\"api_key\" type=\"password\" aria-label=\"Token or key\" "
+		       "required autofocus><button>Open</button></form></html>");
+	/* Under a stricter policy the browser would say that the form has no origin. */
 	buf_printf(
 		out,
 		"HTTP/1.1 401 Refused\r\nServer: aio\r\nContent-Type: text/html; charset=utf-8\r\n"
 		"WWW-Authenticate: Bearer realm=\"aiobox\"\r\nX-Content-Type-Options: nosniff\r\n"
 		"Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
 		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'\r\n"
-		"Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n%sContent-Length: %zu\r\n\r\n%s",
-		close ? "Connection: close\r\n" : "", sizeof sign_in - 1, sign_in);
+		"Cache-Control: no-store\r\nReferrer-Policy: same-origin\r\n%sContent-Length: %zu\r\n\r\n%s",
+		close ? "Connection: close\r\n" : "", page.len, page.data);
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct auth;
 struct buf;
 struct http_head;
 
@@ -20,10 +21,17 @@ struct head_request {
 	const char *box;       /* for the host's own server: which box it is about; NULL: none */
 	bool keep_credentials; /* for the host's own server, which looks at them itself */
 	bool keep_authorization;
-	bool strip_query; /* of credentials */
+	bool strip_query; /* of what has a credential's name */
+	/* Whether a text is a credential, whatever its name: it is left out; NULL: none is known. */
+	bool (*is_secret)(const void *arg, const char *text, size_t len);
+	const void *arg;
 	bool upgrade;
 };
 void head_request(struct buf *out, const struct http_head *head, const struct head_request *how);
+
+/* Appends a query (without '?', may be NULL) and the '?' before it, without credentials. Whether
+ * something was left out. */
+bool head_query(struct buf *out, const char *query, const struct head_request *how);
 
 struct head_response {
 	bool plain;         /* the address is shared by several boxes' pages */
@@ -41,14 +49,24 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 /* An answer of the host itself: {"detail": …}. */
 void head_error(struct buf *out, int status, const char *detail, bool close, bool head_only);
 
-/* Whether somebody opens it in a browser. */
+/* Whether a browser is to show what comes, in a window or a frame: Sec-Fetch-Mode says so, or where
+ * the browser does not send that, that it wants HTML. */
 bool head_is_visit(const struct http_head *head);
 
-/* Leads a browser to another address. */
-void head_redirect(struct buf *out, const char *to, bool close);
+/* Leads a browser to another address, with a Set-Cookie unless that is NULL. */
+void head_redirect(struct buf *out, int status, const char *to, const char *cookie, bool close);
 
-/* 401 for people: asks for a key, and opens the same page with it. */
-void head_sign_in(struct buf *out, bool close);
+/* Appends a query and its '?' with a fresh ticket in place of the key in it. False where there is no
+ * valid key: nothing was added. */
+bool head_trade(struct buf *out, const char *query, const struct auth *auth);
+
+/* Lets a page of that origin send a request. */
+void head_preflight(struct buf *out, const struct http_head *head, const char *origin, bool close);
+
+/* 401 for people: asks for a key, and posts it to `prefix` (of plain letters) and HEAD_SIGN_IN, with
+ * where to go back to. */
+void head_sign_in(struct buf *out, const char *prefix, size_t prefix_len, const char *back,
+		  bool close);
 
 /* The next of the request's cookies of that name, its value in `to`; false where there is no more.
  * A page of a neighbouring name can add some, and have them come first. */
@@ -59,4 +77,5 @@ struct head_cookies {
 bool head_cookie(const struct http_head *head, const char *name, struct head_cookies *it, char *to,
 		 size_t room);
 
-#define HEAD_COOKIE "aio_box"
+#define HEAD_COOKIE  "aio_box"
+#define HEAD_SIGN_IN "/.aio/sign-in"

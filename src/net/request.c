@@ -16,6 +16,7 @@
 #include "net/body.h"
 #include "net/conn.h"
 #include "net/guard.h"
+#include "net/head.h"
 #include "net/route.h"
 #include "net/server.h"
 #include "net/tunnel.h"
@@ -376,23 +377,36 @@ static void run_handler(struct request *r, const void *in)
 	}
 }
 
+/* The program's page could read the key in the address that was opened: a ticket soon expires. */
+static bool trade_key(struct request *r)
+{
+	struct err ignored;
+	auto_buf struct buf to = BUF(1 << 20);
+	buf_printf(&to, "//%s%s", r->host ? r->host : "", r->path);
+	if (!r->host || !head_is_visit(r->head) || !head_trade(&to, r->query, r->server->auth))
+		return false;
+	struct answer answer = { 303, NULL, 0,
+				 .headers = { { "Location", to.data },
+					      { "Referrer-Policy", "no-referrer" } },
+				 .header_count = 2 };
+	(void)r->conn->sink.begin(&r->conn->sink, &answer, &ignored);
+	return true;
+}
+
 /* A program in the sandbox answers: pages that it allows may ask it before they have credentials. */
 static void answer_preview(struct request *r, const struct preview *preview)
 {
 	struct err err;
-	struct auth_request own = { .authorization = http_header(r->head, "authorization") };
-	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") &&
+	const struct auth *auth = auth_enabled(r->server->auth) ? r->server->auth : NULL;
+	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->length &&
 			 http_header(r->head, "access-control-request-method");
 	if (!preflight && check_credentials(r, &err) < 0) {
 		fail(r, &err);
 		return;
 	}
-	bool enabled = auth_enabled(r->server->auth);
-	struct tunnel tunnel = {
-		.to = *preview,
-		.keep_authorization = !enabled || auth_check(r->server->auth, &own, NULL) < 0,
-		.strip_query = enabled,
-	};
+	if (auth && trade_key(r))
+		return;
+	struct tunnel tunnel = { .to = *preview, .auth = auth };
 	tunnel_serve(r->conn, &tunnel);
 }
 
@@ -405,7 +419,8 @@ static void answer_request(struct request *r)
 		return;
 	}
 	struct preview preview;
-	if (tunnel_wanted(r->head, r->server->config->domain, &preview)) {
+	if (!r->server->no_previews &&
+	    tunnel_wanted(r->head, r->server->config->domain, &preview)) {
 		answer_preview(r, &preview);
 		return;
 	}

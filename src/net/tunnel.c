@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "net/auth.h"
 #include "net/conn.h"
 #include "net/flow.h"
 #include "net/head.h"
@@ -268,6 +269,11 @@ static void relay(struct relay *r)
 		}
 }
 
+static bool is_secret(const void *auth, const char *text, size_t len)
+{
+	return auth_knows(auth, text, len);
+}
+
 void tunnel_serve(struct conn *conn, const struct tunnel *tunnel)
 {
 	const struct http_head *head = &conn->http.head;
@@ -290,8 +296,10 @@ void tunnel_serve(struct conn *conn, const struct tunnel *tunnel)
 	r->keep_alive = http->body_done && !conn->close_after && !r->asked;
 	struct head_request how = { .peer = conn->peer,
 				    .prefix = tunnel->to.prefix,
-				    .keep_authorization = tunnel->keep_authorization,
-				    .strip_query = tunnel->strip_query,
+				    .keep_authorization = true,
+				    .strip_query = tunnel->auth != NULL,
+				    .is_secret = tunnel->auth ? is_secret : NULL,
+				    .arg = tunnel->auth,
 				    .upgrade = r->asked };
 	head_request(&r->app.out, head, &how);
 	flow_begin(&r->up,

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct auth;
 struct conn;
 struct http_head;
 
@@ -19,8 +20,7 @@ bool tunnel_wanted(const struct http_head *head, const char *domain, struct prev
 
 struct tunnel {
 	struct preview to;       /* on 127.0.0.1, else ::1 */
-	bool keep_authorization; /* it is not one of ours */
-	bool strip_query;        /* of credentials */
+	const struct auth *auth; /* whose credentials the program must not see; NULL: none */
 };
 
 /* Relays the request whose head conn->http holds, and its answer, whole: after an upgrade, bytes both

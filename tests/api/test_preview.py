@@ -80,3 +80,30 @@ def test_keys_of_the_sandbox_do_not_reach_the_program(start_server, program):
         assert "the-key" not in heads[-1]
     server.get(f"/proxy/{port}/?api_key=the-key", headers={"Authorization": "Bearer the-programs-own"})
     assert "Bearer the-programs-own" in heads[-1]
+
+
+def test_keys_in_addresses_do_not_reach_the_programs_pages(start_server, program):
+    """Neither by the address that a browser opens, nor by that of the page before."""
+    port, heads, _ = program
+    server = start_server(env={"SANDBOX_API_KEY": "the-key"})
+    for opened in ({"Accept": "text/html"}, {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "none"}):
+        got = server.get(f"/proxy/{port}/a?x=1&api_key=the-key", headers=opened)
+        assert got.status_code == 303 and got.headers["referrer-policy"] == "no-referrer" and heads == []
+        where = got.headers["location"]
+        assert "the-key" not in where and where.startswith(f"//{server.host}:{server.port}/proxy/{port}/a?x=1&ticket=")
+        assert server.get(where.partition(str(server.port))[2], headers=opened).text == "hi"
+        assert heads.pop().startswith("GET /a?x=1 HTTP/1.1\r\n")
+    for value in ("the-key", "the%2Dkey"):
+        server.get(f"/proxy/{port}/", headers={
+            "X-AIO-API-Key": "the-key", "Referer": f"http://localhost/?api_key={value}&a=b", "Cookie": "k=the-key; c=1"})
+        assert "Referer: http://localhost/?a=b\r\n" in heads[-1] and "Cookie: c=1\r\n" in heads[-1]
+
+
+def test_only_an_empty_preflight_reaches_a_program_without_credentials(start_server, program):
+    port, heads, _ = program
+    server = start_server(env={"SANDBOX_API_KEY": "the-key"})
+    asks = {"Origin": "https://example.com", "Access-Control-Request-Method": "PUT"}
+    assert server.request("OPTIONS", f"/proxy/{port}/", headers=asks, content=b"a body").status_code == 401
+    assert server.request("OPTIONS", f"/proxy/{port}/", headers=asks, content=(b"in chunks",)).status_code == 401
+    assert heads == []
+    assert server.request("OPTIONS", f"/proxy/{port}/", headers=asks).text == "hi"

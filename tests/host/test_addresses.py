@@ -97,15 +97,23 @@ def test_the_host_name_wins(host, box):
 
 
 @pytest.mark.parametrize("ask", [
-    {"headers": {"x-aio-sandbox": "nobody"}}, {"headers": {"x-aio-sandbox": "../default"}},
-    {"headers": {"x-aio-sandbox": "x" * 500}}, {"headers": {"Host": "nobody.localhost"}},
+    {"headers": {"x-aio-sandbox": "../default"}}, {"headers": {"x-aio-sandbox": "x" * 500}},
     {"headers": {"Host": "a.b.localhost"}}, {"headers": {"Host": "99999-default.localhost"}},
-    {"headers": {"Host": "0-default.localhost"}}, {"path": "/s/nobody/health"}, {"path": "/s//health"},
+    {"headers": {"Host": "0-default.localhost"}}, {"path": "/s//health"},
     {"path": "/s/" + "x" * 500}, {"path": "/s/%64efault/health"},
 ])
-def test_there_is_no_such_box(host, ask):
+def test_there_can_be_no_such_box(host, ask):
     got = host.client.get(ask.get("path", "/health"), headers=ask.get("headers"))
     assert got.status_code == 404 and "detail" in got.json()
+
+
+@pytest.mark.parametrize("ask", [
+    {"headers": {"x-aio-sandbox": "nobody"}}, {"headers": {"Host": "nobody.localhost"}}, {"path": "/s/nobody/health"},
+])
+def test_there_is_no_such_box(host, ask):
+    """But whoever has no credentials is told that of one that is there, too: see test_credentials.py."""
+    got = host.client.get(ask.get("path", "/health"), headers=ask.get("headers"))
+    assert got.status_code == 401 and "there is no sandbox 'nobody'" in got.json()["detail"]
 
 
 def test_a_redirect_of_a_box_stays_below_its_path(host, box):

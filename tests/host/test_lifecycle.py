@@ -28,7 +28,7 @@ def test_a_box_from_its_first_to_its_last_moment(host):
     box.delete()
     assert "whole-life" not in host.ids()
     assert eventually(lambda: host.holdings() == before), (before, host.holdings())
-    assert box.request("GET", "/v1/sandbox").status_code == 404
+    assert box.request("GET", "/v1/sandbox").status_code == 401  # its token opens nothing any more
     got = host.client.get("/v1/sandboxes/whole-life", headers=host.auth)
     assert got.status_code == 404 and got.json()["success"] is False
 
@@ -163,14 +163,13 @@ def test_a_request_resumes_where_that_is_wanted(host):
 
 
 def test_who_has_no_credentials_does_not_wake_a_box(host):
-    """Health checks are answered without any, and are no use of it."""
+    """Neither by a health check nor by a browser's question."""
     box = host.create(auto_resume=True)
     anyone = {"x-aio-sandbox": box.id}
-    assert host.client.get("/health", headers=anyone).status_code == 200
     box.call("POST", "/pause")
     preflight = {**anyone, "Origin": "http://localhost", "Access-Control-Request-Method": "GET"}
-    assert host.client.get("/health", headers=anyone).status_code == 409
-    assert host.client.options("/v1/sandbox", headers=preflight).status_code == 409
+    assert host.client.get("/health", headers=anyone).status_code == 401
+    assert host.client.options("/v1/sandbox", headers=preflight).status_code == 403
     assert box.state == "paused"
     assert box.request("GET", "/health").status_code == 200
     assert box.state == "running"
