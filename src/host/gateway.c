@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "host/link.h"
+#include "host/netns.h"
 
 enum { BATCH = 128, ACCEPTS = 32, SWEEP_MS = 500, ACCEPT_PAUSE_MS = 100, TELL_MS = 10000 };
 
@@ -30,7 +31,7 @@ enum { IS_LISTENER = 2, IS_WAKE = 4 };
 struct gateway {
 	struct gateway_config config;
 	struct loop *loops;
-	int count;
+	int count, wanted; /* of them */
 	_Atomic size_t connections;
 	_Atomic bool stopping;
 	_Atomic int64_t stop_by_ms;
@@ -240,19 +241,26 @@ static int loop_start(struct gateway *gateway, struct loop *loop, struct err *er
 	return code ? err_set(err, code, "no thread for a loop") : 0;
 }
 
+static int start_loops(void *arg, struct err *err)
+{
+	struct gateway *gateway = arg;
+	for (; gateway->count < gateway->wanted; gateway->count++)
+		if (loop_start(gateway, &gateway->loops[gateway->count], err) < 0)
+			return -1;
+	return 0;
+}
+
 struct gateway *gateway_start(const struct gateway_config *config, int loops, struct err *err)
 {
 	struct gateway *gateway = xcalloc(1, sizeof *gateway);
 	gateway->config = *config;
 	gateway->look_max_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? LOOK_MAX_US : 0;
 	gateway->loops = xcalloc((size_t)loops, sizeof *gateway->loops);
-	for (; gateway->count < loops; gateway->count++) {
-		if (loop_start(gateway, &gateway->loops[gateway->count], err) < 0) {
-			gateway_stop(gateway, 0);
-			return NULL;
-		}
-	}
-	return gateway;
+	gateway->wanted = loops;
+	if (netns_call(config->netns, start_loops, gateway, err) == 0)
+		return gateway;
+	gateway_stop(gateway, 0);
+	return NULL;
 }
 
 void gateway_notice(struct gateway *gateway)

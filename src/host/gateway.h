@@ -18,6 +18,7 @@ struct err;
 struct gateway_config {
 	struct boxes *boxes;
 	int listen_fd;           /* not blocking */
+	int netns;               /* where the loops run, and connect to boxes: see netns.h */
 	int state_dir;           /* below which the sockets are: of boxes as GATEWAY_SOCKET, */
 	const char *host_socket; /* and of the host's own server */
 	const char *host_token;  /* that its server takes */

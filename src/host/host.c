@@ -32,6 +32,7 @@
 #include "host/apparmor.h"
 #include "host/gateway.h"
 #include "host/limits.h"
+#include "host/netns.h"
 #include "host/network.h"
 #include "host/store.h"
 #include "net/auth.h"
@@ -124,23 +125,12 @@ int host_job(struct host *host, void (*fn)(struct host *host, const char *id), c
 
 /* ---- what the gateway asks for ---- */
 
-static void resume_box(struct host *host, const char *id)
-{
-	struct err err;
-	struct box *box = boxes_get(&host->boxes, id);
-	if (box)
-		box->waking = false; /* before: who asks from now on may mean the next pause */
-	boxes_put(&host->boxes, box);
-	if (life_resume(host, id, &err) < 0)
-		log_warn("box %s does not come back: %s", id, err.msg);
-}
-
+/* The keeper does it: a thread that the gateway's starts would not see the machine's network, which a
+ * box may need to start. */
 static void on_wake(void *arg, struct box *box)
 {
-	const struct host *host = arg;
-	if (!host->ending && !atomic_exchange(&box->waking, true) &&
-	    host_job(arg, resume_box, box->id) < 0)
-		box->waking = false;
+	if (!atomic_exchange(&box->waking, true))
+		keeper_notice(arg);
 }
 
 static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)
@@ -352,6 +342,7 @@ static int open_front(struct host *host, struct err *err)
 	struct gateway_config gateway = {
 		.boxes = &host->boxes,
 		.listen_fd = host->listener.fd,
+		.netns = host->netns,
 		.state_dir = host->state_fd,
 		.host_socket = HOST_SOCKET,
 		.host_token = host->token,
@@ -492,6 +483,9 @@ static int start(struct host *host, struct err *err)
 	    open_listener(host, err) < 0)
 		return -1;
 	struct err why = { 0 };
+	host->netns = netns_open(err);
+	if (host->netns < 0)
+		return -1;
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
@@ -560,6 +554,7 @@ static void stop(struct host *host)
 	free(host->listener.path);
 	own_close(&host->listener.fd);
 	own_close(&host->lock_fd);
+	own_close(&host->netns);
 	own_close(&host->state_fd);
 	free(host->state);
 }
@@ -568,7 +563,9 @@ int host_run(const struct host_config *config, void (*ready)(const struct host *
 	     struct err *err)
 {
 	static struct host host; /* threads of unfinished requests may outlive this function */
-	host = (struct host){ .config = config, .state_fd = -1, .lock_fd = -1, .listener.fd = -1 };
+	host = (struct host){
+		.config = config, .state_fd = -1, .lock_fd = -1, .netns = -1, .listener.fd = -1
+	};
 	host.keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	boxes_init(&host.boxes);
 	host.boxes.changed = on_change;

@@ -39,6 +39,7 @@ struct host {
 	struct auth *auth, *keys, *nobody; /* see gateway.h */
 	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
 	int state_fd, lock_fd;
+	int netns;              /* of the sockets between the host and its boxes: see netns.h */
 	struct box_means means; /* what this machine offers */
 	bool first;             /* it began with a box 'default' */
 	const char *full;       /* by which means boxes have network 'full'; NULL: it is refused */

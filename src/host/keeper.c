@@ -147,6 +147,22 @@ static void note_end(struct host *host, const char *id)
 	done(host, box);
 }
 
+static void resume_box(struct host *host, const char *id)
+{
+	struct err err;
+	if (life_resume(host, id, &err) < 0)
+		log_warn("box %s does not come back: %s", id, err.msg);
+}
+
+/* Those that requests wait for. Who asks from now on may mean the next pause. */
+static void wake_boxes(struct host *host, struct box **list, size_t count)
+{
+	for (size_t i = 0; i < count && !host->ending; i++)
+		if (atomic_exchange(&list[i]->waking, false) &&
+		    host_job(host, resume_box, list[i]->id) < 0)
+			list[i]->waking = true; /* with the next tick */
+}
+
 static void check_memory(struct host *host, struct box *box)
 {
 	char cgroup[64];
@@ -265,6 +281,7 @@ static void *keep(void *arg)
 	for (int tick = 0; !host->stopping;) {
 		size_t count;
 		struct box **list = boxes_list(&host->boxes, &count);
+		wake_boxes(host, list, count);
 		wait_tick(host, list, count);
 		bool due = clock_ms() >= next_ms;
 		if (due) {

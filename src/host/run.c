@@ -20,6 +20,7 @@
 #include "host/host.h"
 #include "host/image.h"
 #include "host/mounts.h"
+#include "host/netns.h"
 #include "host/network.h"
 
 enum { BACKLOG = 1024 };
@@ -41,9 +42,10 @@ static int listen_for(struct host *host, const char *id, struct err *err)
 	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" GATEWAY_SOCKET,
 		 host->state_fd, id);
 	unlink(address.sun_path);
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-	    listen(fd, BACKLOG) < 0)
+	auto_close int fd = netns_socket(host->netns, err);
+	if (fd < 0)
+		return -1;
+	if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0)
 		return err_set(err, errno, "no socket for sandbox '%s'", id);
 	return TAKE_FD(fd);
 }
