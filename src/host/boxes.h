@@ -38,6 +38,10 @@ struct box {
 	_Atomic bool acting;        /* the keeper has something done to it */
 	_Atomic bool waking;        /* a request wants it back */
 	_Atomic int64_t refused_ms; /* of clock_ms(): when wrong credentials were last told of */
+	/* Of its log, for keeper_drain() alone: how many bytes may be written, as of when; how many
+	 * were not, since that was last told. */
+	int64_t log_room, log_ms, log_told_ms;
+	_Atomic int64_t log_dropped;
 
 	/* Under the table's lock. */
 	struct box *next, *next_id, *next_token; /* of all; of the same slot of each index */

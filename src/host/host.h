@@ -116,7 +116,7 @@ void life_cgroup(const struct host *host, const char *id, char *to, size_t room)
 int keeper_start(struct host *host, struct err *err);
 void keeper_stop(struct host *host);
 void keeper_notice(struct host *host);
-void keeper_drain(struct host *host, const struct box *box); /* its log, up to now, to its file */
+void keeper_drain(struct host *host, struct box *box); /* its log, up to now, to its file */
 
 /* ---- templates.c ---- */
 

@@ -25,6 +25,10 @@ enum {
 	LOG_MANY = 16384, /* of the 64 KiB that a pipe holds */
 	LOG_MAX = 8 << 20,
 	LOG_PIECE = 65536,
+	LOG_TURN = 1 << 20, /* bytes that are read at one time: a box may have enlarged its pipe */
+	LOG_SECOND = 512 << 10, /* bytes of a box that are kept in a second, */
+	LOG_BURST = 1 << 20,    /* after a quiet time */
+	LOG_TOLD_MS = 1000,
 };
 
 void keeper_notice(struct host *host)
@@ -65,24 +69,58 @@ static ssize_t take_log(struct host *host, const struct box *box, char *piece)
 {
 	pthread_mutex_lock(&host->boxes.lock); /* or its number may be another's by now */
 	ssize_t n = box->log_fd < 0 ? -1 : read(box->log_fd, piece, LOG_PIECE);
+	if (n == LOG_PIECE)
+		(void)fcntl(box->log_fd, F_SETPIPE_SZ, LOG_PIECE);
 	pthread_mutex_unlock(&host->boxes.lock);
 	return n;
 }
 
-void keeper_drain(struct host *host, const struct box *box)
+/* Whether something was written. */
+static bool tell_dropped(struct host *host, struct box *box)
+{
+	char line[128];
+	int64_t now = clock_ms(), dropped = box->log_dropped;
+	if (!dropped || now - box->log_told_ms < LOG_TOLD_MS)
+		return false;
+	int len = snprintf(line, sizeof line,
+			   "\n[%lld bytes of log dropped: more than %d KiB per second]\n",
+			   (long long)dropped, LOG_SECOND >> 10);
+	append_log(host, box->id, line, (size_t)len);
+	box->log_told_ms = now;
+	box->log_dropped = 0;
+	return true;
+}
+
+/* As much as there is room for: a box must not keep the host's disk busy. */
+static void keep_log(struct host *host, struct box *box, char *piece, size_t len)
+{
+	int64_t now = clock_ms();
+	int64_t room = box->log_room + (now - box->log_ms) * LOG_SECOND / 1000;
+	box->log_room = room < LOG_BURST ? room : LOG_BURST;
+	box->log_ms = now;
+	size_t kept = (int64_t)len < box->log_room ? len : (size_t)box->log_room;
+	(void)tell_dropped(host, box);
+	blunt(piece, kept);
+	if (kept)
+		append_log(host, box->id, piece, kept);
+	box->log_room -= (int64_t)kept;
+	box->log_dropped += (int64_t)(len - kept);
+}
+
+void keeper_drain(struct host *host, struct box *box)
 {
 	static pthread_mutex_t in_order = PTHREAD_MUTEX_INITIALIZER;
 	auto_free char *piece = xmalloc(LOG_PIECE);
 	bool wrote = false;
 	pthread_mutex_lock(&in_order);
-	for (ssize_t n = LOG_PIECE; n == LOG_PIECE;) {
+	ssize_t n = LOG_PIECE;
+	for (size_t taken = 0; n == LOG_PIECE && taken < LOG_TURN; taken += LOG_PIECE) {
 		n = take_log(host, box, piece);
-		if (n > 0) {
-			blunt(piece, (size_t)n);
-			append_log(host, box->id, piece, (size_t)n);
-		}
+		if (n > 0)
+			keep_log(host, box, piece, (size_t)n);
 		wrote |= n > 0;
 	}
+	wrote |= tell_dropped(host, box);
 	pthread_mutex_unlock(&in_order);
 	if (wrote && boxes_state(&host->boxes, box) == BOX_DELETED) { /* its log may be gone */
 		auto_free char *path = host_path(host, "log", box->id, ".log");
@@ -92,14 +130,14 @@ void keeper_drain(struct host *host, const struct box *box)
 
 /* What a box has logged is written when it is much, and else now and then: making and opening files
  * takes longer than writing to them. */
-static void check_log(struct host *host, const struct box *box, bool now)
+static void check_log(struct host *host, struct box *box, bool now)
 {
 	int waiting = 0;
 	pthread_mutex_lock(&host->boxes.lock);
 	if (box->log_fd >= 0 && ioctl(box->log_fd, FIONREAD, &waiting) < 0)
 		waiting = 0;
 	pthread_mutex_unlock(&host->boxes.lock);
-	if (waiting >= LOG_MANY || (now && waiting))
+	if (waiting >= LOG_MANY || (now && (waiting || box->log_dropped)))
 		keeper_drain(host, box);
 }
 

@@ -23,7 +23,7 @@
 #include "host/netns.h"
 #include "host/network.h"
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 1024, LOG_PIPE = 65536 };
 
 static const char *text(const json_t *object, const char *key)
 {
@@ -58,6 +58,7 @@ static int make_log(int *ret_box_fd, struct err *err)
 	char path[64];
 	if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) < 0)
 		return err_set(err, errno, "no pipe for the log of a sandbox");
+	(void)fcntl(ends[0], F_SETPIPE_SZ, LOG_PIPE);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
 	*ret_box_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	close(ends[1]);
