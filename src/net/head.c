@@ -238,8 +238,8 @@ bool head_cookie(const struct http_head *head, const char *name, struct head_coo
 static bool is_for_one(const char *name)
 {
 	static const char *const names[] = { "set-cookie",
+					     "www-authenticate", /* the password would be for all */
 					     "service-worker-allowed",
-					     "clear-site-data",
 					     "strict-transport-security",
 					     "public-key-pins",
 					     "alt-svc",
@@ -280,6 +280,9 @@ static void put_header(struct buf *out, const struct http_header *h,
 		       const struct head_response *how)
 {
 	if (is_framing(h->name) || (how->plain && !how->trusted && is_for_one(h->name)))
+		return;
+	/* Browsers clear the cookies of the whole domain, neighbours' included. */
+	if (!how->trusted && !strcasecmp(h->name, "clear-site-data"))
 		return;
 	if (!strcasecmp(h->name, "set-cookie") && !how->trusted) {
 		put_set_cookie(out, h->value);
