@@ -38,6 +38,7 @@ class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         length = int(self.headers.get("content-length", 0))
         self.rfile.read(length)
+        with open("/tmp/seen", "a") as seen: print(self.command, self.path, self.headers, file=seen)
         url = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
         kind, body = KINDS.get(url.path, ("text/plain", url.path))
@@ -380,6 +381,37 @@ def test_cookies_for_other_names(world):
     connected(terminal)
     terminal.close()
     world.context.clear_cookies(domain=f".{DOMAIN}")
+
+
+def test_a_page_cannot_read_the_key_that_it_was_opened_with(world):
+    """Neither in its address nor in what the browser remembers; and its server is not told by the next request."""
+    token = world.evil.token
+    known = """() => JSON.stringify([location.href, document.referrer, document.URL, history.state,
+        performance.getEntries(), self.navigation ? navigation.entries().map((e) => e.url) : []])"""
+    for name, path in (("4000-evil.localhost", "/page.html"), (f"evil.{DOMAIN}", "/proxy/4000/page.html"),
+                       ("localhost", "/s/evil/proxy/4000/page.html")):
+        context = new_context(world.context.browser)  # without cookies
+        page = context.new_page()
+        page.goto(f"{world.at(name)}{path}?x=1&api_key={token}")
+        assert page.locator("p").inner_text() == "a page" and "x=1" in page.url
+        assert token not in page.url and token not in page.evaluate(known)
+        page.evaluate("(url) => { location = url; }", path.replace("page.html", "form") + "?" + urlsplit(page.url).query)
+        expect(page.locator("body")).to_have_text("sent")
+        assert token not in page.evaluate(known)
+        context.close()
+    assert token not in world.evil.run("cat /tmp/seen") and "GET /form" in world.evil.run("cat /tmp/seen")
+
+
+def test_a_preview_in_a_frame_of_another_site(world):
+    """There its cookie would not be kept: a key becomes a ticket, and the page is shown."""
+    page = world.context.new_page()
+    page.goto(world.at("localhost") + "/health")
+    page.evaluate("(src) => document.body.append(Object.assign(document.createElement('iframe'), { src }))",
+                  f"{world.at('4000-evil.localhost')}/page.html?api_key={world.evil.token}")
+    expect(page.frame_locator("iframe").locator("p")).to_have_text("a page")
+    frame = page.frames[-1]
+    assert "ticket=" in frame.url and world.evil.token not in frame.evaluate("location.href + document.referrer")
+    page.close()
 
 
 def origin(page):
