@@ -17,6 +17,7 @@ from archives import add, archive, programs
 from escape.test_calls import DENIED, NEEDED
 from harness import eventually, program
 from host.test_network import await_workers, curl, denied, public, serve  # noqa: F401 (a fixture)
+from host.test_sockets import check as check_sockets
 from hosts import UNIFIED, Host, folder
 from processes import gone, text_of
 
@@ -342,3 +343,9 @@ def test_network_full_and_addresses_that_the_machine_gets_later(rootless):
     finally:
         subprocess.run(["ip", "address", "delete", f"{own}/32", "dev", "lo"], capture_output=True)
     box.delete()
+
+
+# --- its sockets
+
+def test_no_socket_of_a_box_belongs_to_the_machines_network(rootless):
+    check_sockets(rootless, rootless.create(template="small"))
