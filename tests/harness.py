@@ -1,6 +1,6 @@
 """A server under test: started, spoken to, watched, stopped.
 
-AIO and FIXTURE name the programs; without them build/asan/ is taken, else build/.
+AIO names the program, and the others are beside it (or FIXTURE names one); without it build/asan/ is taken, else build/.
 """
 
 import contextlib
@@ -44,8 +44,9 @@ def check_sanitizers(log):
 
 def program(name):
     """The path of "aio" or "fixture"."""
-    given = os.environ.get(name.upper())
-    places = [Path(given)] if given else [ROOT / "build/asan" / name, ROOT / "build" / name]
+    given, beside = os.environ.get(name.upper()), os.environ.get("AIO")
+    places = ([Path(given)] if given else [Path(beside).parent / name] if beside else
+              [ROOT / "build/asan" / name, ROOT / "build" / name])
     for place in places:
         if place.exists():
             return str(place.resolve())
