@@ -262,6 +262,14 @@ static bool parts_signed(const struct jwt_key *key, const char *token,
 			    (unsigned char *)parts->signature.data, parts->signature.len);
 }
 
+bool jwt_is_like(const char *token, size_t len)
+{
+	struct jwt_parts parts = { .signature = BUF(JWT_MAX) };
+	bool like = split(token, len, &parts, NULL) == 0 && parts.signature.len >= 64;
+	buf_done(&parts.signature);
+	return like;
+}
+
 bool jwt_signed(const struct jwt_key *key, const char *token, size_t len)
 {
 	struct jwt_parts parts = { .signature = BUF(JWT_MAX) };

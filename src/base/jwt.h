@@ -26,5 +26,8 @@ void jwt_key_free(struct jwt_key *key); /* NULL is fine */
 int jwt_verify(const struct jwt_key *key, const char *token, size_t len, const char *audience,
 	       time_t now, struct err *err);
 
+/* Whether a text has the form of a token: three parts, the last as long as a signature is. */
+bool jwt_is_like(const char *token, size_t len);
+
 /* Whether the key's owner signed the token, for whomever and whenever. */
 bool jwt_signed(const struct jwt_key *key, const char *token, size_t len);

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "base/err.h"
+#include "base/jwt.h"
 #include "base/own.h"
 #include "base/url.h"
 #include "host/address.h"
@@ -18,7 +19,7 @@
 #include "net/auth.h"
 #include "net/guard.h"
 
-enum { REFUSED_MS = 1000, SIGN_IN_MAX = 65536 };
+enum { REFUSED_MS = 1000, SIGN_IN_MAX = 65536, TOKENS_MAX = 8 };
 
 /* Who answers. */
 enum place {
@@ -71,6 +72,7 @@ struct request {
 	enum place place;
 	struct box *box;     /* NULL: the host's own server, or there is none */
 	bool by_query;       /* the credential was in the query */
+	int tokens;          /* how many texts like a JWT were looked at for this head */
 	bool known;          /* it is from a page that may call this address */
 	struct box *entered; /* counted among its active requests, by nobody else yet */
 };
@@ -117,20 +119,16 @@ static bool same_box(const struct request *r, const char *page)
 	       url_host_split(r->host, name, sizeof name, &own_port) == 0 && port == own_port;
 }
 
-/* Whether the host, or one of its boxes, would take it. */
-static bool is_secret(const void *arg, const char *text, size_t len)
+/* Whether the host, or one of its boxes, would take it. Signatures take the loop's time: what comes
+ * after a few is taken for secret. */
+static bool is_secret(void *arg, const char *text, size_t len)
 {
-	const struct gateway_config *config = arg;
-	return boxes_have_token(config->boxes, text, len) ||
-	       auth_knows(config->host_auth, text, len) || auth_knows(config->keys, text, len);
-}
-
-/* What a box sees of a query. */
-static struct head_request hiding(const struct request *r)
-{
-	return (struct head_request){ .strip_query = !r->box || auth_enabled(r->box->auth),
-				      .is_secret = is_secret,
-				      .arg = r->config };
+	struct request *r = arg;
+	if (jwt_is_like(text, len) && ++r->tokens > TOKENS_MAX)
+		return true;
+	return boxes_have_token(r->config->boxes, text, len) ||
+	       auth_knows(r->config->host_auth, text, len) ||
+	       auth_knows(r->config->keys, text, len);
 }
 
 /* The answer is the host's own: whole, in link->answer. */
@@ -332,7 +330,9 @@ static bool is_foreign_frame(const struct http_head *head)
  * there becomes a cookie, or where none can be a ticket, which soon expires. -1: so it does. */
 static int clean_address(struct request *r, struct err *err)
 {
-	const struct head_request hidden = hiding(r);
+	const struct head_request hidden = { .strip_query = r->box && auth_enabled(r->box->auth),
+					     .is_secret = is_secret,
+					     .arg = r };
 	const char *target = r->path - r->address.prefix;
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
 	if (r->place != TO_BOX || !r->query || !r->host || !head_is_visit(r->head))
@@ -435,10 +435,11 @@ static void write_head(struct request *r)
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
 	bool looks_itself = r->place == TO_HOST || (r->place == TO_TICKETS && path_is(r, "/auth"));
+	r->tokens = 0;
 	struct head_request how = {
 		.strip_query = r->place != TO_HOST && box && auth_enabled(box->auth),
 		.is_secret = r->place == TO_BOX ? is_secret : NULL,
-		.arg = r->config,
+		.arg = r,
 		.secret = r->place == TO_BOX ? box->secret
 			  : looks_itself     ? NULL
 					     : r->config->host_token,

@@ -309,7 +309,7 @@ int auth_check(const struct auth *auth, const struct auth_request *request, stru
 bool auth_knows(const struct auth *auth, const char *text, size_t len)
 {
 	return len && ((has_secret(auth) && secret_ok(auth, text, len)) ||
-		       (auth->jwt && memchr(text, '.', len) && jwt_signed(auth->jwt, text, len)));
+		       (auth->jwt && jwt_is_like(text, len) && jwt_signed(auth->jwt, text, len)));
 }
 
 /* --- logs ----------------------------------------------------------------------------------- */

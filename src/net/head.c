@@ -59,7 +59,8 @@ static bool is_credential(const char *piece, size_t len, const struct head_reque
 	/* Of whichever box: only that one could tell. */
 	if (how->is_secret && ticket && value.len == AUTH_TICKET_ROOM - 1)
 		return true;
-	return is_secret(how, piece + at, len - at) || is_secret(how, value.data, value.len);
+	return is_secret(how, piece + at, len - at) ||
+	       (value.len != len - at && is_secret(how, value.data, value.len));
 }
 
 /* `page`: of an address that was shown, where a credential may be deeper. */

@@ -23,8 +23,8 @@ struct head_request {
 	bool keep_authorization;
 	bool strip_query; /* of what has a credential's name */
 	/* Whether a text is a credential, whatever its name: it is left out; NULL: none is known. */
-	bool (*is_secret)(const void *arg, const char *text, size_t len);
-	const void *arg;
+	bool (*is_secret)(void *arg, const char *text, size_t len);
+	void *arg;
 	bool upgrade;
 };
 void head_request(struct buf *out, const struct http_head *head, const struct head_request *how);

@@ -269,7 +269,7 @@ static void relay(struct relay *r)
 		}
 }
 
-static bool is_secret(const void *auth, const char *text, size_t len)
+static bool is_secret(void *auth, const char *text, size_t len)
 {
 	return auth_knows(auth, text, len);
 }
@@ -299,7 +299,7 @@ void tunnel_serve(struct conn *conn, const struct tunnel *tunnel)
 				    .keep_authorization = true,
 				    .strip_query = tunnel->auth != NULL,
 				    .is_secret = tunnel->auth ? is_secret : NULL,
-				    .arg = tunnel->auth,
+				    .arg = (void *)tunnel->auth,
 				    .upgrade = r->asked };
 	head_request(&r->app.out, head, &how);
 	flow_begin(&r->up,

@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from harness import request
-from hosts import FakeServer, Host, answer, folder, to
+from hosts import FakeServer, Host, answer, folder
+from processes import cpu_seconds
 
 KEY, TOKEN = "the-operators-key", "the-operators+token"
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
@@ -218,6 +219,26 @@ def test_a_preview_receives_no_credential_of_this_host(host, box):
     with FakeServer(open_box, serve) as fake:  # nobody takes it any more
         ask(host, "/", {"Authorization": f"Bearer {other.token}"}, f"3000-{open_box.id}.localhost")
         assert other.token in fake.heads[-1]
+
+
+def test_many_that_look_like_tokens_are_not_all_looked_at(host):
+    """Each signature takes the loop's time, which is other boxes' too. What is not looked at is not passed on."""
+    box = host.create(auth="none")
+    forged = lambda n: f"eyJhbGciOiJFZERTQSJ9.e30.{n:0>3}{'A' * 83}"
+    query = "&".join(f"k{n}={forged(n)}" for n in range(400))
+    with FakeServer(box, serve) as fake, host.connect() as peer:
+        ask_once = lambda: peer.ask(request(f"/?{query}&own=www.example.com", host=f"3000-{box.id}.localhost:{host.port}"))
+        assert ask_once().status == 200
+        target = fake.heads[-1].split()[1]
+        assert forged(0) in target and forged(399) not in target and target.endswith("&own=www.example.com")
+        few = "/?" + "&".join(f"k{n}={forged(n)}" for n in range(8))
+        assert ask(host, few, OPENED, f"3000-{box.id}.localhost").status == 200
+        assert fake.heads[-1].split()[1] == few
+        begin = cpu_seconds(host)
+        for _ in range(20):
+            assert ask_once().status == 200
+        assert cpu_seconds(host) - begin < 0.4
+    box.delete()
 
 
 # --- which boxes there are -----------------------------------------------------------------------
