@@ -3,12 +3,14 @@
     host           one `aio up` for the whole run, with a box `default`
     box            a box of its own for a module
     start_host()   one more host, for this test alone
+    rootless       a host without root, see tests/rootless.py
 
 Each test must leave the host alive, and no box that it made."""
 
 import pytest
 
 from hosts import Host, folder, why_not
+from rootless import group, launcher, ranges, rootless  # noqa: F401: fixtures
 
 
 def pytest_collection_modifyitems(items):

@@ -1,112 +1,30 @@
 """The host of an ordinary user: an account of this machine that has nothing but subordinate ids and a
 cgroup of its own."""
 
-import contextlib
-import fcntl
 import os
-import pwd
 import re
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from archives import add, archive, programs
+from archives import programs
 from escape.test_calls import DENIED, NEEDED
 from harness import eventually, program
 from host.test_network import await_workers, curl, denied, public, serve  # noqa: F401 (a fixture)
 from host.test_sockets import check as check_sockets
-from hosts import UNIFIED, Host, folder
+from hosts import folder
 from processes import gone, text_of
-
-IDS = 65536
-FIRST = 0x20000000  # of ids that neither root's hosts nor useradd give to anybody
-account = next((u for u in pwd.getpwall() if u.pw_name in ("games", "news", "nobody")), None)
-
-if account is None or not all(map(shutil.which, ("newuidmap", "newgidmap", "setpriv"))):
-    pytest.skip("NOT TESTED: a rootless host needs newuidmap, newgidmap and setpriv", allow_module_level=True)
-
-AS_USER = ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+from rootless import AS_USER, delegated, image_of
 
 
 @pytest.fixture(scope="module")
-def ranges():
-    """Two of them, in /etc/subuid and /etc/subgid; no other run of these tests has them meanwhile."""
-    if subprocess.run([*AS_USER, "test", "-x", program("aio")]).returncode:
-        pytest.skip("NOT TESTED: others cannot reach the program where it is built")
-    line = f"{account.pw_name}:{FIRST}:{2 * IDS}\n"
-    with open("/etc/subuid", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for add_to in (line, ""):
-            for path in ("/etc/subuid", "/etc/subgid"):
-                text = Path(path).read_text().replace(line, "") if os.path.exists(path) else ""
-                Path(path).write_text(text + ("\n" if text and text[-1] != "\n" else "") + add_to)
-            if add_to:
-                yield [FIRST, FIRST + IDS]
-
-
-@contextlib.contextmanager
-def delegated(name):
-    """A cgroup that is the user's, as systemd gives them with Delegate=yes."""
-    path = UNIFIED / f"aio-rootless-{os.getpid()}{name}"
-    path.mkdir()
-    for file in (".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
-        os.chown(path / file, account.pw_uid, account.pw_gid)
-    yield path
-    def removed():  # what was in it may be ending still
-        with contextlib.suppress(OSError):
-            for found in sorted(path.glob("**/"), reverse=True):
-                found.rmdir()
-        return not path.exists()
-
-    assert eventually(removed), path
-
-
-@pytest.fixture(scope="module")
-def group():
-    with delegated("") as path:
+def image():
+    """A root file system with a few programs."""
+    names = "bash id cat stat chmod mkdir ls dd od curl sleep setcap getcap"
+    with image_of(lambda tar: programs(tar, *names.split())) as path:
         yield path
-
-
-@pytest.fixture(scope="module")
-def launcher(group):
-    """Starts a program as the user, in that group, with a /dev/net/tun that is everybody's, as it mostly is."""
-    tun = Path(f"/dev/net/aio-{os.getpid()}")
-    if os.path.exists("/dev/net/tun"):
-        os.mknod(tun, 0o020666, os.makedev(10, 200))
-        tun.chmod(0o666)
-    yield ["unshare", "--mount", "sh", "-c", f'echo $$ >{group}/cgroup.procs && '
-           f'{{ ! test -e {tun} || mount --bind {tun} /dev/net/tun; }} && exec "$@"', "sh", *AS_USER]
-    tun.unlink(missing_ok=True)
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory):
-    """A root file system with a few programs, one of which runs others as root."""
-    def fill(tar):
-        programs(tar, "bash", "id", "cat", "stat", "chmod", "mkdir", "ls", "dd", "od", "curl", "sleep", "setcap", "getcap")
-        add(tar, "bin/root", open("/bin/bash", "rb").read(), mode=0o4755)
-        add(tar, "probe", Path(program("driver")).with_name("probe").read_bytes())
-
-    path = folder() / "image.tar"
-    path.write_bytes(archive(fill))
-    path.chmod(0o644)
-    yield path
-    shutil.rmtree(path.parent)
-
-
-@pytest.fixture(scope="module")
-def rootless(ranges, group, launcher, image):
-    place = folder()
-    os.chown(place, account.pw_uid, account.pw_gid)
-    maker = type("Rootless", (Host,), {"before": launcher})
-    host = maker(place, ["--open-nets", "127.0.0.0/8,198.51.100.0/24", "--mount-roots", "/usr/share"])
-    host.group = group
-    host.api("POST", "/v1/templates", json={"name": "small", "source": str(image)})
-    yield host
-    host.end()
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +57,7 @@ def uid_map(box):
 # --- what is missing
 
 
-def test_all_that_is_missing_is_named():
+def test_all_that_is_missing_is_named(ranges):
     state = folder()
     hide = "mount --bind /etc/passwd /usr/bin/newuidmap; mount --bind /etc/passwd /usr/bin/newgidmap; " \
         "mount --bind /dev/null /etc/subuid; mount -t tmpfs none /proc/irq; exec \"$@\""
