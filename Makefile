@@ -166,7 +166,7 @@ docs-check: all ## docs/configuration.md says what the program says
 	@build/aio serve --help-markdown | diff -u docs/configuration.md -
 	@build/aio up --help-markdown | diff -u docs/configuration-host.md -
 # What attacks a box, or is attacked from one.
-ATTACKS := tests/escape $(addprefix tests/host/test_,code.py hostile.py neighbours.py network.py pages.py)
+ATTACKS := tests/escape $(addprefix tests/host/test_,code.py hostile.py neighbours.py network.py pages.py rootless_attacks.py)
 escape-report: test-deps ## attack boxes, and write what held into docs/security.md
 	+@$(SUB) VARIANT=asan all fixture
 	@AIO=$(CURDIR)/build/asan/aio FIXTURE=$(CURDIR)/build/asan/fixture $(FIXED) build/venv/bin/python \

@@ -24,11 +24,23 @@ def archive(fill, mode="w"):
 
 def programs(tar, *names):
     """Programs of this machine, with the libraries that they load."""
-    libraries = set()
-    for name in names:
-        path = shutil.which(name)
+    paths = {name: shutil.which(name) for name in names}
+    for name, path in paths.items():
         add(tar, f"bin/{name}", open(path, "rb").read())
-        said = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
-        libraries |= set(re.findall(r"/\S+(?= \(0x)", said))
-    for path in libraries:
+    libraries(tar, *paths.values())
+
+
+def libraries(tar, *paths):
+    said = subprocess.run(["ldd", *paths], capture_output=True, text=True, check=True).stdout
+    for path in set(re.findall(r"/\S+(?= \(0x)", said)):
         add(tar, path.lstrip("/"), open(path, "rb").read())
+
+
+def python(tar, *modules):
+    """This machine's Python, with the modules and what they need."""
+    find = f"import sys, {', '.join(modules)}; print(*{{m.__file__ for m in sys.modules.values() if getattr(m, '__file__', 0)}})"
+    said = subprocess.run(["/usr/bin/python3", "-I", "-c", find], capture_output=True, text=True, check=True).stdout
+    files = [path for path in said.split() if path.startswith("/usr/lib/python")]
+    for path in ["/usr/bin/python3", *files]:
+        add(tar, path.lstrip("/"), open(path, "rb").read())
+    libraries(tar, "/usr/bin/python3", *(path for path in files if path.endswith(".so")))

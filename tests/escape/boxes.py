@@ -24,7 +24,25 @@ class Refused(Exception):
     """What the driver said."""
 
 
-class Box:
+class Target:
+    """A box to attack, in whatever way it was made: post() is how it is asked."""
+
+    def run(self, command, root=False, timeout=90):
+        """stdout, stderr and the exit code of a command, as gem or as root."""
+        if root:
+            command = "sudo -n bash -c " + shlex.quote(command)
+        answer = self.post("/v1/bash/exec", command=command, timeout=timeout, max_output_length=0)
+        assert answer.get("data"), answer
+        return answer["data"]
+
+    def out(self, command, root=False):
+        """What a command printed, which has to succeed."""
+        data = self.run(command, root)
+        assert data["exit_code"] == 0, data
+        return data["stdout"]
+
+
+class Box(Target):
     def __init__(self, farm, options, name=None):
         self.farm, self.id = farm, name or f"{farm.prefix}{next(numbers)}"
         self.client = None
@@ -42,20 +60,6 @@ class Box:
 
     def post(self, path, **body):
         return self.client.post(path, json=body).json()
-
-    def run(self, command, root=False, timeout=90):
-        """stdout, stderr and the exit code of a command, as gem or as root."""
-        if root:
-            command = "sudo -n bash -c " + shlex.quote(command)
-        answer = self.post("/v1/bash/exec", command=command, timeout=timeout, max_output_length=0)
-        assert answer.get("data"), answer
-        return answer["data"]
-
-    def out(self, command, root=False):
-        """What a command printed, which has to succeed."""
-        data = self.run(command, root)
-        assert data["exit_code"] == 0, data
-        return data["stdout"]
 
     def usage(self):
         return json.loads(self.farm.run("usage", self.id))

@@ -1,5 +1,6 @@
 """What is on the machine and must not be seen in a box: files, processes, sockets; other boxes."""
 
+import contextlib
 import os
 import secrets
 import socket
@@ -23,11 +24,11 @@ PLACES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def planted():
-    """Paths of files with a secret, on the machine."""
-    token, paths, made = secrets.token_hex(16), [], []
-    for place, mode in PLACES:
+@contextlib.contextmanager
+def plant(places, token, owner=None):
+    """Paths of files with a secret, on the machine; of root, or of a user."""
+    paths, made = [], []
+    for place, mode in places:
         place = Path(place)
         if not place.exists():
             try:
@@ -43,13 +44,22 @@ def planted():
             path.chmod(mode)
         except OSError:
             continue
+        for one in (place, path) if owner else ():
+            os.chown(one, owner.pw_uid, owner.pw_gid)
         paths.append(path)
-    assert len(paths) > 25
-    yield token, paths
+    yield paths
     for path in paths:
         path.unlink()
     for place in made:
         place.rmdir()
+
+
+@pytest.fixture(scope="module")
+def planted():
+    token = secrets.token_hex(16)
+    with plant(PLACES, token) as paths:
+        assert len(paths) > 25
+        yield token, paths
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +96,10 @@ def test_shadow_and_users_are_the_box_s_own(box, root):
     assert box.out("id -un; id -u; echo ~; sudo -n id -u", root=False) == "gem\n1000\n/home/gem\n0\n"
 
 
+def processes_tell(box, root):
+    return box.run("cat /proc/*/environ /proc/*/cmdline /proc/*/maps 2>/dev/null | tr '\\0' '\\n'", root)["stdout"]
+
+
 def test_the_environment_and_arguments_of_the_host(farm, start_box, root):
     token = secrets.token_hex(16)
     os.environ["AIO_TEST_SECRET"] = token
@@ -93,7 +107,7 @@ def test_the_environment_and_arguments_of_the_host(farm, start_box, root):
         box = start_box()
     finally:
         del os.environ["AIO_TEST_SECRET"]
-    text = box.run("cat /proc/*/environ /proc/*/cmdline /proc/*/maps 2>/dev/null | tr '\\0' '\\n'", root)["stdout"]
+    text = processes_tell(box, root)
     assert token not in text
     assert str(farm.state) not in text
 
@@ -137,6 +151,14 @@ def test_ports_and_sockets_of_the_machine_are_not_reached(box, root, tmp_path):
         assert "reached" not in said
         assert "@" not in box.out("cat /proc/net/unix", root).replace("@" + "x", "")
     assert box.out("ls /sys/class/net", root).split() == ["lo"]
+
+
+def test_devices_of_the_machine_stay_as_they_are(box, root):
+    look = lambda: [(s.st_mode, s.st_uid, s.st_gid, s.st_mtime) for s in (os.stat(f"/dev/{n}") for n in ("null", "zero", "tty"))]
+    before = look()
+    box.run("cd /dev; chmod 600 null zero tty; chown 1000 null zero tty; touch -d @0 null zero tty; rm -f null; mkdir x", root)
+    assert look() == before
+    assert box.out("test -c /dev/null && test ! -e /dev/x && echo same", root) == "same\n"
 
 
 def test_ipc_of_the_machine_is_not_seen(box, root):
