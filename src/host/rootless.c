@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/mount.h>
 #include <linux/nsfs.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -308,6 +310,58 @@ static int find_namespace(const char *prefix)
 	return -1;
 }
 
+/* --- parts of what the user may have ---------------------------------------------------------
+ * What the kernel counts for a user is counted for ours, whichever box has it. So that one cannot have it
+ * all, each box may have a part, and one is left to the user. */
+
+/* Limits of this namespace are for each id in it, and all of a box counts for its root's. */
+static int share_count(const char *of_user, const char *of_id, int parts, struct err *err)
+{
+	int64_t all = 0;
+	FILE *from = fopen(of_user, "re");
+	if (!from) /* this kernel has no such thing */
+		return 0;
+	if (fscanf(from, "%" SCNd64, &all) != 1)
+		all = 0;
+	(void)fclose(from);
+	auto_close int to = open(of_id, O_WRONLY | O_CLOEXEC);
+	if (to < 0 || dprintf(to, "%" PRId64, all / parts) < 0)
+		return err_set(err, errno, "'%s'", of_id);
+	return 0;
+}
+
+/* What who makes a namespace is limited to holds for all that will be in it: here the boxes' makers. */
+static int share_limits(int parts, struct err *err)
+{
+	static const int resources[] = { RLIMIT_NPROC, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE,
+					 RLIMIT_MEMLOCK };
+	for (size_t i = 0; i < COUNT(resources); i++) {
+		struct rlimit limit;
+		__rlimit_resource_t resource = (__rlimit_resource_t)resources[i];
+		if (getrlimit(resource, &limit) < 0)
+			return err_set(err, errno, "limit %d", resources[i]);
+		if (limit.rlim_cur == RLIM_INFINITY)
+			continue;
+		limit.rlim_cur /= (rlim_t)parts;
+		if (setrlimit(resource, &limit) < 0)
+			return err_set(err, errno, "limit %d", resources[i]);
+	}
+	return 0;
+}
+
+static int share(struct err *err)
+{
+	enum { PARTS_MAX = 8 }; /* with less than that a box could do little */
+	uint32_t bases[PARTS_MAX - 1];
+	int boxes = ids_ranges(bases, COUNT(bases)), parts = boxes > 0 ? boxes + 1 : 2;
+	if (share_count("/proc/sys/fs/inotify/max_user_instances",
+			"/proc/sys/user/max_inotify_instances", parts, err) < 0 ||
+	    share_count("/proc/sys/fs/inotify/max_user_watches",
+			"/proc/sys/user/max_inotify_watches", parts, err) < 0)
+		return -1;
+	return share_limits(parts, err);
+}
+
 int rootless_enter(const char *state, char **argv, struct err *err)
 {
 	struct me me;
@@ -327,6 +381,8 @@ int rootless_enter(const char *state, char **argv, struct err *err)
 		return err_set(err, errno, "a mount namespace");
 	if (geteuid() != 0)
 		return err_set(err, ERR_INTERNAL, "the user namespace has no root");
+	if (share(err) < 0)
+		return -1;
 	size_t argc = 0;
 	while (argv[argc])
 		argc++;

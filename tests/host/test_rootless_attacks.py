@@ -23,6 +23,8 @@ from escape.test_calls import (  # noqa: F401
     test_what_programs_need_is_allowed,
 )
 from escape.test_limits import (  # noqa: F401
+    INOTIFY,
+    take,
     test_a_crash_leaves_no_core,
     test_a_hundred_thousand_files_open_in_one_box,
     test_inotify_and_namespaces_are_limited,
@@ -57,6 +59,9 @@ exec root -p -c 'exec setpriv --reuid=0 --regid=0 --clear-groups "$@"' root "$@"
 """
 
 
+LIMITS = ["prlimit", "--nproc=1000", "--sigpending=2000"]
+
+
 def fill(tar):
     """What the attacks use, and users to whom the box's own files give every id there is."""
     programs(tar, *PROGRAMS, "newuidmap", "newgidmap")
@@ -74,6 +79,12 @@ def image():
         yield path
 
 
+@pytest.fixture(scope="module")
+def launcher(launcher):
+    """For a user who has less than the machine: taking all of it takes less time."""
+    return [*LIMITS, *launcher]
+
+
 class RootlessBox(Target):
     def __init__(self, host, **spec):
         self.box = host.create(**{"template": "small", **spec})
@@ -87,7 +98,7 @@ class User(Target):
     """Whom the host runs as, in no box. What must fail in a box works for them, or its test would show nothing."""
 
     def run(self, command, root=False):  # noqa: F811
-        done = subprocess.run([*AS_USER, "bash", "-c", command], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*LIMITS, *AS_USER, "bash", "-c", command], capture_output=True, text=True, timeout=60)
         return {"stdout": done.stdout, "stderr": done.stderr, "exit_code": done.returncode}
 
 
@@ -270,6 +281,26 @@ def test_a_link_in_an_image_leads_nowhere(rootless):
         box.box.delete()
         rootless.api("DELETE", "/v1/templates/hostile")
     assert token not in text and text.count("->") == 0 and "Linux" in text
+
+
+# --- what all boxes have of the user's
+
+
+COUNTED = {
+    "instances of inotify": INOTIFY,
+    "processes": "(c.fork() or c.pause()) > 0",
+    "queued signals": "c.timer_create(0, None, ctypes.byref(ctypes.c_long())) == 0",
+    "message queues": "c.mq_open(b'/aio-test', 66, 384, (ctypes.c_long * 8)(0, 1, 8000)) >= 0 and c.mq_unlink(b'/aio-test') == 0",
+}
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_what_boxes_have_leaves_some_to_each_other_and_to_the_user(start_box, root, what):  # noqa: F811
+    """Of what the kernel counts for the user too, to whom all boxes belong."""
+    taken = [take(start_box(), root, COUNTED[what]) for _ in range(BOXES - 1)]
+    one = COUNTED[what].replace("c.pause()", "os._exit(0)")  # who would hold the pipe that is read
+    code = f"import ctypes, os; c = ctypes.CDLL(None); print({one})"
+    assert min(taken) >= 2 and User().out(f'/usr/bin/python3 -c "{code}"') == "True\n", taken
 
 
 # --- the ways out
