@@ -370,7 +370,7 @@ void front_leave(struct link *link)
 	front_done(link);
 	if (link->box.fd >= 0 && link->target)
 		link->target->streams--;
-	end_close(&link->box);
+	link_close(link, &link->box);
 	if (link->target)
 		boxes_put(link->loop->config->boxes, link->target);
 	link->target = NULL;

@@ -37,12 +37,19 @@ struct link *link_new(struct loop *loop, int fd, const char *peer)
 	return link;
 }
 
+void link_close(struct link *link, struct end *end)
+{
+	if (end->watched)
+		epoll_ctl(link->loop->epoll_fd, EPOLL_CTL_DEL, end->fd, NULL);
+	end_close(end);
+}
+
 void link_free(struct link *link)
 {
 	struct loop *loop = link->loop;
 	front_done(link);
 	front_leave(link);
-	end_close(&link->client);
+	link_close(link, &link->client);
 	if (link->previous)
 		link->previous->next = link->next;
 	else

@@ -69,6 +69,10 @@ void link_free(struct link *link);
  * waited for. */
 bool link_closes(const struct link *link, const struct http_head *head);
 
+/* Closes one of its ends. A process that was forked a moment ago has the descriptor too, so closing it
+ * does not take it out of epoll, which would go on to name a link that is no more. */
+void link_close(struct link *link, struct end *end);
+
 /* Goes on as far as it can; `fired` are the events of the client's end and of the box's. */
 void link_run(struct link *link, uint32_t client_fired, uint32_t box_fired);
 

@@ -115,6 +115,14 @@ static void pipe_free(struct stream_pair *pipe)
 	free(pipe);
 }
 
+/* A process that was forked a moment ago has the descriptors too: closing them does not take them out
+ * of epoll, which would go on to name what is no more. */
+static void forget(struct ward *ward, const struct half *half)
+{
+	if (half->watched)
+		epoll_ctl(ward->epoll_fd, EPOLL_CTL_DEL, half->fd, NULL);
+}
+
 static void take_fresh(struct ward *ward)
 {
 	eventfd_t ignored;
@@ -157,6 +165,8 @@ static void attend(struct ward *ward, struct half *half, uint32_t events)
 	if (over || (hung && !half->other->len && half->done)) {
 		size_t at = half->other > half ? offsetof(struct stream_pair, a)
 					       : offsetof(struct stream_pair, b);
+		forget(ward, half);
+		forget(ward, half->other);
 		pipe_free((struct stream_pair *)((char *)half - at));
 		ward->streams--;
 		return;
