@@ -1,6 +1,9 @@
-"""Archives of root file systems."""
+"""Archives of root file systems, and images."""
 
+import hashlib
 import io
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -44,3 +47,46 @@ def python(tar, *modules):
     for path in ["/usr/bin/python3", *files]:
         add(tar, path.lstrip("/"), open(path, "rb").read())
     libraries(tar, "/usr/bin/python3", *(path for path in files if path.endswith(".so")))
+
+
+def bash(tar):
+    """What every template has, where nobody runs it."""
+    add(tar, "bin/bash", b"#!/bin/sh\n")
+
+
+def blob(folder, data):
+    digest = hashlib.sha256(data).hexdigest()
+    (folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
+    (folder / "blobs/sha256" / digest).write_bytes(data)
+    return {"digest": f"sha256:{digest}", "size": len(data)}
+
+
+def image(folder, *layers, config=None):
+    """An OCI layout with an index in its index, as multi-platform images have. A layer is bytes, or a function that
+    fills an archive and the archive's mode."""
+    descriptors = [blob(folder, one if isinstance(one, bytes) else archive(*one)) for one in layers]
+    config = blob(folder, json.dumps({"config": config or {}}).encode())
+    manifest = blob(folder, json.dumps({"schemaVersion": 2, "config": config, "layers": descriptors}).encode())
+    other = blob(folder, b'{"layers": []}')
+    index = blob(folder, json.dumps({"manifests": [
+        {**other, "platform": {"architecture": "s390x"}}, {**manifest, "platform": {"architecture": "amd64"}},
+        {**manifest, "platform": {"architecture": "arm64"}}]}).encode())
+    (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
+    (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return folder
+
+
+def saved(folder, layers, link, config):
+    """As 'docker save' writes it: a layer that is there twice is a link the second time."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"config": config}))
+    names = []
+    for number, fill in enumerate(layers):
+        (folder / f"{number}").mkdir()
+        (folder / f"{number}/layer.tar").write_bytes(archive(fill))
+        names.append(f"{number}/layer.tar")
+    (folder / "last").mkdir()
+    os.symlink(link, folder / "last/layer.tar")
+    text = [{"Config": "config.json", "RepoTags": None, "Layers": [*names, "last/layer.tar"]}]
+    (folder / "manifest.json").write_text(json.dumps(text))
+    return folder

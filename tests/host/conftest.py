@@ -4,8 +4,11 @@
     box            a box of its own for a module
     start_host()   one more host, for this test alone
     rootless       a host without root, see tests/rootless.py
+    importer()     makes a template of an archive or an image, or fails with a status
 
 Each test must leave the host alive, and no box that it made."""
+
+import os
 
 import pytest
 
@@ -47,6 +50,28 @@ def box(host):
     box = host.create()
     yield box
     box.delete()
+
+
+@pytest.fixture
+def importer(host, tmp_path):
+    names = set()
+
+    def do(data, name="imported", status=200):
+        path = tmp_path / f"{name}.tar"
+        if isinstance(data, bytes):
+            path.write_bytes(data)
+        else:
+            path = data
+        got = host.client.post("/v1/templates", headers=host.auth, json={"name": name, "source": str(path)})
+        assert got.status_code == status, got.text
+        if status == 200:
+            names.add(name)
+        return host.state / "templates" / name / "root" if status == 200 else got.json()
+
+    yield do
+    for name in names:
+        host.api("DELETE", f"/v1/templates/{name}")
+    assert os.listdir(host.state / "templates") == []
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Templates: images and archives, hostile ones too."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,34 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from archives import add, archive, programs
-
-
-def bash(tar):
-    """What every template has, where nobody runs it."""
-    add(tar, "bin/bash", b"#!/bin/sh\n")
-
-
-@pytest.fixture
-def importer(host, tmp_path):
-    names = set()
-
-    def do(data, name="imported", status=200):
-        path = tmp_path / f"{name}.tar"
-        if isinstance(data, bytes):
-            path.write_bytes(data)
-        else:
-            path = data
-        got = host.client.post("/v1/templates", headers=host.auth, json={"name": name, "source": str(path)})
-        assert got.status_code == status, got.text
-        if status == 200:
-            names.add(name)
-        return host.state / "templates" / name / "root" if status == 200 else got.json()
-
-    yield do
-    for name in names:
-        host.api("DELETE", f"/v1/templates/{name}")
-    assert os.listdir(host.state / "templates") == []
+from archives import add, archive, bash, image, programs, saved
 
 
 def test_a_root_file_system(host, importer):
@@ -193,27 +165,6 @@ def test_an_image_that_no_box_can_run_is_refused(host, importer, tmp_path, name,
     assert done.returncode == 1 and word in done.stderr
 
 
-def blob(folder, data):
-    digest = hashlib.sha256(data).hexdigest()
-    (folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
-    (folder / "blobs/sha256" / digest).write_bytes(data)
-    return {"digest": f"sha256:{digest}", "size": len(data)}
-
-
-def image(folder, *layers, config=None):
-    """An OCI layout with an index in its index, as multi-platform images have."""
-    descriptors = [blob(folder, archive(fill, mode)) for fill, mode in layers]
-    config = blob(folder, json.dumps({"config": config or {}}).encode())
-    manifest = blob(folder, json.dumps({"schemaVersion": 2, "config": config, "layers": descriptors}).encode())
-    other = blob(folder, b'{"layers": []}')
-    index = blob(folder, json.dumps({"manifests": [
-        {**other, "platform": {"architecture": "s390x"}}, {**manifest, "platform": {"architecture": "amd64"}},
-        {**manifest, "platform": {"architecture": "arm64"}}]}).encode())
-    (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
-    (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
-    return folder
-
-
 def first(tar):
     bash(tar)
     add(tar, "bin/sh", b"one")
@@ -288,22 +239,6 @@ def test_a_layer_replaces_what_is_below(host, importer, tmp_path):
     kept = (root / "opaque").stat()
     assert os.listdir(root / "opaque") == [] and (kept.st_uid, kept.st_mode & 0o777) == (1000, 0o770)
     assert not (root / "dev/null").exists() and not (root / "pipe").exists() and (root / "up").is_symlink()
-
-
-def saved(folder, layers, link, config):
-    """As 'docker save' writes it: a layer that is there twice is a link the second time."""
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"config": config}))
-    names = []
-    for number, fill in enumerate(layers):
-        (folder / f"{number}").mkdir()
-        (folder / f"{number}/layer.tar").write_bytes(archive(fill))
-        names.append(f"{number}/layer.tar")
-    (folder / "last").mkdir()
-    os.symlink(link, folder / "last/layer.tar")
-    text = [{"Config": "config.json", "RepoTags": None, "Layers": [*names, "last/layer.tar"]}]
-    (folder / "manifest.json").write_text(json.dumps(text))
-    return folder
 
 
 def test_what_docker_saves(host, importer, tmp_path):
