@@ -181,36 +181,31 @@ int ids_open_shared(uint32_t base, uint32_t uid, uint32_t gid, struct err *err)
 	return result < 0 ? -1 : fd;
 }
 
+/* Waits until its ids are given, and takes the first of them. */
 static void enter(int talk)
 {
 	char byte = 0;
-	if (unshare(CLONE_NEWUSER) < 0 || send(talk, &byte, 1, MSG_NOSIGNAL) != 1 ||
-	    recv(talk, &byte, 1, 0) != 1 || syscall(SYS_setgroups, 0, NULL) < 0 ||
+	if (recv(talk, &byte, 1, 0) != 1 || syscall(SYS_setgroups, 0, NULL) < 0 ||
 	    syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		_exit(125);
 }
 
-pid_t ids_fork(uint32_t base, struct err *err)
+pid_t ids_fork(uint32_t base, int spaces, struct err *err)
 {
 	int talk[2];
 	char byte = 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) < 0)
 		return err_set(err, errno, "socketpair");
-	pid_t pid = fork();
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_NEWUSER | spaces, 0, 0, 0, 0);
 	if (pid == 0) {
 		close(talk[0]);
-		if (base)
-			enter(talk[1]);
+		enter(talk[1]);
 		close(talk[1]);
 		return 0;
 	}
 	close(talk[1]);
-	int result = pid < 0 ? err_set(err, errno, "fork") : 0;
-	if (result == 0 && base && recv(talk[0], &byte, 1, 0) != 1)
-		result = err_set(err, EPERM, "a user namespace");
-	if (result == 0 && base)
-		result = ids_write_maps(pid, base, err);
-	if (result == 0 && base && send(talk[0], &byte, 1, MSG_NOSIGNAL) != 1)
+	int result = pid < 0 ? err_set(err, errno, "namespaces") : ids_write_maps(pid, base, err);
+	if (result == 0 && send(talk[0], &byte, 1, MSG_NOSIGNAL) != 1)
 		result = err_set(err, errno, "a user namespace");
 	close(talk[0]);
 	if (result < 0 && pid > 0)

@@ -40,5 +40,6 @@ int ids_show(int tree, int user_ns, uint64_t flags, const char *path, struct err
  * gem's in a box with ids from `base` on, and those of its other users have their own ids on disk. */
 int ids_open_shared(uint32_t base, uint32_t uid, uint32_t gid, struct err *err);
 
-/* fork(), whose child is root of that range alone, in a namespace of its own; 0: of what it was. */
-pid_t ids_fork(uint32_t base, struct err *err);
+/* fork(), whose child is root of the range alone that begins there, in a namespace of users and in
+ * further ones (CLONE_NEW…) of its own. */
+pid_t ids_fork(uint32_t base, int spaces, struct err *err);

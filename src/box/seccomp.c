@@ -350,3 +350,21 @@ int seccomp_seal(struct err *err)
 	seccomp_prepare();
 	return install(&seal, err);
 }
+
+int seccomp_load_alone(struct err *err)
+{
+	static const int never[] = {
+		SYS_execve,  SYS_execveat, SYS_clone,   SYS_clone3,     SYS_socket, SYS_setsid,
+		SYS_setpgid, SYS_ptrace,   SYS_unshare, SYS_socketpair, SYS_prctl,
+#ifdef __x86_64__
+		SYS_fork,    SYS_vfork,
+#endif
+	};
+	struct program p = { .at = ROOM };
+	unsigned short next = p.allow = give(&p, SECCOMP_RET_ALLOW);
+	p.eperm = give(&p, SECCOMP_RET_ERRNO | EPERM);
+	for (size_t i = 0; i < COUNT(never); i++)
+		next = branch(&p, BPF_JEQ, (uint32_t)never[i], p.eperm, next);
+	load(&p, offsetof(struct seccomp_data, nr));
+	return install(&p, err);
+}

@@ -11,5 +11,9 @@ int seccomp_load(struct err *err);
  * does not have yet. */
 int seccomp_seal(struct err *err);
 
-/* Makes both ready, for this process and those it forks. */
+/* A second filter, for a process that works alone on what it has: it can start neither a program nor a
+ * process or thread, open no socket, and leave neither its group nor its parent. Needs no_new_privs. */
+int seccomp_load_alone(struct err *err);
+
+/* Makes the first two ready, for this process and those it forks. */
 void seccomp_prepare(void);

@@ -37,6 +37,7 @@ static int check_loader(int fd, const ElfW(Ehdr) * head, struct err *err)
 	for (int i = 0; i < head->e_phnum && i < SEGMENTS_MAX; i++) {
 		ElfW(Phdr) segment;
 		char path[256] = "";
+		struct stat st;
 		off_t at = (off_t)(head->e_phoff + (ElfW(Off))i * sizeof segment);
 		if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
 			return 0;
@@ -45,7 +46,7 @@ static int check_loader(int fd, const ElfW(Ehdr) * head, struct err *err)
 			continue;
 		if (*path != '/' || !is_plain(path))
 			continue;
-		if (access(path, X_OK) < 0)
+		if (stat(path, &st) < 0 || !(st.st_mode & 0111))
 			return err_set(err, ERR_INVALID,
 				       BASH
 				       " of the image needs %s, which the image lacks: install "

@@ -15,14 +15,15 @@ struct store;
 
 /* The options of `aio up`. */
 struct host_config {
-	const char *listen, *state, *domain, *cors_origins, *template, *mount_roots, *allow,
-		*open_nets;
+	const char *listen, *state, *domain, *cors_origins, *template, *mount_roots, *import_roots,
+		*allow, *open_nets;
 	const char *api_key, *auth_token, *jwt_public_key;
 	bool insecure;
 	int64_t memory, disk, pids, cpu_percent, io_weight; /* of the default box; 0: none */
 	double cpus;
 	int64_t box_memory, box_disk; /* of each without a limit; 0: by the machine's; none */
-	int64_t network;              /* of the default box: enum box_network */
+	int64_t import_size, import_ms;
+	int64_t network; /* of the default box: enum box_network */
 	int64_t max_boxes, max_connections, max_streams, loops;
 	int64_t max_head, idle_ms, head_ms, body_ms, send_ms, ticket_ttl_ms;
 	int64_t log_level, log_format;

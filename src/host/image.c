@@ -104,7 +104,8 @@ void image_environment(const json_t *settings, const json_t *own, json_t *to)
 	const char *name, *dir = json_string_value(json_object_get(settings, "workdir"));
 	json_t *value;
 	json_object_foreach(json_object_get(settings, "env"), name, value)
-		if (!json_object_get(own, name) && json_is_string(value))
+		if (!json_object_get(own, name) && json_is_string(value) &&
+		    !is_ours(name, strlen(name)))
 			add(to, name, json_string_value(value));
 	if (dir && !json_object_get(own, "WORKSPACE"))
 		add(to, "WORKSPACE", dir);

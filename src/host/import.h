@@ -1,18 +1,14 @@
 /* import.h - a root file system out of an archive or an image.
  *
- * What is in them is hostile. Everything is unpacked by a process that has changed its root to the
- * place it unpacks to and has given up every privilege but those that files need: no name, link or
- * whiteout can reach outside. Device nodes, sockets and FIFOs are left out. */
+ * What is in them is hostile. All of it is read by one process (confine.h) that has nothing but the
+ * place it unpacks to; another one waits for it, and hands it the files of an image that is a
+ * directory. */
 #pragma once
 
-struct err;
-
-#define IMPORT_SETTINGS "image.json" /* what image.h tells of */
-
-/* Makes to/root and to/image.json from `from`: an OCI layout or `docker save`, as a directory or an archive; else an
- * archive of a root file system. For a process of its own, as root. */
-int import_tree(const char *from, const char *to, struct err *err);
-
-/* The hidden command that is that process: "import-tree FROM TO"; says why on stdout if it fails. */
+/* The hidden command that makes both, "import-tree TO BYTES", as root: TO/root from its descriptor 3,
+ * which is an OCI layout or what `docker save` makes, as a directory or an archive; else an archive of
+ * a root file system. All that is unpacked may have so many bytes. Whatever is there still has
+ * descriptor 4 open. It prints what image.h tells of, as JSON; if it fails, an error's code and text. */
 #define IMPORT_COMMAND "import-tree"
+enum { IMPORT_SOURCE = 3, IMPORT_ALIVE = 4 };
 int import_main(int argc, char **argv);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "box/files.h"
 #include "host/host.h"
@@ -202,53 +204,116 @@ static const struct field import_fields[] = {
 static const struct schema import_schema =
 	SCHEMA(import, "TemplateImportRequest", import_fields, .strict = true);
 
-/* In a program of its own, run anew: threads and chroot() do not go together. */
-static int unpack(struct call *call, const char *from, const char *to, struct err *err)
+/* The error that the program has printed; not all that it printed is ours. */
+static int failed(struct buf *said, struct err *err)
 {
-	enum { UNPACK_MS = 3600000 };
-	auto_buf struct buf said = BUF(1024);
+	char *text = said->len ? said->data : (char *)"";
+	long code = strtol(text, &text, 10);
+	for (char *at = text; *at; at++) { /* a terminal may show it */
+		bool wide = *at == '\xc2' && (unsigned char)at[1] < 0xa0;
+		if ((unsigned char)*at < ' ' || *at == 127 || wide)
+			*at = '?';
+	}
+	err_set(err, ERR_INVALID, "%s", *text ? text + 1 : "unpacking failed");
+	err->code = err_status((int)code) == 500 ? ERR_INVALID : (int)code;
+	return -1;
+}
+
+/* What was killed may still be at work for a moment, on what is removed next. */
+static void wait_for_end(int alive)
+{
+	enum { END_MS = 30000 };
+	char byte;
+	struct pollfd pfd = { .fd = alive, .events = POLLIN };
+	while (poll(&pfd, 1, END_MS) > 0 && read(alive, &byte, 1) > 0)
+		;
+}
+
+/* In a program of its own, run anew: threads and namespaces do not go together. */
+static int unpack(struct call *call, int source, const char *to, struct buf *said, struct err *err)
+{
+	const struct host_config *config = host_of(call->server)->config;
 	struct child_end end;
-	char *argv[] = { (char *)"/proc/self/exe", (char *)IMPORT_COMMAND, (char *)from, (char *)to,
+	int pipe_fds[2];
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return err_set(err, errno, "pipe");
+	auto_free char *bytes = xasprintf("%lld", (long long)config->import_size);
+	char *argv[] = { (char *)"/proc/self/exe", (char *)IMPORT_COMMAND, (char *)to, bytes,
 			 NULL };
 	/* Not ours, which has secrets of the host: it reads what others have made. */
 	char *const env[] = { (char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL };
 	struct child_spec spec = { .argv = argv,
 				   .env = env,
-				   .until_ms = clock_ms() + UNPACK_MS,
+				   .extra = { source, pipe_fds[1] },
+				   .until_ms = clock_ms() + config->import_ms,
 				   .stop_fd = server_stop_fd(call->server) };
-	if (child_run(&spec, &said, &end, err) < 0)
-		return -1;
-	return end.code ? err_set(err, ERR_INVALID, "%s", said.len ? said.data : "unpacking failed")
-			: 0;
+	int result = child_run(&spec, said, &end, err);
+	close(pipe_fds[1]);
+	wait_for_end(pipe_fds[0]);
+	close(pipe_fds[0]);
+	if (result < 0)
+		return err && err->code == ERR_SLOW ? err_set(err, ERR_SLOW,
+							      "unpacking took longer than %lld s "
+							      "(--import-timeout)",
+							      (long long)config->import_ms / 1000)
+						    : -1;
+	return end.code ? failed(said, err) : 0;
 }
 
-static int import_to(struct call *call, const struct import *request, const char *path,
+static int import_to(struct call *call, const struct import *request, int source, const char *path,
 		     struct err *err)
 {
+	enum { SETTINGS_MAX = 1 << 20 };
+	auto_buf struct buf said = BUF(SETTINGS_MAX);
 	if (mkdir(path, 0755) < 0)
 		return err_set(err, errno, "mkdir '%s'", path);
-	if (unpack(call, request->source, path, err) < 0)
+	if (unpack(call, source, path, &said, err) < 0)
 		return -1;
-	auto_free char *file = xasprintf("%s/" IMPORT_SETTINGS, path);
 	json_t *text = json_pack("{ssso*}", "source",
 				 request->origin ? request->origin : request->source, "image",
-				 json_load_file(file, 0, NULL));
-	(void)unlink(file);
+				 said.len ? json_parse(said.data, said.len, NULL) : NULL);
 	return publish(path, place(host_of(call->server), request->name, ""), text, err);
+}
+
+static int import_from(struct call *call, const struct import *request, int source, struct err *err)
+{
+	auto_free char *path = draft(host_of(call->server), request->name, err);
+	struct template_info info;
+	struct stat st;
+	if (!path)
+		return -1;
+	if (fstat(source, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+		return err_set(err, ERR_INVALID, "'%s' is neither a file nor a directory",
+			       request->source);
+	if (import_to(call, request, source, path, err) < 0) {
+		(void)files_remove(path, NULL);
+		return -1;
+	}
+	return describe(call, request->name, &info) ? call_reply(call, &info, err) : 0;
+}
+
+/* Each takes memory, and the disk's time. */
+static int import_in_turn(struct call *call, const struct import *request, int source,
+			  struct err *err)
+{
+	enum { AT_ONCE = 4 };
+	static _Atomic int running;
+	int result = ++running > AT_ONCE
+			     ? err_set(err, ERR_LIMIT,
+				       "%d templates are being imported already: try again later",
+				       AT_ONCE)
+			     : import_from(call, request, source, err);
+	running--;
+	return result;
 }
 
 static int import(struct call *call, const void *in, struct err *err)
 {
 	const struct import *request = in;
-	auto_free char *path = draft(host_of(call->server), request->name, err);
-	struct template_info info;
-	if (!path)
-		return -1;
-	if (import_to(call, request, path, err) < 0) {
-		(void)files_remove(path, NULL);
-		return -1;
-	}
-	return describe(call, request->name, &info) ? call_reply(call, &info, err) : 0;
+	auto_close int source = open(request->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (source < 0)
+		return err_set(err, ERR_INVALID, "'%s': %s", request->source, strerror(errno));
+	return import_in_turn(call, request, source, err);
 }
 
 struct one {

@@ -16,6 +16,7 @@ struct child_spec {
 	const char *dir;         /* to start in; NULL: the server's own */
 	const struct user *user; /* whom to become; NULL: nobody else */
 	int64_t until_ms;        /* of clock_ms(): then the whole group is killed */
+	int extra[2];            /* to be its descriptors 3 and 4; 0: none */
 	int stop_fd;             /* readable: the same at once; 0: none */
 	int client_fd;           /* hung up: the same, with ERR_GONE; 0: none */
 	/* Gets the output as it comes, instead of a buffer. False: that is enough, and the program is
