@@ -44,7 +44,8 @@ def host():
     folder = tempfile.mkdtemp(prefix="aio-bench.")
     os.chmod(folder, 0o711)
     state = pathlib.Path(folder, "state")
-    argv = [peers.AIO, "up", "--listen", f"127.0.0.1:{port}", "--state", state, "--log-level", "error"]
+    argv = [peers.AIO, "up", "--listen", f"127.0.0.1:{port}", "--state", state, "--log-level", "error",
+            "--import-roots", docker.TREE.parent]
     try:
         with peers.server(folder, port, argv) as it:
             it.__class__ = Host

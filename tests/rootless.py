@@ -99,7 +99,8 @@ def rootless(ranges, group, launcher, image):
     place = folder()
     os.chown(place, account.pw_uid, account.pw_gid)
     maker = type("Rootless", (Host,), {"before": launcher})
-    host = maker(place, ["--open-nets", "127.0.0.0/8,198.51.100.0/24", "--mount-roots", "/usr/share"])
+    host = maker(place, ["--open-nets", "127.0.0.0/8,198.51.100.0/24", "--mount-roots", "/usr/share",
+                         "--import-roots", image.parent])
     host.group = group
     host.api("POST", "/v1/templates", json={"name": "small", "source": str(image)})
     yield host

@@ -256,10 +256,7 @@ static int template_import_from(struct ask *ask, const char *name, const char *s
 	auto_free char *path = realpath(source, NULL);
 	if (!path)
 		return err_set(&ask->err, ERR_NOT_FOUND, "there is no '%s'", source);
-	json_t *done =
-		remote_call(&ask->remote, "POST", "/v1/templates",
-			    json_pack("{ssssss*}", "name", name, "source", path, "origin", origin),
-			    &ask->err);
+	json_t *done = upload_template(&ask->remote, name, path, origin ? origin : path, &ask->err);
 	if (!done)
 		return -1;
 	if (ask->remote.json)
@@ -268,11 +265,6 @@ static int template_import_from(struct ask *ask, const char *name, const char *s
 		puts(name);
 	json_decref(done);
 	return 0;
-}
-
-static int template_import(struct ask *ask)
-{
-	return template_import_from(ask, ask->argv[0], ask->argv[1], NULL);
 }
 
 /* Found out before the long work, not after it. */
@@ -292,6 +284,13 @@ static int check_new(struct ask *ask, const char *name)
 					 "there is a template '%s' already", name);
 	json_decref(list);
 	return result;
+}
+
+static int template_import(struct ask *ask)
+{
+	return check_new(ask, ask->argv[0]) < 0
+		       ? -1
+		       : template_import_from(ask, ask->argv[0], ask->argv[1], NULL);
 }
 
 static int template_build(struct ask *ask)

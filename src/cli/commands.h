@@ -23,6 +23,11 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 int exec_in_box(const struct remote *remote, const char *id, int argc, char **argv,
 		struct err *err);
 
+/* Sends the host an image or an archive, a directory as one, to make a template of: what it says about
+ * it, new, or NULL. `origin` is what is told as its source. */
+json_t *upload_template(const struct remote *remote, const char *name, const char *path,
+			const char *origin, struct err *err);
+
 /* Builds the Dockerfile of a directory: *ret_archive is an image in a directory of its own;
  * both are to be removed, and the name freed, after a failure too unless it is NULL. The builder's
  * progress goes to standard error. `flags` has the fields of build_schema. */

@@ -99,19 +99,16 @@ int remote_stream(const struct remote *remote, const char *path, remote_sink *si
 	return status == 200 && n == 0 ? 0 : -1;
 }
 
-json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
+json_t *remote_send(const struct remote *remote, const struct client_request *given,
 		    struct err *err)
 {
 	struct client client;
-	auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
-	json_decref(body);
+	const char *headers[] = { bearer, NULL };
 	if (open_host(remote, &client, err) < 0)
 		return NULL;
-	const char *headers[] = { bearer, NULL };
-	struct client_request request = {
-		method, path, headers, NULL, text, text ? strlen(text) : 0
-	};
+	struct client_request request = *given;
+	request.headers = headers;
 	int status = client_ask(&client, &request, err);
 	size_t len = 0;
 	auto_free char *answer = status < 0 ? NULL : client_body(&client, ANSWER_MAX, &len, err);
@@ -128,6 +125,15 @@ json_t *remote_call(const struct remote *remote, const char *method, const char 
 		data = json_null();
 	json_decref(parsed);
 	return data;
+}
+
+json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
+		    struct err *err)
+{
+	auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	json_decref(body);
+	struct client_request request = { method, path, NULL, NULL, text, text ? strlen(text) : 0 };
+	return remote_send(remote, &request, err);
 }
 
 int remote_box(const struct remote *remote, const char *id, char *ret[3], struct err *err)

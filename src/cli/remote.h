@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct client_request;
 struct err;
 
 struct remote {
@@ -17,6 +18,10 @@ int remote_find(struct remote *remote, struct err *err);
 
 /* Calls the host, body may be NULL (given up): `data` of its answer, new, or NULL with err. */
 json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,
+		    struct err *err);
+
+/* The same for a request of any kind; its headers are ours. */
+json_t *remote_send(const struct remote *remote, const struct client_request *given,
 		    struct err *err);
 
 /* Gives the answer of a GET to `sink` as it comes, until it ends. */

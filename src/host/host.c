@@ -303,6 +303,8 @@ static int open_server(struct host *host, struct err *err)
 	host->api.auth_token = host->api.jwt_public_key = NULL;
 	host->api.domain = host->config->domain;
 	host->api.cors_origins = host->config->cors_origins;
+	host->api.workspace = host->state; /* uploads are on the disk that they are unpacked to */
+	host->api.max_upload = host->config->import_size;
 	host->api.max_head = host->config->max_head + 4096; /* the gateway adds to it */
 	if (server_init(&host->server, &host->api, host_groups, err) < 0)
 		return -1;

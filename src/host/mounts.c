@@ -1,8 +1,11 @@
 #include "host/mounts.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -51,6 +54,21 @@ int mounts_check(const char *roots, json_t *mount, struct err *err)
 		return -1;
 	json_object_set_new(mount, "real", json_string(real));
 	return 0;
+}
+
+int mounts_open(const char *roots, const char *option, const char *path, struct err *err)
+{
+	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	const char *rest;
+	auto_free char *real = realpath(path, NULL);
+	auto_free char *root = real ? find_root(roots, real, &rest) : NULL;
+	if (!root) /* whether it is there is not told */
+		return err_set(err, ERR_INVALID,
+			       "'%s' is not there, or not below one of the host's %s", path,
+			       option);
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, real, &how, sizeof how);
+	return fd < 0 ? err_set(err, ERR_INVALID, "'%s': %s", path, strerror(errno)) : fd;
 }
 
 struct box_mount *mounts_of(const char *roots, const json_t *list, size_t *ret_count, json_t *left,

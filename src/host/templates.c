@@ -16,6 +16,7 @@
 #include "box/files.h"
 #include "host/host.h"
 #include "host/import.h"
+#include "host/mounts.h"
 #include "net/call.h"
 #include "net/route.h"
 #include "proc/child.h"
@@ -192,17 +193,30 @@ static int list(struct call *call, const void *in, struct err *err)
 
 struct import {
 	const char *name, *source, *origin;
+	struct upload *file;
 };
+#define IMPORT_NAME STR(import, name, REQUIRED, "Name of the template.", .max_len = BOX_ID_MAX)
+#define IMPORT_ORIGIN                 \
+	STR(import, origin, OPTIONAL, \
+	    "What to tell as its source, when that is not where it came from.", .max_len = 4095)
 static const struct field import_fields[] = {
-	STR(import, name, REQUIRED, "Name of the template.", .max_len = BOX_ID_MAX),
+	IMPORT_NAME,
 	STR(import, source, REQUIRED | ABSPATH,
-	    "On the host's machine: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.",
+	    "On the host's machine, below one of its --import-roots: an OCI or Docker image, as an archive or a directory; or an archive of a root file system.",
 	    .max_len = 4095),
-	STR(import, origin, OPTIONAL,
-	    "What to tell as its source, when that is not where it came from.", .max_len = 4095),
+	IMPORT_ORIGIN,
 };
 static const struct schema import_schema =
 	SCHEMA(import, "TemplateImportRequest", import_fields, .strict = true);
+
+static const struct field upload_fields[] = {
+	FILE_FIELD(import, file, REQUIRED,
+		   "An archive of an OCI or Docker image, or of a root file system."),
+	IMPORT_NAME,
+	IMPORT_ORIGIN,
+};
+static const struct schema upload_schema =
+	SCHEMA(import, "Body_upload_template", upload_fields, .strict = true);
 
 /* The error that the program has printed; not all that it printed is ours. */
 static int failed(struct buf *said, struct err *err)
@@ -265,12 +279,15 @@ static int import_to(struct call *call, const struct import *request, int source
 {
 	enum { SETTINGS_MAX = 1 << 20 };
 	auto_buf struct buf said = BUF(SETTINGS_MAX);
+	const char *origin = request->origin   ? request->origin
+			     : request->source ? request->source
+					       : request->file->name;
 	if (mkdir(path, 0755) < 0)
 		return err_set(err, errno, "mkdir '%s'", path);
 	if (unpack(call, source, path, &said, err) < 0)
 		return -1;
-	json_t *text = json_pack("{ssso*}", "source",
-				 request->origin ? request->origin : request->source, "image",
+	json_t *from = json_string(origin); /* a file's name may be any bytes, or none */
+	json_t *text = json_pack("{soso*}", "source", from ? from : json_string("upload"), "image",
 				 said.len ? json_parse(said.data, said.len, NULL) : NULL);
 	return publish(path, place(host_of(call->server), request->name, ""), text, err);
 }
@@ -310,10 +327,21 @@ static int import_in_turn(struct call *call, const struct import *request, int s
 static int import(struct call *call, const void *in, struct err *err)
 {
 	const struct import *request = in;
-	auto_close int source = open(request->source, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (source < 0)
-		return err_set(err, ERR_INVALID, "'%s': %s", request->source, strerror(errno));
-	return import_in_turn(call, request, source, err);
+	const char *roots = host_of(call->server)->config->import_roots;
+	if (!roots || !*roots)
+		return err_set(err, ERR_INVALID,
+			       "the host was started without --import-roots: upload the image "
+			       "('aio template import', POST /v1/templates/upload)");
+	auto_close int source = mounts_open(roots, "--import-roots", request->source, err);
+	return source < 0 ? -1 : import_in_turn(call, request, source, err);
+}
+
+static int upload(struct call *call, const void *in, struct err *err)
+{
+	const struct import *request = in;
+	if (request->file->error)
+		return err_set(err, request->file->error, "receiving the upload");
+	return import_in_turn(call, request, request->file->fd, err);
 }
 
 struct one {
@@ -359,7 +387,10 @@ static int remove_template(struct call *call, const void *in, struct err *err)
 
 static const struct route routes[] = {
 	{ "GET", "/v1/templates", list, NULL, &list_data, "List templates" },
-	{ "POST", "/v1/templates", import, &import_schema, &info_data, "Import a template" },
+	{ "POST", "/v1/templates", import, &import_schema, &info_data,
+	  "Import a template from the host's machine" },
+	{ "POST", "/v1/templates/upload", upload, &upload_schema, &info_data,
+	  "Import a template that is sent" },
 	{ "DELETE", "/v1/templates/{name}", remove_template, &one_schema, NULL,
 	  "Remove a template that no sandbox uses" },
 };

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -163,6 +164,29 @@ void client_close(struct client *client)
 	free(TAKE(client->proxy_authorization));
 }
 
+static size_t tail_len(const struct client_request *request)
+{
+	return request->tail ? strlen(request->tail) : 0;
+}
+
+static int send_file(struct client *client, const struct client_request *request, struct err *err)
+{
+	enum { PIECE = 1 << 20 };
+	struct pollfd pfd = { .fd = client->fd, .events = POLLIN };
+	for (off_t at = 0; at < request->size;) {
+		if (poll(&pfd, 1, 0) > 0) /* it was refused: the answer says why */
+			return 0;
+		ssize_t n = sendfile(client->fd, request->file, &at, PIECE);
+		if (n == 0)
+			return err_set(err, ERR_CONFLICT, "the file became shorter meanwhile");
+		if (n < 0 && errno != EINTR)
+			return poll(&pfd, 1, 0) > 0
+				       ? 0
+				       : err_set(err, ERR_GONE, "sending: %s", strerror(errno));
+	}
+	return send_all(client, request->tail, tail_len(request), err);
+}
+
 int client_ask(struct client *client, const struct client_request *request, struct err *err)
 {
 	auto_buf struct buf head = BUF(HEAD_MAX);
@@ -175,12 +199,14 @@ int client_ask(struct client *client, const struct client_request *request, stru
 	for (const char *const *h = request->headers; h && *h; h++)
 		buf_printf(&head, "%s\r\n", *h);
 	if (request->body)
-		buf_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n",
-			   request->type ? request->type : "application/json", request->len);
+		buf_printf(&head, "Content-Type: %s\r\nContent-Length: %lld\r\n",
+			   request->type ? request->type : "application/json",
+			   (long long)(request->len + tail_len(request)) + request->size);
 	if (buf_str(&head, "\r\n") < 0)
 		return err_set(err, ERR_INVALID, "the request is too large");
 	if (send_all(client, head.data, head.len, err) < 0 ||
-	    send_all(client, request->body, request->body ? request->len : 0, err) < 0)
+	    send_all(client, request->body, request->body ? request->len : 0, err) < 0 ||
+	    (request->file && send_file(client, request, err) < 0))
 		return -1;
 	while (read_head(client, err) == 0) {
 		if (client->http.head.status >= 200)

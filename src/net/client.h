@@ -35,9 +35,13 @@ struct client_request {
 	const char *type;           /* of the body; NULL: JSON */
 	const void *body;           /* NULL: none */
 	size_t len;
+	int file; /* behind the body, this one from its beginning, and then the tail; 0: none */
+	int64_t size;
+	const char *tail;
 };
 
-/* Sends a request and reads the head of its answer: the status, or -1. */
+/* Sends a request and reads the head of its answer: the status, or -1. Of a file no more is sent once
+ * there is an answer. */
 int client_ask(struct client *client, const struct client_request *request, struct err *err);
 
 /* Some of the answer's body: how much, 0 at its end, -1. */

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def host(tmp_path_factory):
     roots = tmp_path_factory.mktemp("roots")
-    host = Host(folder(), ["--mount-roots", roots])
+    host = Host(folder(), ["--mount-roots", roots, "--import-roots", tmp_path_factory.getbasetemp()])
     host.roots = roots
     yield host
     host.end()
