@@ -528,31 +528,52 @@ struct box *life_fork(struct host *host, const char *id, json_t *spec, struct er
 
 /* ---- after a crash ---- */
 
-static void load_box(void *arg, const char *id, const char *doc)
+/* 0 when it is all there. */
+static int read_box(const json_t *d, struct box *box)
+{
+	const char *token = text(d, "token"), *secret = text(d, "secret"),
+		   *state = text(d, "state");
+	const struct deadline_now now = deadline_now();
+	int i = 0;
+	while (state && box_state_names[i] && strcmp(box_state_names[i], state) != 0)
+		i++;
+	box->spec = json_incref(json_object_get(d, "spec"));
+	if (!json_is_object(box->spec) || !token || !secret || !state || !box_state_names[i])
+		return -1;
+	box->state = (enum box_state)i;
+	snprintf(box->token, sizeof box->token, "%s", token);
+	snprintf(box->secret, sizeof box->secret, "%s", secret);
+	box->uid_base = (uint32_t)number(d, "uid_base");
+	box->created_ms = (int64_t)number(d, "created_ms");
+	box->deadline = deadline_read(json_object_get(d, "deadline"), &now);
+	box->idle_ms = (int64_t)number(d, "idle_ms");
+	box->auto_resume = json_is_true(json_object_get(d, "auto_resume"));
+	proc_read(json_object_get(d, "proc"), &box->proc);
+	box->used_ms = clock_ms();
+	return 0;
+}
+
+/* A row that is passed over would cost the box its files: see remove_strays(). */
+static int load_box(void *arg, const char *id, const char *doc, struct err *err)
 {
 	struct host *host = arg;
-	struct err err;
 	json_t *d = json_loads(doc, 0, NULL);
-	struct box *box = d && address_is_id(id) ? boxes_new(id) : NULL;
-	if (box) {
-		box->spec = json_incref(json_object_get(d, "spec"));
-		snprintf(box->token, sizeof box->token, "%s", text(d, "token"));
-		snprintf(box->secret, sizeof box->secret, "%s", text(d, "secret"));
-		box->uid_base = (uint32_t)number(d, "uid_base");
-		box->created_ms = (int64_t)number(d, "created_ms");
-		const struct deadline_now now = deadline_now();
-		box->deadline = deadline_read(json_object_get(d, "deadline"), &now);
-		box->idle_ms = (int64_t)number(d, "idle_ms");
-		box->auto_resume = json_is_true(json_object_get(d, "auto_resume"));
-		proc_read(json_object_get(d, "proc"), &box->proc);
-		for (int i = 0; box_state_names[i]; i++)
-			if (!strcmp(box_state_names[i], text(d, "state")))
-				box->state = (enum box_state)i;
-		box->used_ms = clock_ms();
-		if (boxes_add(&host->boxes, box, &err) == 0)
-			boxes_end(&host->boxes, box);
-	}
+	struct box *box = address_is_id(id) ? boxes_new(id) : NULL;
+	bool whole = box && read_box(d, box) == 0;
 	json_decref(d);
+	if (whole && boxes_add(&host->boxes, box, err) < 0)
+		return -1;
+	if (whole) {
+		boxes_end(&host->boxes, box);
+		return 0;
+	}
+	if (box)
+		boxes_free(box);
+	return err_set(err, ERR_INTERNAL,
+		       "what '%s/store.db' says of the sandbox '%.60s' is damaged; nothing was "
+		       "removed: restore the file from a copy, or delete that row of its table "
+		       "'box' to give the sandbox up, and start again",
+		       host->state, id);
 }
 
 static void load_event(void *arg, const char *id, int64_t seq, int64_t at_ms, const char *type,

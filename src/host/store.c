@@ -253,22 +253,43 @@ static const char *text_of(sqlite3_stmt *s, int column)
 	return (const char *)lite.column_text(s, column);
 }
 
-int store_load(struct store *store, const struct store_reader *reader, struct err *err)
+static int take_box(const struct store_reader *reader, sqlite3_stmt *s, struct err *err)
+{
+	return reader->box(reader->arg, text_of(s, 0), text_of(s, 1), err);
+}
+
+static int take_event(const struct store_reader *reader, sqlite3_stmt *s, struct err *err)
+{
+	(void)err;
+	reader->event(reader->arg, text_of(s, 0), lite.column_int64(s, 1), lite.column_int64(s, 2),
+		      text_of(s, 3), text_of(s, 4));
+	return 0;
+}
+
+/* All rows or none: a box whose row was not read would be taken for one that is no more. */
+static int each_row(struct store *store, const char *query,
+		    int (*take)(const struct store_reader *reader, sqlite3_stmt *s,
+				struct err *err),
+		    const struct store_reader *reader, struct err *err)
 {
 	sqlite3_stmt *s = NULL;
-	if (lite.prepare_v2(store->db, "SELECT id, doc FROM box ORDER BY n", -1, &s, NULL) !=
-	    SQLITE_OK)
-		return database_error(store, err);
-	while (lite.step(s) == SQLITE_ROW)
-		reader->box(reader->arg, text_of(s, 0), text_of(s, 1));
+	int result = 0, got = lite.prepare_v2(store->db, query, -1, &s, NULL);
+	if (got == SQLITE_OK)
+		while ((got = lite.step(s)) == SQLITE_ROW && result == 0)
+			result = take(reader, s, err);
+	if (result == 0 && got != SQLITE_DONE)
+		result = err_set(err, ERR_INTERNAL,
+				 "the host's store cannot be read: %s; no sandbox was touched: "
+				 "restore 'store.db' from a copy, or mend it, and start again",
+				 lite.errmsg(store->db));
 	lite.finalize(s);
-	if (lite.prepare_v2(store->db,
-			    "SELECT id, seq, at, type, data FROM event ORDER BY at, id, seq", -1,
-			    &s, NULL) != SQLITE_OK)
-		return database_error(store, err);
-	while (lite.step(s) == SQLITE_ROW)
-		reader->event(reader->arg, text_of(s, 0), lite.column_int64(s, 1),
-			      lite.column_int64(s, 2), text_of(s, 3), text_of(s, 4));
-	lite.finalize(s);
-	return 0;
+	return result;
+}
+
+int store_load(struct store *store, const struct store_reader *reader, struct err *err)
+{
+	if (each_row(store, "SELECT id, doc FROM box ORDER BY n", take_box, reader, err) < 0)
+		return -1;
+	return each_row(store, "SELECT id, seq, at, type, data FROM event ORDER BY at, id, seq",
+			take_event, reader, err);
 }

@@ -20,9 +20,10 @@ int store_delete(struct store *store, const char *id, struct err *err);
 void store_event(struct store *store, const char *id, int64_t seq, int64_t at_ms, const char *type,
 		 const char *data, int64_t keep);
 
-/* Everything there is: boxes in the order of their creation, then events in the order of time. */
+/* Everything there is, or an error: boxes in the order of their creation, then events in the order of
+ * time. */
 struct store_reader {
-	void (*box)(void *arg, const char *id, const char *doc);
+	int (*box)(void *arg, const char *id, const char *doc, struct err *err);
 	void (*event)(void *arg, const char *id, int64_t seq, int64_t at_ms, const char *type,
 		      const char *data);
 	void *arg;
