@@ -88,7 +88,9 @@ int host_job(struct host *host, void (*fn)(struct host *host, const char *id), c
 /* Makes a box as `spec` says (given up), from a template or from the files in `from` (may be NULL).
  * With a reference. */
 struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err);
-int life_delete(struct host *host, const char *id, const char *why, struct err *err);
+int life_delete(struct host *host, const char *id, struct err *err);
+/* Deletes a box whose time is over; one that has got more meanwhile stays. */
+int life_expire(struct host *host, const char *id, struct err *err);
 int life_pause(struct host *host, const char *id, const char *why, struct err *err);
 int life_resume(struct host *host, const char *id,
 		struct err *err);                                  /* of a stopped one: starts it */

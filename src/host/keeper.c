@@ -161,7 +161,7 @@ static void delete_expired(struct host *host, const char *id)
 {
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
-	if (life_delete(host, id, "timeout", &err) < 0)
+	if (life_expire(host, id, &err) < 0 && err.code != ERR_NOT_FOUND)
 		log_warn("box %s: %s", id, err.msg);
 	done(host, box);
 }

@@ -287,11 +287,10 @@ static int freeze(struct host *host, const struct box *box, bool frozen, struct 
 	return box_freeze(cgroup, frozen, err);
 }
 
-int life_delete(struct host *host, const char *id, const char *why, struct err *err)
+/* By who has its turn, which ends. */
+static int delete_box(struct host *host, struct box *box, const char *why, struct err *err)
 {
-	struct box *box;
-	if (begin(host, id, &box, err) < 0)
-		return -1;
+	const char *id = box->id;
 	enum box_state before = box->state;
 	host_event(host, box, "deleted", "{\"why\":\"%s\"}", why);
 	boxes_set_state(&host->boxes, box, BOX_DELETED);
@@ -311,6 +310,27 @@ int life_delete(struct host *host, const char *id, const char *why, struct err *
 	return end(host, box, 0);
 }
 
+int life_delete(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	return begin(host, id, &box, err) < 0 ? -1 : delete_box(host, box, "asked", err);
+}
+
+int life_expire(struct host *host, const char *id, struct err *err)
+{
+	struct box *box;
+	if (begin(host, id, &box, err) < 0)
+		return -1;
+	bool over = box->deadline && deadline_now().boot_ms >= box->deadline;
+	return over ? delete_box(host, box, "timeout", err) : end(host, box, 0);
+}
+
+/* Still: a request may have come, or another time been set, since the keeper looked. */
+static bool is_idle(const struct box *box)
+{
+	return !box->active && box->idle_ms && clock_ms() - box->used_ms >= box->idle_ms;
+}
+
 int life_pause(struct host *host, const char *id, const char *why, struct err *err)
 {
 	struct box *box;
@@ -323,7 +343,7 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 			   err_set(err, ERR_CONFLICT, "sandbox '%s' is %s", id,
 				   box_state_names[box->state]));
 	boxes_set_state(&host->boxes, box, BOX_PAUSED); /* no new request may reach it half-way */
-	if (box->active && !strcmp(why, "idle")) {      /* one came just before */
+	if (!strcmp(why, "idle") && !is_idle(box)) {
 		boxes_set_state(&host->boxes, box, BOX_RUNNING);
 		return end(host, box, 0);
 	}

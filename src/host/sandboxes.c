@@ -431,7 +431,7 @@ static int delete (struct call *call, const void *in, struct err *err)
 {
 	const struct sandbox_id *request = in;
 	struct host *host = host_of(call->server);
-	if (life_delete(host, request->id, "asked", err) < 0)
+	if (life_delete(host, request->id, err) < 0)
 		return -1;
 	return strcmp(request->id, "default") != 0 ? 0 : host_ensure_default(host, err);
 }
