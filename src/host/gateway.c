@@ -260,6 +260,7 @@ struct gateway *gateway_start(const struct gateway_config *config, int loops, st
 	if (netns_call(config->netns, start_loops, gateway, err) == 0)
 		return gateway;
 	gateway_stop(gateway, 0);
+	gateway_free(gateway);
 	return NULL;
 }
 
@@ -279,8 +280,13 @@ void gateway_stop(struct gateway *gateway, int ms)
 	gateway->stop_by_ms = clock_ms() + ms;
 	gateway->stopping = true;
 	gateway_notice(gateway);
-	for (int i = 0; i < gateway->count; i++) {
+	for (int i = 0; i < gateway->count; i++)
 		pthread_join(gateway->loops[i].thread, NULL);
+}
+
+void gateway_free(struct gateway *gateway)
+{
+	for (int i = 0; i < gateway->count; i++) {
 		close(gateway->loops[i].epoll_fd);
 		close(gateway->loops[i].wake_fd);
 	}

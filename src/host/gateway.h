@@ -48,4 +48,6 @@ void gateway_notice(struct gateway *gateway);
 
 /* Stops accepting, lets what is being answered finish for up to ms, ends the loops. */
 void gateway_stop(struct gateway *gateway, int ms);
+/* After that, once nobody is left who could call gateway_notice(). */
+void gateway_free(struct gateway *gateway);
 size_t gateway_connections(struct gateway *gateway);

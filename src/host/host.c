@@ -534,13 +534,15 @@ static void stop(struct host *host)
 	int64_t left = host->server.stop_by_ms - clock_ms();
 	if (host->gateway)
 		gateway_stop(host->gateway, left > 0 ? (int)left : 0);
-	host->gateway = NULL;
 	if (host->keeper)
 		keeper_stop(host);
 	for (int64_t until = clock_ms() + JOBS_MS; host->jobs && clock_ms() < until;)
 		poll(NULL, 0, 5);
 	if (host->jobs) /* they use what would be freed; all that matters is stored */
 		_exit(0);
+	if (host->gateway)
+		gateway_free(host->gateway);
+	host->gateway = NULL;
 	store_close(host->store);
 	if (host->server.stop_fd > 0) {
 		server_done(&host->server);
