@@ -1,10 +1,12 @@
 #include "host/link.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/err.h"
@@ -18,7 +20,8 @@ enum {
 	INTERIM_MAX = 16,
 	LINGER_MS = 1000,
 	PARK_MS = 60000,
-	STREAM_IDLE_MS = 60000
+	STREAM_IDLE_MS = 60000,
+	TUNNEL_SEND_MS = 24 * 3600000, /* one may look at a page of output for long */
 };
 
 struct link *link_new(struct loop *loop, int fd, const char *peer)
@@ -438,6 +441,8 @@ static bool relay(struct link *link)
 		set_phase(link, DEAD);
 		return true;
 	}
+	if (up)
+		link->moved_ms = loop->now_ms;
 	if (!link->answered)
 		return read_answer(link) || up;
 	if (!link->down.done)
@@ -448,7 +453,7 @@ static bool relay(struct link *link)
 		set_phase(link, DEAD);
 		return true;
 	}
-	if (up || down)
+	if (down)
 		link->moved_ms = loop->now_ms;
 	return link->down.done ? answer_done(link) : up || down;
 }
@@ -594,16 +599,37 @@ void link_run(struct link *link, uint32_t client_fired, uint32_t box_fired)
 	}
 }
 
+/* What was sent to an end, and it has not taken. */
+static size_t untaken(const struct end *end)
+{
+	int queued = 0;
+	if (end->fd < 0 || ioctl(end->fd, SIOCOUTQ, &queued) < 0)
+		queued = 0;
+	return end->out.len - end->out_at + end->piped + (size_t)queued;
+}
+
+/* Whoever takes some of what waits for it does not stand still, though the kernel asks for more only when
+ * much of what it holds is gone. */
+static void note_taken(struct link *link)
+{
+	size_t left = untaken(&link->client) + untaken(&link->box);
+	if (left != link->untaken)
+		link->moved_ms = link->loop->now_ms;
+	link->untaken = left;
+}
+
 void link_expire(struct link *link)
 {
 	const struct gateway_config *config = link->loop->config;
+	bool pending = end_pending(&link->client) || end_pending(&link->box);
+	if (pending)
+		note_taken(link);
 	int64_t now = link->loop->now_ms, phase = now - link->since_ms,
 		quiet = now - link->moved_ms;
-	bool pending = end_pending(&link->client) || end_pending(&link->box);
 	struct err err = { 0 };
 	if (link->buried)
 		return;
-	if (pending && quiet > config->send_ms) {
+	if (pending && quiet > (link->tunnel ? TUNNEL_SEND_MS : config->send_ms)) {
 		set_phase(link, DEAD);
 	} else if (link->phase == AT_HEAD && end_held(&link->client) && phase > config->head_ms) {
 		err_set(&err, ERR_SLOW, "the head took too long to arrive");

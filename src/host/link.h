@@ -59,6 +59,7 @@ struct link {
 	char *prefix, *cookie;
 	char *answer;               /* the host's own, instead of an error's */
 	int64_t since_ms, moved_ms; /* of the phase; of the last byte */
+	size_t untaken;             /* of what waited for an end, when that was last looked at */
 	char peer[48];
 };
 

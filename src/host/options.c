@@ -72,7 +72,7 @@ static const struct opt options[] = {
 	{ "body-timeout", "AIO_BODY_TIMEOUT", OPT_SECONDS, AT(body_ms), "30", "SECONDS",
 	  "How long a body may stand still.", 100, 86400000 },
 	{ "send-timeout", "AIO_SEND_TIMEOUT", OPT_SECONDS, AT(send_ms), "60", "SECONDS",
-	  "How long a client or a box may take nothing of what it is sent.", 100, 86400000 },
+	  "How long a client or a box may take nothing of what it is sent; of a tunnel, a day.", 100, 86400000 },
 	{ "log-level", "AIO_LOG_LEVEL", OPT_ENUM, AT(log_level), "info", "error|warn|info|debug",
 	  "Least important line that is logged." },
 	{ "log-format", "AIO_LOG_FORMAT", OPT_ENUM, AT(log_format), "text", "text|json",
