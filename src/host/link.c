@@ -616,6 +616,7 @@ static void note_taken(struct link *link)
 	if (left != link->untaken)
 		link->moved_ms = link->loop->now_ms;
 	link->untaken = left;
+	link->since_ms = link->loop->now_ms; /* what comes next is waited for after that */
 }
 
 void link_expire(struct link *link)

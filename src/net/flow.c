@@ -74,13 +74,7 @@ void end_flush(struct end *end)
 	end->corked = false;
 	if (!end_pending(end))
 		return;
-	if (end->out_at < end->out.len) {
-		end->out_at +=
-			send_some(end, end->out.data + end->out_at, end->out.len - end->out_at);
-		if (end->out_at < end->out.len)
-			return;
-		empty(&end->out, &end->out_at);
-	}
+	/* Nothing goes into the pipe while something waits in `out`: what is there came later. */
 	while (end->piped && !end->broken) {
 		ssize_t n = splice(end->pipe[0], NULL, end->fd, NULL, end->piped,
 				   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
@@ -93,6 +87,11 @@ void end_flush(struct end *end)
 	}
 	if (end->broken)
 		drop_pipe(end);
+	if (end->out_at < end->out.len)
+		end->out_at +=
+			send_some(end, end->out.data + end->out_at, end->out.len - end->out_at);
+	if (end->out_at == end->out.len)
+		empty(&end->out, &end->out_at);
 }
 
 /* A head and the beginning of its body, in one piece. */
