@@ -187,6 +187,9 @@ static int framing_check(struct http *http, struct err *err)
 			       http->parser.http_major, http->parser.http_minor);
 	if (lengths > 1 || (lengths && coding))
 		return err_set(err, ERR_BAD_REQUEST, "the length of the body is given twice");
+	/* llhttp takes what follows for another protocol, and would find no chunks. */
+	if (coding && http->side == HTTP_REQUESTS && http->parser.method == HTTP_CONNECT)
+		return err_set(err, ERR_BAD_REQUEST, "a CONNECT has no body");
 	if (coding && (strcasecmp(coding, "chunked") || head->minor == 0 ||
 		       http_header_count(head, "transfer-encoding") > 1))
 		return err_set(err, ERR_BAD_REQUEST,

@@ -47,6 +47,7 @@ LENGTHS = {
 CODINGS = {
     "length and chunked": post(b"Content-Length: 16\r\n" + CHUNKED, b"0\r\n\r\n"),
     "chunked and length": post(CHUNKED + b"Content-Length: 5\r\n", b"0\r\n\r\n"),
+    "CONNECT with chunks": post(CHUNKED, b"0\r\n\r\n", b"CONNECT localhost:80 HTTP/1.1"),
     "chunked twice": post(CHUNKED + CHUNKED, b"0\r\n\r\n"),
     "chunked, chunked": post(b"Transfer-Encoding: chunked, chunked\r\n", b"0\r\n\r\n"),
     "gzip": post(b"Transfer-Encoding: gzip\r\n"),
