@@ -53,21 +53,20 @@ static bool has_project_quota(int fd)
 	       syscall(SYS_quotactl_fd, fd, PROJECT(Q_GETQUOTA), 0, &block) == 0;
 }
 
-/* What is made in a directory is counted with it; what was there before, a copy's files, has to be told
- * so one by one. Only files and directories have a project. */
-static int mark(int fd, uint32_t project, int depth, struct err *err)
+static int mark(int fd, uint32_t project, int depth, struct err *err);
+
+static int mark_inside(int fd, uint32_t project, int depth, struct err *err)
 {
-	struct fsxattr attr;
-	if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) < 0)
+	if (depth > DEPTH_MAX) /* files_copy() makes none */
+		return err_set(err, ERR_TOO_LARGE, "directories are nested more than %d deep",
+			       DEPTH_MAX);
+	auto_close int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	if (!dir)
 		return err_set(err, errno, "the project of the box's files");
-	if (attr.fsx_projid == project)
-		return 0;
-	struct stat st;
-	DIR *dir = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && depth < DEPTH_MAX
-			   ? fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC))
-			   : NULL;
+	own = -1; /* it is closed with dir */
 	int result = 0;
-	for (struct dirent *entry; result == 0 && dir && (entry = readdir(dir));) {
+	for (struct dirent *entry; result == 0 && (entry = readdir(dir));) {
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
 		    (entry->d_type != DT_DIR && entry->d_type != DT_REG))
 			continue;
@@ -75,15 +74,30 @@ static int mark(int fd, uint32_t project, int depth, struct err *err)
 		result = below < 0 ? err_set(err, errno, "the project of the box's files")
 				   : mark(below, project, depth + 1, err);
 	}
-	if (dir)
-		closedir(dir);
-	attr.fsx_projid = project;
-	if (S_ISDIR(st.st_mode))
-		attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
-	/* The directory last: as long as it is not marked, all of it is tried again. */
-	if (result == 0 && ioctl(fd, FS_IOC_FSSETXATTR, &attr) < 0)
-		return err_set(err, errno, "the project of the box's files");
+	closedir(dir);
 	return result;
+}
+
+/* What is made in a directory is counted with it; what was there before, a copy's files, has to be told
+ * so one by one. Only files and directories have a project. */
+static int mark(int fd, uint32_t project, int depth, struct err *err)
+{
+	struct fsxattr attr;
+	struct stat st;
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) < 0 || fstat(fd, &st) < 0)
+		return err_set(err, errno, "the project of the box's files");
+	if (attr.fsx_projid == project)
+		return 0;
+	attr.fsx_projid = project;
+	if (S_ISDIR(st.st_mode)) {
+		attr.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+		if (mark_inside(fd, project, depth, err) < 0)
+			return -1;
+	}
+	/* The directory last: as long as it is not marked, all of it is tried again. */
+	if (ioctl(fd, FS_IOC_FSSETXATTR, &attr) < 0)
+		return err_set(err, errno, "the project of the box's files");
+	return 0;
 }
 
 static int set_project(int fd, int64_t limit, uint32_t project, struct err *err)
