@@ -1,9 +1,11 @@
 #include "box/disk.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <linux/mount.h>
@@ -41,6 +43,7 @@ enum {
 	IMAGE_MIN = 16 << 20,
 	TRIES = 16,
 	DEPTH_MAX = 200,
+	DEVICE_ROOM = sizeof "/dev/" + NAME_MAX,
 };
 
 /* --- project quota --------------------------------------------------------------------------- */
@@ -186,41 +189,46 @@ static int attach_loop(const char *image, char *device, size_t room, struct err 
 	return err_set(err, errno, "a loop device");
 }
 
-/* The device that already shows the image, when its box runs. */
+/* The device that already shows the image, when its box runs. Their numbers may have gaps. */
 static int find_loop(const char *image, char *device, size_t room)
 {
 	struct stat st;
-	if (stat(image, &st) < 0)
-		return -1;
-	for (int i = 0; i < 4096; i++) {
+	DIR *dir = stat(image, &st) < 0 ? NULL : opendir("/dev");
+	int found = -1;
+	for (struct dirent *entry; found < 0 && dir && (entry = readdir(dir));) {
 		struct loop_info64 info;
-		snprintf(device, room, "/dev/loop%d", i);
-		int fd = open(device, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 && errno == ENOENT)
-			return -1;
-		if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 &&
-		    info.lo_inode == st.st_ino && info.lo_device == st.st_dev)
-			return fd;
-		if (fd >= 0)
-			close(fd);
+		if (strncmp(entry->d_name, "loop", 4) != 0 ||
+		    !isdigit((unsigned char)entry->d_name[4]))
+			continue;
+		auto_close int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || ioctl(fd, LOOP_GET_STATUS64, &info) < 0 ||
+		    info.lo_inode != st.st_ino || info.lo_device != st.st_dev)
+			continue;
+		snprintf(device, room, "/dev/%s", entry->d_name);
+		found = TAKE_FD(fd);
 	}
-	return -1;
+	if (dir)
+		closedir(dir);
+	return found;
 }
 
-static int mount_image(const char *image, struct err *err)
+static int mount_device(const char *device, const char *image, struct err *err)
 {
-	char device[32];
-	auto_close int loop = find_loop(image, device, sizeof device);
-	if (loop < 0)
-		loop = attach_loop(image, device, sizeof device, err);
-	if (loop < 0)
-		return -1;
 	auto_close int fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
 	if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
 	    syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return err_set(err, errno, "mounting '%s'", image);
 	int tree = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NODEV);
 	return tree < 0 ? err_set(err, errno, "mounting '%s'", image) : tree;
+}
+
+static int mount_image(const char *image, struct err *err)
+{
+	char device[DEVICE_ROOM];
+	auto_close int loop = find_loop(image, device, sizeof device);
+	if (loop < 0)
+		loop = attach_loop(image, device, sizeof device, err);
+	return loop < 0 ? -1 : mount_device(device, image, err);
 }
 
 static char *name_ready(const char *state, int64_t limit)
@@ -319,9 +327,9 @@ int64_t disk_used(const char *dir)
 {
 	auto_free char *image = xasprintf("%s/disk", dir), *rw = xasprintf("%s/rw", dir);
 	struct statvfs st;
-	char device[32];
+	char device[DEVICE_ROOM];
 	auto_close int loop = find_loop(image, device, sizeof device);
-	auto_close int tree = loop < 0 ? -1 : mount_image(image, NULL);
+	auto_close int tree = loop < 0 ? -1 : mount_device(device, image, NULL);
 	if (tree >= 0 && fstatvfs(tree, &st) == 0)
 		return (int64_t)(st.f_blocks - st.f_bfree) * (int64_t)st.f_frsize;
 	auto_close int fd = open(rw, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -345,9 +353,9 @@ void disk_remove(const char *dir)
 
 static int copy_image(const char *from, const char *to, struct err *err)
 {
-	char device[32];
+	char device[DEVICE_ROOM];
 	auto_close int loop = find_loop(from, device, sizeof device);
-	auto_close int tree = loop < 0 ? -1 : mount_image(from, err);
+	auto_close int tree = loop < 0 ? -1 : mount_device(device, from, err);
 	auto_close int top = tree < 0 ? -1 : openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (loop >= 0 && (top < 0 || syncfs(top) < 0))
 		return err_set(err, errno, "'%s'", from);
