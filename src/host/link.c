@@ -316,6 +316,8 @@ static bool begin_answer(struct link *link)
 {
 	struct http *http = &link->loop->http;
 	const struct http_head *head = &http->head;
+	if (head->status < 100)
+		return blame(link, "answered with a status that is none");
 	if (head->status < 200)
 		return interim_answer(link, head);
 	enum body_kind kind = link->head_only || head->length == 0 ? BODY_NONE

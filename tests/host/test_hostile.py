@@ -49,6 +49,13 @@ def test_a_101_after_a_100_is_none_either(host, box):
         assert peer.answer().status == 502 and peer.ended()
 
 
+@pytest.mark.parametrize("status", ["000", "001", "099"])
+def test_a_status_below_100_is_none(host, box, status):
+    data = answer(status=f"{status} Odd", length=False)
+    with FakeServer(box, once(data + answer(b"for whom?"))), host.connect() as peer:
+        assert peer.ask(to(box)).status == 502 and peer.ended()
+
+
 def test_surplus_bytes_close_both_sides(host, box):
     extra = answer(b"ok") + answer(b"for another box's client")
     with FakeServer(box, once(extra)), host.connect() as peer:
