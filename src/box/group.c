@@ -109,14 +109,17 @@ static int find_highest(int root)
  * go to a group of their own, as each that runs boxes in a container has to do. */
 static void empty_root(int root)
 {
-	char text[8192], *rest = text;
+	char pid[32];
 	if (faccessat(root, "cgroup.type", F_OK, 0) < 0) /* the machine's own root: exempt */
 		return;
 	if (mkdirat(root, "aiobox-outside", 0755) < 0 && errno != EEXIST)
 		return;
-	read_at(root, "cgroup.procs", text, sizeof text);
-	for (char *pid; (pid = strsep(&rest, "\n")) && *pid;)
+	int fd = openat(root, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	FILE *procs = fd < 0 ? NULL : fdopen(fd, "r");
+	while (procs && fgets(pid, sizeof pid, procs)) /* there may be thousands */
 		(void)write_at(root, "aiobox-outside/cgroup.procs", pid);
+	if (procs)
+		(void)fclose(procs);
 }
 
 static void setup_v2(int root)
