@@ -507,8 +507,9 @@ static const struct field write_fields[] = {
 };
 static const struct schema write_schema = SCHEMA(write_request, "BashWriteRequest", write_fields);
 
-static int give_input(struct call *call, struct command *command, const struct text *input,
-		      struct err *err)
+/* `end_fd` tells that the command ended, with which its input is closed. */
+static int feed(struct call *call, struct command *command, const struct text *input, int end_fd,
+		struct err *err)
 {
 	int64_t until = clock_ms() + INPUT_MS;
 	for (size_t done = 0; done < input->len;) {
@@ -522,8 +523,10 @@ static int give_input(struct call *call, struct command *command, const struct t
 			continue;
 		}
 		struct pollfd pfds[] = { { .fd = command_input_fd(command), .events = POLLOUT },
-					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
+					 { .fd = server_stop_fd(call->server), .events = POLLIN },
+					 { .fd = end_fd, .events = POLLIN } };
 		int64_t left = until - clock_ms();
+		eventfd_t ignored;
 		if (left > 0 && poll(pfds, COUNT(pfds), (int)left) > 0 && pfds[1].revents)
 			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
 		if (left <= 0 || clock_ms() >= until)
@@ -531,8 +534,24 @@ static int give_input(struct call *call, struct command *command, const struct t
 				err, ERR_CONFLICT,
 				"the command took %zu of %zu bytes, then did not read for %d s",
 				done, input->len, INPUT_MS / 1000);
+		(void)eventfd_read(end_fd, &ignored);
 	}
 	return 0;
+}
+
+static int give_input(struct call *call, struct command *command, const struct text *input,
+		      struct err *err)
+{
+	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct waiter waiter = { .fd = fd };
+	(void)command_lock(command);
+	command_join(command, &waiter);
+	command_unlock(command);
+	int result = feed(call, command, input, fd, err);
+	(void)command_lock(command);
+	command_leave(command, &waiter);
+	command_unlock(command);
+	return result;
 }
 
 static int write_input(struct call *call, const void *in, struct err *err)

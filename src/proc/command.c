@@ -356,6 +356,7 @@ void command_input_close(struct command *command)
 	if (command->input_fd >= 0)
 		close(command->input_fd);
 	command->input_fd = -1;
+	waiter_wake(command->waiters);
 	pthread_mutex_unlock(&command->lock);
 }
 

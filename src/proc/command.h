@@ -36,7 +36,7 @@ void command_unref(struct command *command); /* NULL is fine; the program runs o
 const struct command_view *command_lock(struct command *command);
 void command_unlock(struct command *command);
 
-/* While joined, the waiter is woken by new output and by the end. Call with the lock held. */
+/* While joined, the waiter is woken by new output, by the end and by that of its input. Call with the lock held. */
 void command_join(struct command *command, struct waiter *waiter);
 void command_leave(struct command *command, const struct waiter *waiter);
 
@@ -56,7 +56,8 @@ void command_condemn(struct command *command);
 int command_signal(struct command *command, int number, struct err *err);
 
 /* Gives input, as much as fits at once: how much, 0 when the pipe is full (poll command_input_fd()
- * for POLLOUT), -1 when the program does not read any more. */
+ * for POLLOUT, and a waiter, which is woken when that is closed), -1 when the program does not read any
+ * more. */
 ssize_t command_input(struct command *command, const char *data, size_t len, struct err *err);
 int command_input_fd(struct command *command);
 void command_input_close(struct command *command);

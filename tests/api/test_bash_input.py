@@ -51,6 +51,16 @@ def test_input_that_nobody_reads(server):
     assert read(server, closed)["command"]["status"] == "running"
 
 
+def test_the_end_of_a_command_ends_its_input(server, tmp_path):
+    """Also when another of its processes has the pipe, and reads nothing."""
+    command = run(server, f"sleep 100 <&0 & until [ -e {tmp_path}/go ]; do sleep 0.02; done </dev/null", async_mode=True)
+    with server.begin("/v1/bash/write", session_id=command["session_id"], input="x" * 300_000) as writing:
+        assert server.at_rest(), "it waits for room"
+        (tmp_path / "go").touch()
+        answer = writing.answer()
+        assert answer.status == 409 and "does not read its input any more" in answer.body.decode()
+
+
 def test_input_larger_than_the_pipe(server, tmp_path):
     command = run(server, f"until [ -e {tmp_path}/go ]; do sleep 0.02; done </dev/null; wc -c", async_mode=True)
     with server.begin("/v1/bash/write", session_id=command["session_id"], input="x" * 3_000_000, close=True) as writing:
