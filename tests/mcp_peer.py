@@ -183,11 +183,18 @@ class Opened:
         self.client.close()
 
 
-def own_progress(messages):
-    """The progress that a tool itself reported. Before its first report the server may report elapsed seconds, which
-    have no total."""
+def progress(messages):
+    """The reports of progress, each further than the one before. Those of a tool itself have a total, and go on from
+    the elapsed seconds that the server may have told before."""
     reports = [message["params"] for message in messages if message.get("method") == "notifications/progress"]
-    return [params for params in reports if "total" in params]
+    values = [params["progress"] for params in reports]
+    assert all(a < b for a, b in zip(values, values[1:])), values
+    return reports
+
+
+def progress_left(messages):
+    """What each report of a tool itself says is left to do."""
+    return [round(params["total"] - params["progress"], 6) for params in progress(messages) if "total" in params]
 
 
 def failed(result):

@@ -76,6 +76,8 @@ class Server:
             reply(id, text(str(given["a"] + given["b"]), structuredContent={"sum": given["a"] + given["b"]}))
         elif name == "slow":
             token = params.get("_meta", {}).get("progressToken")
+            while given.get("after") and not os.path.exists(given["after"]):
+                time.sleep(0.02)
             for step in range(3):
                 if token is not None:
                     say({"method": "notifications/progress", "params": {"progressToken": token, "progress": step, "total": 3}})

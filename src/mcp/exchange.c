@@ -1,6 +1,7 @@
 #include "mcp/exchange.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -64,6 +65,8 @@ struct exchange *exchange_new(const struct exchange_from *from, struct mcp_strea
 	ex->status = 200;
 	ex->cancel_fds[0] = ex->cancel_fds[1] = -1;
 	ex->started_ms = clock_ms();
+	pthread_mutex_init(&ex->telling, NULL);
+	ex->told = -INFINITY;
 	if (from->revision >= MCP_2026_07_28) {
 		ex->capabilities =
 			json_object_get(ex->meta, "io.modelcontextprotocol/clientCapabilities");
@@ -95,6 +98,7 @@ void exchange_unref(struct exchange *ex)
 	arena_done(&ex->arena);
 	if (ex->from.session)
 		session_unref(ex->from.session);
+	pthread_mutex_destroy(&ex->telling);
 	free(ex);
 }
 
@@ -182,6 +186,9 @@ static void serve(struct exchange *ex, const struct method *method)
 	}
 	if (ex->from.session)
 		session_forget(ex->from.session, ex);
+	pthread_mutex_lock(&ex->telling);
+	ex->replied = true;
+	pthread_mutex_unlock(&ex->telling);
 	if (ex->cancelled)
 		stream_skip(ex->stream); /* a reply is not expected any more */
 	else
@@ -307,10 +314,12 @@ void exchange_notify(struct exchange *ex, const char *method, json_t *params)
 	json_decref(params);
 }
 
-void exchange_progress(struct exchange *ex, double progress, double total, const char *message)
+/* What a client is told only increases, and ends with the reply. With the lock. */
+static void tell_progress(struct exchange *ex, double progress, double total, const char *message)
 {
-	if (!ex->token)
+	if (!ex->token || ex->replied || !(progress > ex->told))
 		return;
+	ex->told = progress;
 	json_t *params = json_pack("{s:o,s:f}", "progressToken", json_deep_copy(ex->token),
 				   "progress", progress);
 	if (total > 0)
@@ -318,6 +327,14 @@ void exchange_progress(struct exchange *ex, double progress, double total, const
 	if (message && ex->from.revision >= MCP_2025_03_26)
 		json_object_set_new(params, "message", json_string(message));
 	exchange_notify(ex, "notifications/progress", params);
+}
+
+void exchange_progress(struct exchange *ex, double progress, double total, const char *message)
+{
+	pthread_mutex_lock(&ex->telling);
+	ex->tells_progress = true;
+	tell_progress(ex, ex->ticked + progress, total > 0 ? ex->ticked + total : 0, message);
+	pthread_mutex_unlock(&ex->telling);
 }
 
 void exchange_log(struct exchange *ex, enum log_rank rank, const char *logger, const char *text)
@@ -335,14 +352,19 @@ void exchange_tick(struct mcp_stream *stream)
 	size_t count = 0;
 	pthread_mutex_lock(&running.lock);
 	for (struct exchange *ex = running.first; ex && count < COUNT(found); ex = ex->next_running)
-		if (ex->stream == stream && ex->token && !ex->tells_progress)
+		if (ex->stream == stream && ex->token)
 			found[count++] = exchange_ref(ex);
 	pthread_mutex_unlock(&running.lock);
 	for (size_t i = 0; i < count; i++) {
 		double seconds = (double)(clock_ms() - found[i]->started_ms) / 1000;
 		char text[80];
 		snprintf(text, sizeof text, "running for %.0f s", seconds);
-		exchange_progress(found[i], seconds, 0, text);
+		pthread_mutex_lock(&found[i]->telling);
+		if (!found[i]->tells_progress) {
+			found[i]->ticked = seconds;
+			tell_progress(found[i], seconds, 0, text);
+		}
+		pthread_mutex_unlock(&found[i]->telling);
 		exchange_unref(found[i]);
 	}
 }

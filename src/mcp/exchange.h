@@ -5,6 +5,7 @@
  * client may leave and come back for the reply. */
 #pragma once
 #include <jansson.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -61,10 +62,15 @@ struct exchange {
 	json_t *error_data;
 
 	_Atomic int refs;
-	_Atomic bool cancelled, tells_progress;
+	_Atomic bool cancelled;
 	int cancel_fds[2]; /* a pipe: the first end hangs up when it is cancelled */
 	int64_t started_ms;
 	struct exchange *next, *next_running;
+
+	pthread_mutex_t telling; /* of what follows */
+	double told, ticked;     /* the progress that was told last; by exchange_tick() */
+	bool tells_progress;     /* the tool itself does */
+	bool replied;
 };
 
 enum log_rank { RANK_DEBUG, RANK_INFO, RANK_NOTICE, RANK_WARNING, RANK_ERROR, RANK_NONE = 8 };
@@ -97,6 +103,8 @@ int exchange_fail(struct exchange *ex, int code, const char *format, ...)
 
 /* Takes params over; NULL for none. */
 void exchange_notify(struct exchange *ex, const char *method, json_t *params);
+/* Says how far a tool is, by its own account. It goes on from what exchange_tick() has told before, and
+ * what is no further than that is not told. */
 void exchange_progress(struct exchange *ex, double progress, double total, const char *message);
 void exchange_log(struct exchange *ex, enum log_rank rank, const char *logger, const char *text);
 

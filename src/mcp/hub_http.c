@@ -101,7 +101,6 @@ static bool take_event(void *arg, char *data, size_t len)
 	} else if (method && id) {
 		post_plainly(p->c, hub_answer(p->c->server, message), p);
 	} else if (method && !strcmp(method, "notifications/progress") && p->ex) {
-		p->ex->tells_progress = true;
 		exchange_progress(p->ex, json_number_value(json_object_get(params, "progress")),
 				  json_number_value(json_object_get(params, "total")),
 				  json_string_value(json_object_get(params, "message")));

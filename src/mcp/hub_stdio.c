@@ -190,7 +190,6 @@ static void relay_progress(struct stdio_client *c, const json_t *params)
 	pthread_mutex_unlock(&c->lock);
 	if (!ex)
 		return;
-	ex->tells_progress = true;
 	exchange_progress(ex, json_number_value(json_object_get(params, "progress")),
 			  json_number_value(json_object_get(params, "total")),
 			  json_string_value(json_object_get(params, "message")));

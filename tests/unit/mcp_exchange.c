@@ -2,6 +2,7 @@
 #include "mcp/exchange.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -57,6 +58,42 @@ static void its_session_has_ended(struct server *server, const struct config *co
 	session_unref(session);
 }
 
+/* The progress of the message after a number; -1 when there is none. */
+static double told_after(struct mcp_stream *stream, uint64_t number)
+{
+	struct stream_message *message = stream_next(stream, number);
+	json_t *said = message ? json_loads(message->text, 0, NULL) : NULL;
+	double told = -1;
+	if (said)
+		(void)json_unpack(said, "{s:{s:F}}", "params", "progress", &told);
+	json_decref(said);
+	free(message);
+	return told;
+}
+
+static void progress_only_increases(struct server *server)
+{
+	struct mcp_stream *stream = stream_new(1, false);
+	struct exchange_from from = { .server = server,
+				      .revision = MCP_2026_07_28,
+				      .listens = true };
+	struct exchange *ex =
+		exchange_new(&from, stream,
+			     json_pack("{s:i,s:s,s:{s:{s:i}}}", "id", 1, "method", "ping", "params",
+				       "_meta", "progressToken", 1));
+	static const double own[] = { 0, 5, 5, 3, 7 };
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		exchange_progress(ex, own[i], 10, NULL);
+	CHECK(told_after(stream, 0) == 0 && told_after(stream, 1) == 5);
+	CHECK(told_after(stream, 2) == 7 && stream_look(stream, 0).last == 3);
+	exchange_start(ex);
+	CHECK(stream_look(stream, 0).last == 4);
+	exchange_progress(ex, 8, 10, NULL); /* of a server that has not heard of its end */
+	CHECK(stream_look(stream, 0).last == 4);
+	exchange_unref(ex);
+	stream_unref(stream);
+}
+
 int main(void)
 {
 	int stop[2];
@@ -65,6 +102,7 @@ int main(void)
 	struct server server = { .config = &config, .stop_fd = stop[0] };
 	cancelled_at_once(&server);
 	its_session_has_ended(&server, &config);
+	progress_only_increases(&server);
 	close(stop[1]); /* what is left ends, too */
 	exchange_end_all();
 	close(stop[0]);
