@@ -51,9 +51,9 @@ def in_sockets():
     return {name: int(lines[name.upper()].split("mem")[1]) * PAGE for name in ("tcp", "udp")}
 
 
-@pytest.mark.parametrize("kind, count", [("tcp", 40), ("udp", 700)])
+@pytest.mark.parametrize("kind, count", [("tcp", 30), ("udp", 700)])
 def test_unread_sockets_hold_no_more_than_a_part_of_the_memory(start_box, kind, count):
-    """Without a limit of their own they would hold more than twice the memory of the box."""
+    """Without a limit of their own they would hold more than the memory of the box."""
     box = start_box(memory=64 * MIB)
     before = in_sockets()[kind]
     code = shlex.quote(FILL.replace("KIND", kind).replace("COUNT", str(count)))
@@ -64,10 +64,10 @@ def test_unread_sockets_hold_no_more_than_a_part_of_the_memory(start_box, kind, 
 
 
 def test_unread_unix_sockets_count_as_memory(start_box):
-    box = start_box(memory=64 * MIB)
-    code = shlex.quote(FILL.replace("KIND", "unix").replace("COUNT", "2000"))
+    box = start_box(memory=256 * MIB)  # more than what starts its commands has with a sanitizer
+    code = shlex.quote(FILL.replace("KIND", "unix").replace("COUNT", "3000"))
     box.run(f"touch /tmp/over; /usr/bin/python3 -c {code}")
-    assert box.usage()["memory_peak"] < (64 + 32) * MIB  # it was ended, or met the limit of descriptors
+    assert box.usage()["memory_peak"] < (256 + 64) * MIB
     assert box.out("echo alive") == "alive\n"
 
 
