@@ -104,7 +104,9 @@ help: ## this list
 
 # --- test --------------------------------------------------------------------------------------
 STEPS  := check-format unit api serial tsan tsan-serial
-BESIDE := warnings tidy fuzz coverage docs-check
+BESIDE := old warnings tidy fuzz coverage docs-check
+# The release before this one: the boxes that it has made must go on under this one.
+OLD := c96c4d5
 # Tests that run at the same time: most of a test is waiting.
 WORKERS := $(shell expr 2 \* $$(nproc))
 # The sanitizers' memory maps and a kernel's widest address randomization do not go together.
@@ -121,7 +123,7 @@ test: test-deps ## everything below: those that need nothing but processors, bes
 	+@tools/steps "$(SUB) WERROR=1" $(STEPS) -- $(BESIDE)
 one: ## one test, with the release build: T=unit/url, T=api/test_bash_exec.py::test_heredoc_and_bang
 	@[ '$(T)' ] || { echo "make one T=unit/url, or T=api/test_bash_exec.py::test_heredoc_and_bang" >&2; exit 2; }
-	+@$(SUB) $(if $(filter unit/%,$(T)),build/tests/$(T),all fixture)
+	+@$(SUB) $(if $(filter unit/%,$(T)),build/tests/$(T),all fixture $(if $(filter host/test_upgrade%,$(T)),old))
 	@$(if $(filter unit/%,$(T)),tools/tap 'build/tests/$(T)',[ -x build/venv/bin/pytest ] || tools/deps test; \
 		AIO=build/aio FIXTURE=build/fixture build/venv/bin/python -m pytest 'tests/$(T)' $(ARGS))
 check-format: ## our C is formatted as .clang-format says
@@ -147,9 +149,11 @@ unit: ## unit tests, under ASan and UBSan
 api: ## tests from outside that run beside others, under ASan and UBSan (ARGS='-k shell' picks some)
 	+@$(SUB) VARIANT=asan all fixture
 	@$(call pytest,asan,$(parallel) -m 'not serial')
-serial: ## those that want the machine to themselves: hosts, escapes, measures
+serial: old ## those that want the machine to themselves: hosts, escapes, measures
 	+@$(SUB) VARIANT=asan all fixture
 	@$(call pytest,asan,-m serial)
+old: ## the release before this one, in build/old
+	@tools/old $(OLD)
 tsan: ## the tests marked concurrency, under ThreadSanitizer
 	+@$(SUB) VARIANT=tsan all fixture
 	@$(call pytest,tsan,$(parallel) -m 'concurrency and not serial')

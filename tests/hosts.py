@@ -23,6 +23,8 @@ from harness import (ANSWER_SECONDS, SETTLE_SECONDS, START_SECONDS, STOP_SECONDS
 UNIFIED = next((p for p in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
                 if (p / "cgroup.procs").exists()), None)
 
+CLAIMS = Path("/run/aiobox/uids")  # of ranges of user ids, by all hosts of the machine
+
 
 def why_not():
     """Why there can be no host here, or None."""
@@ -38,6 +40,14 @@ def folder():
     path = Path(tempfile.mkdtemp(prefix="aio-host."))
     path.chmod(0o711)
     return path
+
+
+def each(look, paths):
+    """What look(path) says of each, where it says something and the path has not just vanished."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if said := look(path):
+                yield said
 
 
 def seed_of(state):
@@ -155,12 +165,15 @@ class Host:
         self.log_path, self.out_path = folder / "stderr", folder / "stdout"
         self.start()
 
+    def program(self):
+        return program("aio")
+
     def start(self):
         if not self.before:
             machine.lend(self.state)
         with open(self.log_path, "ab") as err, open(self.out_path, "wb") as out:
             self.proc = subprocess.Popen(
-                [*self.before, program("aio"), "up", "--listen", "127.0.0.1:0", "--state", str(self.state), *self.args],
+                [*self.before, self.program(), "up", "--listen", "127.0.0.1:0", "--state", str(self.state), *self.args],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env=clean_environment(self.home, self.env))
         said = eventually(lambda: b"\n" in self.out_path.read_bytes() or self.proc.poll() is not None,
@@ -283,6 +296,21 @@ class Host:
 
         assert eventually(is_settled), held
         return held
+
+    def traces(self):
+        """What else of the machine its boxes have, and is to be gone with them; of ranges of ids their numbers."""
+        state = os.path.realpath(self.state)
+        number, letters = int(self.seed(), 16), "0123456789abcdefghijklmnopqrstuvwxyz"
+        own = "aiob" + "".join(letters[number // 36 ** i % 36] for i in range(5)) + "-"
+        return {
+            "loops": sorted(path for path in each(Path.read_text, Path("/sys/block").glob("loop*/loop/backing_file"))
+                            if path.startswith(state)),
+            "links": sorted(name for name in os.listdir("/sys/class/net") if name.startswith(own)),
+            "ranges": sorted(int(path.name) for path in each(lambda path: os.readlink(path) == state and path,
+                                                             CLAIMS.iterdir())),
+            "ways out": [line for line in each(Path.read_bytes, Path("/proc").glob("[0-9]*/cmdline"))
+                         if b"\0egress\0" in line and state.encode() in line],
+        }
 
     def seed(self):
         return seed_of(self.state)
