@@ -415,18 +415,18 @@ def test_memory_is_limited(host, importer):
 # --- the process that unpacks
 
 def unpackers(host):
-    return [pid for pid in processes("import-tree") if str(host.state).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return processes(f"import-tree\0{os.path.realpath(host.state)}/")
 
 
 def spaces(pid):
     return {name: os.readlink(f"/proc/{pid}/ns/{name}") for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")}
 
 
-def begin(host, data):
+def begin(host, data, name="slow"):
     """An upload that goes on beside the test."""
     def send():
         with contextlib.suppress(Exception):
-            upload(host, data, "slow")
+            upload(host, data, name)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -462,6 +462,20 @@ def test_it_is_confined_and_ends_with_the_host(start_host, many):
     thread.join()
     host.start()
     assert os.listdir(host.state / "templates") == []
+
+
+def test_only_so_many_at_once(start_host, many):
+    host = start_host()
+    threads = [begin(host, many, f"slow{number}") for number in range(4)]
+    assert eventually(lambda: len(os.listdir(host.state / "templates")) == 4)
+    got = upload(host, archive(bash))
+    assert got.status_code == 429 and "try again" in got.json()["message"], got.text
+    host.kill()
+    for thread in threads:
+        thread.join()
+    assert eventually(lambda: unpackers(host) == [])
+    host.start()
+    assert upload(host, archive(bash)).status_code == 200
 
 
 def test_nothing_is_left_of_what_took_too_long(start_host, many):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import archives
 from archives import programs
 from harness import eventually, program
 from host.test_network import await_workers, curl, denied, public, serve  # noqa: F401 (a fixture)
@@ -38,6 +39,24 @@ def nothing_is_left(request):
         left = lambda: (os.listdir(host.state / "boxes"), os.listdir(host.state / "run"))
         assert eventually(lambda: left() == ([], ["host.sock"])), left()
         assert eventually(lambda: list(host.group.glob("aiobox/*/")) == [])
+
+
+def test_an_image_of_the_user_alone_and_one_that_is_sent(rootless, image):
+    """The process that unpacks is another user: what the host can read is opened for it."""
+    def fill(tar):
+        add(tar, "bin/bash", b"#!x")
+        add(tar, "home/gem/own", b"x", uid=1000)
+
+    private = archives.image(image.parent / "private", (fill, "w:gz"))
+    for path in [private, *private.rglob("*")]:
+        os.chown(path, account.pw_uid, account.pw_gid)
+        path.chmod(0o700)
+    rootless.api("POST", "/v1/templates", json={"name": "private", "source": str(private)})
+    rootless.cli("template", "import", "sent", image)
+    owners = [(rootless.state / f"templates/private/root/{name}").stat().st_uid for name in ("bin/bash", "home/gem/own")]
+    assert owners[0] not in (0, account.pw_uid) and owners[1] == owners[0] + 1000
+    for name in ("private", "sent"):
+        rootless.api("DELETE", f"/v1/templates/{name}")
 
 
 def refused(host, **spec):
