@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import archives
-from archives import programs
+from archives import add, programs
 from harness import eventually, program
 from host.test_network import await_workers, curl, denied, public, serve  # noqa: F401 (a fixture)
 from host.test_sockets import check as check_sockets
 from hosts import folder
 from processes import gone, text_of
-from rootless import AS_USER, delegated, image_of
+from rootless import AS_USER, account, delegated, image_of
 
 
 @pytest.fixture(scope="module")
