@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -186,11 +187,20 @@ static void tell(const struct err *err)
 	fflush(stdout);
 }
 
+/* From here on we end with our parent: it may have ended before, and then nobody reads what we print. */
+static void end_if_alone(void)
+{
+	struct pollfd pfd = { .fd = STDOUT_FILENO };
+	if (poll(&pfd, 1, 0) > 0 && pfd.revents & POLLERR)
+		_exit(FAILED);
+}
+
 static void child(struct job *job)
 {
 	struct err err = { 0 };
 	const int kept[] = { job->archive, job->ask, job->root, job->scratch, IMPORT_ALIVE };
 	int result = confine_enter(job->root, kept, COUNT(kept), &err);
+	end_if_alone();
 	if (result == 0)
 		result = work(job, &err);
 	if (result < 0)
@@ -274,7 +284,8 @@ static int import_tree(int64_t bytes, struct err *err)
 /* What is loaded or looked up at first use is the machine's now, and would be the image's later. */
 static void prepare(void)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* with the host */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	end_if_alone();
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	json_object_seed(0); /* of the hashes of keys: by /dev/urandom */
 	EVP_MD_free(EVP_MD_fetch(NULL, "SHA256", NULL));

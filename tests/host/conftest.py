@@ -64,6 +64,7 @@ def importer(host, tmp_path):
             path = data
         got = host.client.post("/v1/templates", headers=host.auth, json={"name": name, "source": str(path)})
         assert got.status_code == status, got.text
+        assert "unpacking it has failed" not in got.text  # it has crashed
         if status == 200:
             names.add(name)
         return host.state / "templates" / name / "root" if status == 200 else got.json()

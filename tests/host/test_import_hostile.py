@@ -464,6 +464,17 @@ def test_it_is_confined_and_ends_with_the_host(start_host, many):
     assert os.listdir(host.state / "templates") == []
 
 
+def test_it_ends_if_the_host_has_ended_before(tmp_path):
+    """Before it could ask to be ended with it."""
+    (tmp_path / "source").write_bytes(archive(bash))
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(["bash", "-c", 'exec "$0" import-tree . 1000000 3<source 4</dev/null', program("aio")], stdout=writer,
+                          cwd=tmp_path, timeout=SETTLE_SECONDS)
+    os.close(writer)
+    assert done.returncode == 1 and os.listdir(tmp_path) == ["source"]
+
+
 def test_only_so_many_at_once(start_host, many):
     host = start_host()
     threads = [begin(host, many, f"slow{number}") for number in range(4)]
