@@ -41,9 +41,9 @@ def libraries(tar, *paths):
 
 def python(tar, *modules):
     """This machine's Python, with the modules and what they need."""
-    find = f"import sys, {', '.join(modules)}; print(*{{m.__file__ for m in sys.modules.values() if getattr(m, '__file__', 0)}})"
+    find = f"import sys, {', '.join(modules)}; print(*(getattr(m, '__file__', None) or '' for m in sys.modules.values()))"
     said = subprocess.run(["/usr/bin/python3", "-I", "-c", find], capture_output=True, text=True, check=True).stdout
-    files = [path for path in said.split() if path.startswith("/usr/lib/python")]
+    files = [path for path in set(said.split()) if path.startswith("/usr/lib/python")]
     for path in ["/usr/bin/python3", *files]:
         add(tar, path.lstrip("/"), open(path, "rb").read())
     libraries(tar, "/usr/bin/python3", *(path for path in files if path.endswith(".so")))

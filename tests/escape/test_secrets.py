@@ -154,7 +154,8 @@ def test_ports_and_sockets_of_the_machine_are_not_reached(box, root, tmp_path):
 
 
 def test_devices_of_the_machine_stay_as_they_are(box, root):
-    look = lambda: [(s.st_mode, s.st_uid, s.st_gid, s.st_mtime) for s in (os.stat(f"/dev/{n}") for n in ("null", "zero", "tty"))]
+    stats = lambda: [os.stat(f"/dev/{name}") for name in ("null", "zero", "tty")]
+    look = lambda: [(st.st_mode, st.st_uid, st.st_gid, st.st_mtime > 0) for st in stats()]
     before = look()
     box.run("cd /dev; chmod 600 null zero tty; chown 1000 null zero tty; touch -d @0 null zero tty; rm -f null; mkdir x", root)
     assert look() == before

@@ -226,19 +226,18 @@ def reaches(rootless):
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_is_the_user_s_own_is_not_reached(box, reaches, root, attack):  # noqa: F811
-    assert not reaches(box, attack, root)
-    assert box.out("echo alive") == "alive\n"
+    assert not any(reaches(box, attack, root) for _ in range(2))  # what the first does may be seen by the second
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_user_reaches_it(reaches, attack):
-    assert reaches(User(), attack)
+    assert eventually(lambda: reaches(User(), attack))
 
 
 def test_names_of_the_host_are_not_seen(rootless, box, root):  # noqa: F811
-    text = processes_tell(box, root) + box.run("env; cat /proc/net/unix /proc/self/mountinfo; ls /sys/fs /sys/kernel", root)["stdout"]
+    more = box.run("env; cat /proc/net/unix /proc/self/mountinfo; ls /sys/fs /sys/kernel", root)["stdout"]
     own = rootless.state / "boxes" / box.id
-    assert str(rootless.folder) not in text.replace(str(own), "")
+    assert str(rootless.folder) not in (processes_tell(box, root) + more).replace(str(own), "")
 
 
 def test_all_processes_of_a_box_have_ids_of_its_range(rootless, start_box):
@@ -251,6 +250,15 @@ def test_all_processes_of_a_box_have_ids_of_its_range(rootless, start_box):
         with contextlib.suppress(OSError):  # one that has just ended
             found |= set(map(int, " ".join(re.findall(r"[UG]id:(.*)", Path(f"/proc/{pid}/status").read_text())).split()))
     assert {base, base + 1000} <= found and all(base <= number < base + IDS for number in found), found
+
+
+def test_other_users_of_the_machine_reach_no_files_of_boxes(rootless, box, ranges):
+    """Nor who has got an id of a box: what is there may be setuid to one."""
+    look = f"cat {rootless.state}/token; find {rootless.state} -mindepth 1"
+    for uid in (account.pw_uid + 1, *ranges, *(first + 1000 for first in ranges)):
+        as_one = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "sh", "-c", look]
+        assert subprocess.run(as_one, capture_output=True, text=True).stdout == "", uid
+    assert rootless.token in User().run(look)["stdout"]
 
 
 def test_root_of_a_box_ends_nothing_but_that(box, start_box):
@@ -275,9 +283,10 @@ def test_a_link_in_an_image_leads_nowhere(rootless):
             add(tar, name, type=tarfile.SYMTYPE, linkname=str(target))
 
     with plant([(keys, 0o600)], token, account), image_of(fill_hostile) as path:
-        rootless.api("POST", "/v1/templates", json={"name": "hostile", "source": str(path)})
+        rootless.cli("template", "import", "hostile", path)
         box = RootlessBox(rootless, template="hostile")
-        text = box.run(f"ls -ld /proc /sys /dev; cat /out/{NAME} /mnt/{keys}/{NAME} /proc/sys/kernel/ostype", root=True)["stdout"]
+        look = f"ls -ld /proc /sys /dev; cat /out/{NAME} /mnt/{keys}/{NAME} /proc/sys/kernel/ostype"
+        text = box.run(look, root=True)["stdout"]
         box.box.delete()
         rootless.api("DELETE", "/v1/templates/hostile")
     assert token not in text and text.count("->") == 0 and "Linux" in text
@@ -290,7 +299,8 @@ COUNTED = {
     "instances of inotify": INOTIFY,
     "processes": "(c.fork() or c.pause()) > 0",
     "queued signals": "c.timer_create(0, None, ctypes.byref(ctypes.c_long())) == 0",
-    "message queues": "c.mq_open(b'/aio-test', 66, 384, (ctypes.c_long * 8)(0, 1, 8000)) >= 0 and c.mq_unlink(b'/aio-test') == 0",
+    "message queues": "c.mq_open(b'/aio-test', 66, 384, (ctypes.c_long * 8)(0, 1, 8000)) >= 0 "
+                      "and c.mq_unlink(b'/aio-test') == 0",
 }
 
 
@@ -340,10 +350,11 @@ def test_pasta_of_a_box_is_not_reached(rootless, start_box):
     assert status_of(pid)["Seccomp"] == "2"  # its own
     # What it reads is what the box sends: also what is no good.
     code = (
-        "import socket, sys\n"
+        "import socket\n"
         "s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)\n"
         "for i in range(2000):\n"
-        "    head = bytes([69 + i % 3, i % 256, 0, 0, 0, 0, i * 7 % 256, i % 5, 64, i % 256, 0, 0, 10, 213, 0, 2, 203, 0, 113, 9])\n"
+        "    head = bytes([69 + i % 3, i % 256, 0, 0, 0, 0, i * 7 % 256, i % 5, 64, i % 256, 0, 0])\n"
+        "    head += bytes([10, 213, 0, 2, 203, 0, 113, 9])\n"
         "    try: s.sendto(head + bytes(j * i * 37 % 256 for j in range(i % 700)), ('203.0.113.9', 0))\n"
         "    except OSError: pass\n"
         "print('sent')"
