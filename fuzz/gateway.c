@@ -38,10 +38,26 @@ static void page(const struct http *http)
 	must(!guard_unseen(&http->head, true) || guard_unseen(&http->head, false));
 	while (head_cookie(&http->head, HEAD_COOKIE, &it, value, sizeof value))
 		must(!strchr(value, ';') && ++cookies < limits.head);
-	head_redirect(&out, http->head.target, false);
-	http_init(&again, -1, HTTP_RESPONSES, &(struct http_limits){ .head = FLOW_OUT_MAX });
-	must(http_feed(&again, out.data, out.len, &err) == 1 && again.head.size == out.len);
-	http_done(&again);
+	for (int i = 0; i < 3; i++) {
+		out.len = 0;
+		if (i == 0)
+			head_redirect(&out, 303, http->head.target, HEAD_COOKIE "=x", false);
+		else if (i == 1)
+			head_preflight(&out, &http->head, "https://a.example", true);
+		else
+			head_sign_in(&out, "/s/x", 4, http->head.target, false);
+		http_init(&again, -1, HTTP_RESPONSES,
+			  &(struct http_limits){ .head = FLOW_OUT_MAX });
+		must(http_feed(&again, out.data, out.len, &err) == 1);
+		must(again.head.size + (size_t)again.head.length == out.len);
+		http_done(&again);
+	}
+}
+
+static bool is_secret(void *arg, const char *text, size_t len)
+{
+	(void)arg;
+	return len == 6 && !memcmp(text, "secret", 6);
 }
 
 static void request(struct http *http)
@@ -60,7 +76,8 @@ static void request(struct http *http)
 				    .prefix = address.prefix,
 				    .below = address.named ? address.id : NULL,
 				    .port = address.port,
-				    .strip_query = true };
+				    .strip_query = true,
+				    .is_secret = is_secret };
 	head_request(&out, &http->head, &how);
 	http_init(&again, -1, HTTP_REQUESTS, &(struct http_limits){ .head = FLOW_OUT_MAX });
 	int got = http_feed(&again, out.data, out.len, &err);
@@ -93,6 +110,7 @@ static void answer(struct http *http)
 		must(again.head.size == out.len && again.head.status == http->head.status);
 		must(!http_header(&again.head, "set-cookie"));
 		must(!http_header(&again.head, "service-worker-allowed"));
+		must(!http_header(&again.head, "clear-site-data"));
 		must(http_header_count(&again.head, "content-security-policy") > 0);
 	}
 	http_done(&again);

@@ -330,13 +330,13 @@ static bool is_foreign_frame(const struct http_head *head)
  * there becomes a cookie, or where none can be a ticket, which soon expires. -1: so it does. */
 static int clean_address(struct request *r, struct err *err)
 {
-	const struct head_request hidden = { .strip_query = r->box && auth_enabled(r->box->auth),
-					     .is_secret = is_secret,
-					     .arg = r };
 	const char *target = r->path - r->address.prefix;
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
-	if (r->place != TO_BOX || !r->query || !r->host || !head_is_visit(r->head))
+	if (!r->box || r->place != TO_BOX || !r->query || !r->host || !head_is_visit(r->head))
 		return 0;
+	const struct head_request hidden = { .strip_query = auth_enabled(r->box->auth),
+					     .is_secret = is_secret,
+					     .arg = r };
 	buf_printf(&to, "//%s%.*s", r->host, (int)(r->path + r->path_len - target), target);
 	if (!r->address.own_origin || is_foreign_frame(r->head))
 		return head_trade(&to, r->query, r->box->auth)
