@@ -121,8 +121,8 @@ def fails(box, command):
 
 
 def mounts_work(box):
-    return (box.run("cat /mnt/read/file /mnt/write/file; echo new >/mnt/write/made; cat /mnt/write/made; rm /mnt/write/made")
-            == "read\nwrite\nnew\n" and fails(box, "echo x >/mnt/read/made"))
+    said = box.run("cat /mnt/*/file; echo new >/mnt/write/made; cat /mnt/write/made; rm /mnt/write/made")
+    return said == "read\nwrite\nnew\n" and fails(box, "echo x >/mnt/read/made")
 
 
 def names_work(box):
@@ -236,7 +236,7 @@ def test_boxes_of_the_release_before_go_on(host, ending):
         start_again(box)
         use(name, box)
         fork(name, box)
-    for name in ("plain", "image"):
+    for name in ("plain", "image") if ending == "crash" else ("image",):  # the former is thousands of files
         snapshot(name, boxes[name])
 
     for id in host.ids():
