@@ -154,6 +154,11 @@ serial: old ## those that want the machine to themselves: hosts, escapes, measur
 	@$(call pytest,asan,-m serial)
 old: ## the release before this one, in build/old
 	@tools/old $(OLD)
+MINUTES := 20
+soak: ## clients on many boxes while these and the host are killed: MINUTES=20 SEED=7 WITHOUT=makers,maker
+	+@$(SUB) all
+	@AIO=build/aio PYTHONPATH=tests build/venv/bin/python -m soak --minutes $(MINUTES) \
+		$(if $(SEED),--seed $(SEED)) $(if $(WITHOUT),--without $(WITHOUT))
 tsan: ## the tests marked concurrency, under ThreadSanitizer
 	+@$(SUB) VARIANT=tsan all fixture
 	@$(call pytest,tsan,$(parallel) -m 'concurrency and not serial')
@@ -181,6 +186,6 @@ bench: test-deps ## measure, and compare
 	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 
-.PHONY: all fixture deps test-deps run install uninstall clean help test one $(STEPS) $(BESIDE) format escape-report bench FORCE
+.PHONY: all fixture deps test-deps run install uninstall clean help test one soak $(STEPS) $(BESIDE) format escape-report bench FORCE
 fixture: $(B)/fixture $(B)/driver $(B)/probe
 .DELETE_ON_ERROR:
