@@ -133,6 +133,19 @@ class Server:
 
 
 @contextlib.contextmanager
+def serving(server):
+    """An HTTP server, in a thread of its own for so long."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextlib.contextmanager
 def over_http(answer, tls=None):
     """A server on the network: answer(message, headers) gives a status and the messages of a stream; or None, and
     then it is as good as any. What it was sent is in its `posts`. tls: the context of one that speaks TLS."""
@@ -168,14 +181,8 @@ def over_http(answer, tls=None):
 
     server = Server(("127.0.0.1", 0), Handler)
     server.posts, server.url = [], f"http://127.0.0.1:{server.server_port}/mcp"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def main():

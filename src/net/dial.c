@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,10 +16,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "base/url.h"
 #include "net/tls.h"
 
-enum { CONNECT_MS = 10000, SLICE_MS = 100, STACK_SIZE = 256 * 1024 };
+enum { CONNECT_MS = 10000, SLICE_MS = 100 };
 
 static bool over(const struct dial_wait *wait)
 {
@@ -80,14 +80,8 @@ static void *look_up_run(void *arg)
 
 static int look_up_start(struct look_up *look, struct err *err)
 {
-	pthread_t thread;
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	look->refs++;
-	int failed = look->done_fd < 0 ? errno : pthread_create(&thread, &attr, look_up_run, look);
-	pthread_attr_destroy(&attr);
+	int failed = look->done_fd < 0 ? errno : thread_start(look_up_run, look);
 	if (failed)
 		look->refs--;
 	return failed ? err_set(err, ERR_LIMIT, "'%s' cannot be looked up: %s", look->host,

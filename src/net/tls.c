@@ -17,9 +17,10 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "net/dial.h"
 
-enum { PIECE = 16384, STACK_SIZE = 256 * 1024 };
+enum { PIECE = 16384 };
 
 /* --- the handshake --------------------------------------------------------------------------- */
 
@@ -195,18 +196,6 @@ static void *carry(void *arg)
 	return NULL;
 }
 
-static int start(struct stream *stream, struct err *err)
-{
-	pthread_t thread;
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	int failed = pthread_create(&thread, &attr, carry, stream);
-	pthread_attr_destroy(&attr);
-	return failed ? err_set(err, ERR_LIMIT, "no thread for TLS: %s", strerror(failed)) : 0;
-}
-
 int tls_connect(int fd, const char *host, const struct dial_wait *wait, int64_t until_ms,
 		struct err *err)
 {
@@ -222,8 +211,9 @@ int tls_connect(int fd, const char *host, const struct dial_wait *wait, int64_t 
 	if (result == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		result = err_set(err, ERR_LIMIT, "no sockets for TLS: %s", strerror(errno));
 	stream->local = pair[1];
-	if (result == 0)
-		result = start(stream, err);
+	int failed = result == 0 ? thread_start(carry, stream) : 0;
+	if (failed)
+		result = err_set(err, ERR_LIMIT, "no thread for TLS: %s", strerror(failed));
 	if (result == 0)
 		return pair[0];
 	stream_free(stream);

@@ -273,14 +273,8 @@ def proxy(status=200):
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.asked = []
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with mcp_servers.serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_a_proxy_for_http(hub):
