@@ -63,11 +63,12 @@ static int mark_inside(int fd, uint32_t project, int depth, struct err *err)
 	if (depth > DEPTH_MAX) /* files_copy() makes none */
 		return err_set(err, ERR_TOO_LARGE, "directories are nested more than %d deep",
 			       DEPTH_MAX);
-	auto_close int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	if (!dir && own >= 0)
+		close(own);
 	if (!dir)
 		return err_set(err, errno, "the project of the box's files");
-	own = -1; /* it is closed with dir */
 	int result = 0;
 	for (struct dirent *entry; result == 0 && (entry = readdir(dir));) {
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
