@@ -11,7 +11,7 @@ from hosts import Box
 
 # How a request may fail that was in flight while this happened. Nothing else may fail, and nothing may go unanswered.
 WAYS = {
-    "host": {"closed", 503},  # it was ended: 503 while it goes down
+    "host": {"closed", 502, 503},  # it was killed, or has cut what took too long when it was told to end
     "box": {"closed", 502, 503},  # a process that it cannot live without was killed
     "stopped": {409},  # the same, and paused: of a box that no request resumes
     "deleted": {"closed", 404, 409, 502, 503},
