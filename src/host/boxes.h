@@ -25,6 +25,8 @@ struct box_event {
 };
 enum { BOX_EVENTS_MAX = 500, BOXES_EVENTS_MAX = 1000, BOXES_SLOTS = 1024 };
 
+enum { BOX_LEFT, BOX_WANTED, BOX_COMING };
+
 struct box {
 	char id[BOX_ID_MAX + 1];
 	char token[48];              /* what callers send; "": open */
@@ -36,7 +38,7 @@ struct box {
 	_Atomic int active, streams; /* requests being answered; connections to its server */
 	_Atomic uint64_t requests;
 	_Atomic bool acting;        /* the keeper has something done to it */
-	_Atomic bool waking;        /* a request wants it back */
+	_Atomic int waking;         /* BOX_…: a request wants it back */
 	_Atomic int64_t refused_ms; /* of clock_ms(): when wrong credentials were last told of */
 	/* Of its log, for keeper_drain() alone: how many bytes may be written, as of when; how many
 	 * were not, since that was last told. */

@@ -129,7 +129,8 @@ int host_job(struct host *host, void (*fn)(struct host *host, const char *id), c
  * box may need to start. */
 static void on_wake(void *arg, struct box *box)
 {
-	if (!atomic_exchange(&box->waking, true))
+	int asleep = BOX_LEFT;
+	if (atomic_compare_exchange_strong(&box->waking, &asleep, BOX_WANTED))
 		keeper_notice(arg);
 }
 

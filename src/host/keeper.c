@@ -188,17 +188,23 @@ static void note_end(struct host *host, const char *id)
 static void resume_box(struct host *host, const char *id)
 {
 	struct err err;
+	struct box *box = boxes_get(&host->boxes, id);
 	if (life_resume(host, id, &err) < 0)
 		log_warn("box %s does not come back: %s", id, err.msg);
+	if (box) /* who asks from now on may mean the next pause */
+		box->waking = BOX_LEFT;
+	boxes_put(&host->boxes, box);
 }
 
-/* Those that requests wait for. Who asks from now on may mean the next pause. */
+/* Those that requests wait for. The gateway asks again and again; one job waits for the box's turn. */
 static void wake_boxes(struct host *host, struct box **list, size_t count)
 {
-	for (size_t i = 0; i < count && !host->ending; i++)
-		if (atomic_exchange(&list[i]->waking, false) &&
+	for (size_t i = 0; i < count && !host->ending; i++) {
+		int wanted = BOX_WANTED;
+		if (atomic_compare_exchange_strong(&list[i]->waking, &wanted, BOX_COMING) &&
 		    host_job(host, resume_box, list[i]->id) < 0)
-			list[i]->waking = true; /* with the next tick */
+			list[i]->waking = BOX_WANTED; /* with the next tick */
+	}
 }
 
 static void check_memory(struct host *host, struct box *box)
