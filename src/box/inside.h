@@ -28,8 +28,8 @@ struct inside {
 /* The program's own `serve` command: what the second process of a box goes on as. */
 typedef int inside_serve(int argc, char **argv);
 
-/* Waits for the struct on talk[1], does everything, and says there what failed, as a struct err; says
+/* Waits for the struct on ends[1], does everything, and says there what failed, as a struct err; says
  * nothing and closes it when the box's server runs. Ends when its maker, a pidfd, does so before. What
  * the spec says is wiped from the memory of each process that does not need it. */
-_Noreturn void inside_run(const struct box_spec *spec, inside_serve *run, const int talk[2],
+_Noreturn void inside_run(const struct box_spec *spec, inside_serve *run, const int ends[2],
 			  int maker);

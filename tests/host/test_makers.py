@@ -151,7 +151,7 @@ def remove(host, names):
 def test_a_box_whose_makers_are_killed_in_the_middle_is_made_by_others(start_host):
     """At the moment when its first process waits for what it is to be made of; and before there is one."""
     host = start_host()
-    for number in range(8):
+    for number in range(5):
         name = f"box{number}"
         is_there = is_begun if number % 4 else has_files
         before = eventually(lambda: makers_of(host))
