@@ -98,12 +98,44 @@ static bool has_changed(void)
 	return changed;
 }
 
-static uint64_t read_generation(int note)
+/* --- what others have found ------------------------------------------------------------------- */
+
+/* How the file begins. The paths follow. */
+struct note {
+	uint64_t generation; /* rises with each change that was seen */
+	uint64_t listed;     /* that the paths are of; 0: of none */
+	uint64_t state, len;
+};
+
+static struct note read_note(int fd)
 {
-	uint64_t generation = 0;
-	if (pread(note, &generation, sizeof generation, 0) != sizeof generation)
-		return 0;
-	return generation;
+	struct note note = { 0 };
+	(void)!pread(fd, &note, sizeof note, 0);
+	return note;
+}
+
+static bool load(int fd, const struct note *note)
+{
+	if (note->len > PATHS_MAX)
+		return false;
+	auto_free char *paths = xmalloc(note->len + 1);
+	if (pread(fd, paths, note->len, sizeof *note) != (ssize_t)note->len)
+		return false;
+	buf_done(&hidden.paths);
+	hidden.paths = (struct buf){ .cap = PATHS_MAX };
+	buf_add(&hidden.paths, paths, note->len);
+	hidden.generation = note->generation;
+	hidden.state = note->state;
+	return true;
+}
+
+/* What is not stored, the next one looks for again. */
+static void store(int fd)
+{
+	const struct note note = { hidden.generation, hidden.generation, hidden.state,
+				   hidden.paths.len };
+	if (pwrite(fd, hidden.paths.data, note.len, sizeof note) == (ssize_t)note.len)
+		(void)!pwrite(fd, &note, sizeof note, 0);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */
@@ -123,19 +155,27 @@ static int look_at(const char *path, const struct stat *st, int type, struct FTW
 	return FTW_SKIP_SUBTREE;
 }
 
-int hidden_find(const char *live, int note, uint64_t state, struct err *err)
+/* A process that has not looked itself has no watches yet, so that it must. */
+static bool is_known(int fd, const struct note *note, uint64_t state)
+{
+	if (!hidden.ready)
+		return false;
+	if (hidden.generation == note->generation && hidden.state == state)
+		return true;
+	return note->listed == note->generation && note->state == state && load(fd, note);
+}
+
+int hidden_find(const char *live, int fd, uint64_t state, struct err *err)
 {
 	struct stat st;
-	uint64_t generation = read_generation(note);
+	struct note note = read_note(fd);
 	if (hidden.watch < 0)
 		hidden.watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (has_changed()) {
-		generation++;
-		if (pwrite(note, &generation, sizeof generation, 0) != sizeof generation)
-			return err_set(err, errno, "a note of what has changed in '%s'", live);
-	}
-	if (hidden.ready && hidden.generation == generation && hidden.state == state)
+	if (!has_changed() && is_known(fd, &note, state))
 		return 0;
+	note.generation++;
+	if (pwrite(fd, &note.generation, sizeof note.generation, 0) != sizeof note.generation)
+		return err_set(err, errno, "a note of what has changed in '%s'", live);
 	if (stat(live, &st) < 0)
 		return err_set(err, errno, "'%s'", live);
 	hidden.dev = st.st_dev;
@@ -149,7 +189,8 @@ int hidden_find(const char *live, int note, uint64_t state, struct err *err)
 	if (result != 0 || hidden.paths.full)
 		return err_set(err, errno ? errno : EIO, "looking through '%s'", live);
 	hidden.ready = true;
-	hidden.generation = generation;
+	hidden.generation = note.generation;
 	hidden.state = state;
+	store(fd);
 	return 0;
 }

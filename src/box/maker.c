@@ -208,14 +208,13 @@ static _Noreturn void make_one(pid_t maker, int fd, const char *state, inside_se
 
 /* --- the maker ------------------------------------------------------------------------------- */
 
-/* What is looked up for each box is looked up here too, or all forks would begin with what once was. */
-static void look_around(const char *state)
+/* What all boxes need is found once, or each fork would do so again. What fails here is said in the answer to
+ * each request. */
+static bool prepare(const char *state)
 {
-	/* What fails here is said in the answer to each request. */
 	auto_free char *template = NULL;
 	const struct ground *ground = ground_get(state, NULL);
-	if (ground)
-		(void)template_machine(state, ground->python, &template, NULL);
+	return ground && template_machine(state, ground->python, &template, NULL) == 0;
 }
 
 /* Forks where one is missing. How many there are. */
@@ -238,6 +237,7 @@ static _Noreturn void keep_ready(int fd, const char *state, inside_serve *serve)
 {
 	size_t count = 2 * (size_t)sysconf(_SC_NPROCESSORS_ONLN) + 1;
 	pid_t *ready = xcalloc(count, sizeof *ready);
+	bool prepared = prepare(state);
 	while (replenish(ready, count, fd, state, serve) > 0) {
 		int status;
 		size_t i = 0;
@@ -249,7 +249,7 @@ static _Noreturn void keep_ready(int fd, const char *state, inside_serve *serve)
 		if (WIFEXITED(status) && WEXITSTATUS(status) == NO_MORE)
 			_exit(0);
 		ready[i] = 0;
-		look_around(state);
+		prepared = prepared || prepare(state);
 	}
 	_exit(1); /* another is started in its place */
 }
@@ -271,9 +271,8 @@ int maker_main(int argc, char **argv, inside_serve *serve)
 	(void)fcntl(MAKER_HOLD, F_SETFD, FD_CLOEXEC); /* not for what they run */
 	seccomp_prepare();
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL); /* in a box it would be the box's */
-	(void)ground_get(state, NULL);
+	(void)ground_get(state, NULL); /* first: it may mount where the groups are */
 	(void)group_setup(NULL);
 	(void)identity_boot();
-	look_around(state);
 	keep_ready(fd, state, serve);
 }
