@@ -60,7 +60,7 @@ def kill(pids, are_still):
     with contextlib.ExitStack() as stack:
         found = {}
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(OSError):
                 found[pid] = stack.enter_context(open(os.pidfd_open(pid)))
         killed = sorted(set(found) & set(are_still()))
         for pid in killed:
@@ -149,16 +149,23 @@ def end_vital(client, box, name):
     if name == "all":
         box.kill()
         return gone(first)
-    done = kill_one(box, lambda line: line == f"aio {name}", client.rng)
+    done = kill_one(box, lambda line: line == f"aio {name}", oldest)  # its child looks alike until it runs a program
     if name == "cradle" and done:  # it is missed when the next command is started
         ended = eventually(lambda: not alive(first) or not execute(client, box) and not alive(first))
         client.must(ended, "commands go on without the process that they are born of", box)
     return done
 
 
-def kill_one(box, fits, rng):
+def oldest(pids):
+    def begun(path):
+        return int(path.read_text().rpartition(")")[2].split()[19]), int(path.parent.name)
+
+    return min(each(begun, [Path(f"/proc/{pid}/stat") for pid in pids]), default=(0, 0))[1]
+
+
+def kill_one(box, fits, choose):
     found = sorted(pid for pid, line in processes(box).items() if fits(line))
-    return bool(found) and kill([rng.choice(found)], lambda: processes(box))
+    return bool(found) and kill([choose(found)], lambda: processes(box))
 
 
 def kill_program(client):
@@ -168,7 +175,7 @@ def kill_program(client):
         if not box:
             return False
         with box.past.disturbed("program"):
-            done = kill_one(box, lambda line: line not in vital, client.rng)
+            done = kill_one(box, lambda line: line not in vital, client.rng.choice)
             client.world.note(f"killed a program: {done}", box)
         return done
 
