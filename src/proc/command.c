@@ -353,10 +353,10 @@ int command_input_fd(struct command *command)
 void command_input_close(struct command *command)
 {
 	pthread_mutex_lock(&command->lock);
-	if (command->input_fd >= 0)
-		close(command->input_fd);
-	command->input_fd = -1;
-	waiter_wake(command->waiters);
+	if (command->input_fd >= 0) {
+		close(TAKE_FD(command->input_fd));
+		waiter_wake(command->waiters); /* not again: who is woken may close it once more */
+	}
 	pthread_mutex_unlock(&command->lock);
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness import LEAN, Calls, Events, request
 from kernels import close_all, hear, no_node_sessions, no_sessions, sessions, warm  # noqa: F401
-from processes import gone, patience, text_of, together
+from processes import cpu_seconds, gone, patience, text_of, together
 
 CODE = Calls("/v1/code", timeout=120)
 pytestmark = pytest.mark.server(env=LEAN, warm=warm)
@@ -125,6 +125,16 @@ def test_a_caller_that_leaves_ends_the_program(server, tmp_path):
         pid = int(text_of(tmp_path / "pid"))
         peer.reset()
     assert gone(pid)
+
+
+def test_a_program_that_waits_costs_the_server_nothing(server, tmp_path):
+    code = f"import time\nopen('{tmp_path}/begun', 'w').write('x')\ntime.sleep(1000)"
+    with server.begin("/v1/code/execute", language="python", code=code, timeout=300) as peer:
+        text_of(tmp_path / "begun")
+        before = cpu_seconds(server)
+        time.sleep(2)
+        assert cpu_seconds(server) - before < 0.5
+        peer.reset()
 
 
 def test_much_code_and_much_output(server):
