@@ -1,4 +1,4 @@
-/* thread.h - a thread that nobody waits for. */
+/* thread.h - detached threads with a small stack. */
 #pragma once
 
 /* 0, or an errno. */
