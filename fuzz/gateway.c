@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "host/address.h"
+#include "net/cookie.h"
 #include "net/flow.h"
 #include "net/guard.h"
 #include "net/head.h"
@@ -29,19 +30,19 @@ static void must(bool ok)
 static void page(const struct http *http)
 {
 	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
-	struct head_cookies it = { 0 };
+	struct cookies it = { 0 };
 	struct http again;
 	struct err err;
 	char from[32], value[16];
 	size_t cookies = 0;
 	guard_page(&http->head, from, sizeof from);
 	must(!guard_unseen(&http->head, true) || guard_unseen(&http->head, false));
-	while (head_cookie(&http->head, HEAD_COOKIE, &it, value, sizeof value))
+	while (cookie_next(&http->head, COOKIE_NAME, &it, value, sizeof value))
 		must(!strchr(value, ';') && ++cookies < limits.head);
 	for (int i = 0; i < 3; i++) {
 		out.len = 0;
 		if (i == 0)
-			head_redirect(&out, 303, http->head.target, HEAD_COOKIE "=x", false);
+			head_redirect(&out, 303, http->head.target, COOKIE_NAME "=x", false);
 		else if (i == 1)
 			head_preflight(&out, &http->head, "https://a.example", true);
 		else

@@ -2,6 +2,7 @@
 #pragma once
 #include "net/route.h"
 
+struct auth;
 struct err;
 struct jw;
 struct sessions;
@@ -22,6 +23,18 @@ struct ticket {
 	int64_t expires_in;
 };
 extern const struct field ticket_data;
+
+/* What the form of a page that asks for a key sends: auth.c's, and the host's. */
+struct sign_in {
+	const char *box, *to;
+	struct text form;
+};
+extern const struct schema sign_in_schema;
+
+/* Leads back to where the form was shown, with a ticket, of which a cookie is made there. Who has no
+ * key is asked there again. */
+int sign_in_reply(struct call *call, const struct sign_in *request, const struct auth *auth,
+		  struct err *err);
 
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];

@@ -24,7 +24,6 @@ void boxes_init(struct boxes *boxes)
 void boxes_free(struct box *box)
 {
 	auth_free(box->auth);
-	auth_free(box->cookies);
 	json_decref(box->spec);
 	for (size_t i = 0; i < BOX_EVENTS_MAX; i++)
 		free(box->events[i].data);

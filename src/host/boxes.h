@@ -29,9 +29,9 @@ enum { BOX_LEFT, BOX_WANTED, BOX_COMING };
 
 struct box {
 	char id[BOX_ID_MAX + 1];
-	char token[48];              /* what callers send; "": open */
-	char secret[48];             /* what the host sends to the box */
-	struct auth *auth, *cookies; /* who may call; what a browser at its own origin is given */
+	char token[48];    /* what callers send; "": open */
+	char secret[48];   /* what the host sends to the box */
+	struct auth *auth; /* who may call */
 	uint32_t uid_base;
 	int64_t created_ms;          /* of the wall clock, like all that is stored */
 	_Atomic int64_t used_ms;     /* of clock_ms(): the last request */

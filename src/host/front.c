@@ -17,6 +17,7 @@
 #include "host/link.h"
 #include "host/ward.h"
 #include "net/auth.h"
+#include "net/cookie.h"
 #include "net/guard.h"
 
 enum { REFUSED_MS = 1000, SIGN_IN_MAX = 65536, TOKENS_MAX = 8 };
@@ -233,20 +234,22 @@ static int answer_preflight(const struct request *r, struct err *err)
 	return answer_with(r, &out, err);
 }
 
-static bool cookie_ok(const struct request *r)
+/* A cookie is one box's where the name of the address is, and the default box's where nothing names
+ * one: there it comes from pages of the host's own, because those of boxes have no origin. */
+static bool takes_cookie(const struct request *r)
 {
-	char value[128], query[160];
-	struct head_cookies it = { 0 };
+	return r->box && (r->address.own_origin || (!r->address.named && !r->address.port));
+}
+
+static bool has_cookie(const struct request *r)
+{
+	char name[COOKIE_NAME_ROOM];
+	bool own = r->address.own_origin;
 	/* A neighbour below the same domain has the browser send it, too. */
-	if (!r->box || !r->address.own_origin || (!r->known && guard_unseen(r->head, false)))
+	if (!takes_cookie(r) || (!(own && r->known) && guard_unseen(r->head, false)))
 		return false;
-	while (head_cookie(r->head, HEAD_COOKIE, &it, value, sizeof value)) {
-		snprintf(query, sizeof query, "ticket=%s", value);
-		struct auth_request by = { .query = query };
-		if (auth_check(r->box->cookies, &by, NULL) == 0)
-			return true;
-	}
-	return false;
+	cookie_name(name, r->host, !own);
+	return cookie_ok(r->box->auth, r->head, name);
 }
 
 static void note_refusal(const struct request *r)
@@ -288,7 +291,7 @@ static int check_credentials(struct request *r, struct err *err)
 	const struct auth *auth = r->box ? r->box->auth : r->config->nobody;
 	struct auth_request all = by;
 	all.query = r->query;
-	if (!auth_enabled(auth) || (!by.no_ticket && cookie_ok(r)))
+	if (!auth_enabled(auth) || (!by.no_ticket && has_cookie(r)))
 		return 0;
 	if ((by.authorization || by.api_key_header) && auth_check(auth, &by, NULL) == 0)
 		return 0;
@@ -307,23 +310,13 @@ static int check_credentials(struct request *r, struct err *err)
 /* A page whose address carried a credential loads more, whose addresses do not. */
 static void grant_cookie(struct request *r)
 {
-	char ticket[AUTH_TICKET_ROOM];
-	int ttl;
+	char name[COOKIE_NAME_ROOM];
 	free(r->link->cookie);
 	r->link->cookie = NULL;
-	if (!r->by_query || !r->address.own_origin || !is_safe(r->head) ||
-	    auth_ticket(r->box->cookies, ticket, sizeof ticket, &ttl) < 0)
+	if (!r->by_query || !takes_cookie(r) || !is_safe(r->head))
 		return;
-	r->link->cookie = xasprintf(HEAD_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Lax",
-				    ticket, ttl);
-}
-
-/* Whether the browser would not keep a cookie: it shows the page in one of another site. */
-static bool is_foreign_frame(const struct http_head *head)
-{
-	const char *site = http_header(head, "sec-fetch-site");
-	const char *dest = http_header(head, "sec-fetch-dest");
-	return site && dest && !strcmp(site, "cross-site") && strcmp(dest, "document") != 0;
+	cookie_name(name, r->host, !r->address.own_origin);
+	r->link->cookie = cookie_new(r->box->auth, name);
 }
 
 /* A page can read the address that it was opened by, and so can what it asks, in Referer: a credential
@@ -332,13 +325,14 @@ static int clean_address(struct request *r, struct err *err)
 {
 	const char *target = r->path - r->address.prefix;
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
-	if (!r->box || r->place != TO_BOX || !r->query || !r->host || !head_is_visit(r->head))
+	if (!r->box || (r->place != TO_BOX && r->place != TO_PAGE) || !r->query || !r->host ||
+	    !head_is_visit(r->head))
 		return 0;
 	const struct head_request hidden = { .strip_query = auth_enabled(r->box->auth),
 					     .is_secret = is_secret,
 					     .arg = r };
 	buf_printf(&to, "//%s%.*s", r->host, (int)(r->path + r->path_len - target), target);
-	if (!r->address.own_origin || is_foreign_frame(r->head))
+	if (!takes_cookie(r) || head_is_foreign_frame(r->head))
 		return head_trade(&to, r->query, r->box->auth)
 			       ? redirect(r, 303, to.data, NULL, err)
 			       : 0;

@@ -21,7 +21,7 @@
 #include "host/uids.h"
 #include "net/auth.h"
 
-enum { COOKIE_SECONDS = 43200, MAKE_MS = 30000, DYING_MS = 5000 };
+enum { MAKE_MS = 30000, DYING_MS = 5000 };
 
 static const char *text(const json_t *object, const char *key)
 {
@@ -93,9 +93,7 @@ static int make_auth(struct host *host, struct box *box, struct err *err)
 	if (!first && mode && !strcmp(mode, "none"))
 		who = (struct auth_config){ .ticket_ttl = who.ticket_ttl };
 	box->auth = auth_new(&who, err);
-	struct auth_config cookies = { .api_key = box->secret, .ticket_ttl = COOKIE_SECONDS };
-	box->cookies = auth_new(&cookies, err);
-	return box->auth && box->cookies ? 0 : -1;
+	return box->auth ? 0 : -1;
 }
 
 static int remove_files(struct host *host, const char *id, struct err *err)

@@ -72,53 +72,15 @@ static int check(struct call *call, const void *in, struct err *err)
 
 /* ---- signing in ---- */
 
-struct sign_in {
-	const char *box, *to;
-	struct text form;
-};
-static const struct field sign_in_fields[] = {
-	{ .name = "x-aio-box",
-	  .type = T_STR,
-	  .at = FIELD_AT(sign_in, box, const char *),
-	  .flags = HEADER },
-	STR(sign_in, to, QUERY, NULL),
-	TEXT(sign_in, form, 0, NULL),
-};
-static const struct schema sign_in_schema = SCHEMA(sign_in, "SignIn", sign_in_fields);
-
-/* A path of this very address, and nothing that a browser could take for another. */
-static bool is_own_path(const char *path)
-{
-	for (const char *at = path; *at; at++)
-		if ((unsigned char)*at <= ' ' || *at == 0x7f)
-			return false;
-	return path[0] == '/' && path[1] != '/' && path[1] != '\\';
-}
-
-/* Leads back to where the form was shown, with a ticket, of which the gateway makes a cookie. Who has
- * no key is asked there again. */
+/* Of the box that the form was shown for. */
 static int sign_in(struct call *call, const void *in, struct err *err)
 {
 	const struct sign_in *request = in;
 	struct host *host = host_of(call->server);
-	const char *form =
-		arena_printf(call->arena, "%.*s", (int)request->form.len, request->form.data);
-	auto_buf struct buf to = BUF(1 << 20);
-	char ticket[AUTH_TICKET_ROOM];
-	int ttl;
-	buf_str(&to, request->to && is_own_path(request->to) ? request->to : "/");
 	struct box *box = boxes_get(&host->boxes, request->box ? request->box : "");
-	const struct auth *auth = box ? box->auth : host->nobody;
-	struct auth_request by = { .query = form, .no_ticket = true };
-	if (auth_enabled(auth) && auth_check(auth, &by, NULL) == 0 &&
-	    auth_ticket(auth, ticket, sizeof ticket, &ttl) == 0)
-		buf_printf(&to, "%cticket=%s", strchr(to.data, '?') ? '&' : '?', ticket);
+	int result = sign_in_reply(call, request, box ? box->auth : host->nobody, err);
 	boxes_put(&host->boxes, box);
-	struct answer answer = { 303, NULL, 0,
-				 .headers = { { "Location", to.data },
-					      { "Referrer-Policy", "no-referrer" } },
-				 .header_count = 2 };
-	return call->sink->begin(call->sink, &answer, err);
+	return result;
 }
 
 static const struct route routes[] = {

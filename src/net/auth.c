@@ -37,7 +37,7 @@ struct auth {
 	char *jwt_audience;
 	struct secret api_key, auth_token;
 	int ticket_ttl;
-	unsigned char secret_key[MAC_SIZE], ticket_key[MAC_SIZE];
+	unsigned char secret_key[MAC_SIZE], ticket_key[MAC_SIZE], cookie_key[MAC_SIZE];
 };
 
 /* One half of an HMAC: the hash of the key, padded, and of the text. */
@@ -98,7 +98,8 @@ static int secret_set(const struct auth *auth, struct secret *secret, const char
 static int configure(struct auth *auth, const struct auth_config *config, struct err *err)
 {
 	if (getrandom(auth->secret_key, MAC_SIZE, 0) != MAC_SIZE ||
-	    getrandom(auth->ticket_key, MAC_SIZE, 0) != MAC_SIZE)
+	    getrandom(auth->ticket_key, MAC_SIZE, 0) != MAC_SIZE ||
+	    getrandom(auth->cookie_key, MAC_SIZE, 0) != MAC_SIZE)
 		return err_set(err, ERR_INTERNAL, "no randomness for the keys of tickets");
 	if (config->ticket_ttl < 0)
 		return err_set(err, ERR_INVALID, "TICKET_TTL_SECONDS is negative");
@@ -147,44 +148,60 @@ bool auth_enabled(const struct auth *auth)
 
 /* --- tickets -------------------------------------------------------------------------------- */
 
-static void ticket_mac(const struct auth *auth, const struct ticket *ticket,
+static void ticket_mac(const unsigned char key[MAC_SIZE], const struct ticket *ticket,
 		       unsigned char ret[MAC_SIZE])
 {
-	mac(auth->ticket_key, ticket, offsetof(struct ticket, mac), ret);
+	mac(key, ticket, offsetof(struct ticket, mac), ret);
 }
 
-int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in)
+static int ticket_new(const unsigned char key[MAC_SIZE], int ttl, char *ret, size_t room)
 {
 	struct ticket ticket = {
-		.expires_ms = htobe64((uint64_t)(clock_ms() + (int64_t)auth->ticket_ttl * 1000)),
+		.expires_ms = htobe64((uint64_t)(clock_ms() + (int64_t)ttl * 1000)),
 	};
 	if (room < AUTH_TICKET_ROOM ||
 	    getrandom(ticket.nonce, sizeof ticket.nonce, 0) != sizeof ticket.nonce)
 		return -1;
-	ticket_mac(auth, &ticket, ticket.mac);
+	ticket_mac(key, &ticket, ticket.mac);
 	auto_buf struct buf text = BUF(AUTH_TICKET_ROOM);
 	if (base64url_encode(&text, &ticket, sizeof ticket) < 0)
 		return -1;
 	memcpy(ret, text.data, text.len + 1);
-	*ret_expires_in = auth->ticket_ttl;
 	return 0;
 }
 
-static int ticket_check(const struct auth *auth, const struct buf *text, struct err *err)
+static int ticket_check(const unsigned char key[MAC_SIZE], const char *text, size_t len,
+			struct err *err)
 {
 	struct ticket ticket;
 	unsigned char want[MAC_SIZE];
 	auto_buf struct buf raw = BUF(AUTH_TICKET_ROOM);
-	if (text->len != AUTH_TICKET_ROOM - 1 ||
-	    base64url_decode(&raw, text->data, text->len) < 0 || raw.len != sizeof ticket)
+	if (len != AUTH_TICKET_ROOM - 1 || base64url_decode(&raw, text, len) < 0 ||
+	    raw.len != sizeof ticket)
 		return err_set(err, ERR_UNAUTHORIZED, "malformed ticket");
 	memcpy(&ticket, raw.data, sizeof ticket);
-	ticket_mac(auth, &ticket, want);
+	ticket_mac(key, &ticket, want);
 	if (CRYPTO_memcmp(want, ticket.mac, MAC_SIZE) != 0)
 		return err_set(err, ERR_UNAUTHORIZED, "wrong ticket: this server did not make it");
 	if (clock_ms() >= (int64_t)be64toh(ticket.expires_ms))
 		return err_set(err, ERR_UNAUTHORIZED, "ticket expired: get another");
 	return 0;
+}
+
+int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in)
+{
+	*ret_expires_in = auth->ticket_ttl;
+	return ticket_new(auth->ticket_key, auth->ticket_ttl, ret, room);
+}
+
+int auth_cookie(const struct auth *auth, char *ret, size_t room)
+{
+	return ticket_new(auth->cookie_key, AUTH_COOKIE_TTL_SEC, ret, room);
+}
+
+bool auth_cookie_ok(const struct auth *auth, const char *text)
+{
+	return ticket_check(auth->cookie_key, text, strlen(text), NULL) == 0;
 }
 
 /* --- credentials ---------------------------------------------------------------------------- */
@@ -267,7 +284,8 @@ static int check_query(const struct auth *auth, const struct auth_request *reque
 		else if (is(&name, "ticket") && request->no_ticket)
 			result = err_set(err, ERR_UNAUTHORIZED, "a ticket is not enough here");
 		else if (is(&name, "ticket"))
-			result = ticket_check(auth, &value, err);
+			result = ticket_check(auth->ticket_key, value.data ? value.data : "",
+					      value.len, err);
 	}
 	return result;
 }

@@ -40,6 +40,11 @@ int auth_check(const struct auth *auth, const struct auth_request *request, stru
  * if there is no randomness. */
 int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in);
 
+/* Likewise for a cookie: good for hours, and as a ticket never. */
+enum { AUTH_COOKIE_TTL_SEC = 43200 };
+int auth_cookie(const struct auth *auth, char *ret, size_t room);
+bool auth_cookie_ok(const struct auth *auth, const char *text);
+
 /* Whether a text is one of the shared keys, or a token that the JWT key signed, valid now or not. */
 bool auth_knows(const struct auth *auth, const char *text, size_t len);
 

@@ -62,7 +62,7 @@ static int too_large(int64_t cap, struct err *err)
 
 static int read_whole(struct conn *conn, struct buf *to, struct err *err)
 {
-	int64_t cap = conn->server->config->max_body;
+	int64_t cap = (int64_t)to->cap;
 	if (conn->http.head.length > cap)
 		return too_large(cap, err);
 	if (allow_body(conn, err) < 0)
@@ -317,10 +317,11 @@ static void free_text(void *data)
 static int read_raw(struct conn *conn, const struct schema *schema, struct arena *arena, void *to,
 		    struct err *err)
 {
-	struct buf text = BUF((size_t)conn->server->config->max_body);
 	const struct field *field = schema->fields;
 	while (field->flags & (QUERY | PATH | HEADER))
 		field++;
+	struct buf text =
+		BUF(field->max_len ? field->max_len : (size_t)conn->server->config->max_body);
 	int result = read_whole(conn, &text, err);
 	if (text.data)
 		arena_defer(arena, free_text, text.data);

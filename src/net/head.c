@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "base/url.h"
 #include "net/auth.h"
+#include "net/cookie.h"
 #include "net/http.h"
 
 enum { VALUE_MAX = 16384 }; /* as long as a credential can be */
@@ -123,7 +124,7 @@ static void put_referer(struct buf *out, const char *value, const struct head_re
 static bool keeps_cookie(const char *cookie, size_t len, const struct head_request *how)
 {
 	size_t name = strcspn(cookie, "=; ");
-	if (name == strlen(HEAD_COOKIE) && starts(cookie, HEAD_COOKIE))
+	if (cookie_is_ours(cookie, name))
 		return false;
 	return name + 1 >= len || !is_secret(how, cookie + name + 1, len - name - 1);
 }
@@ -209,30 +210,6 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 	buf_str(out, "\r\n");
 }
 
-bool head_cookie(const struct http_head *head, const char *name, struct head_cookies *it, char *to,
-		 size_t room)
-{
-	size_t name_len = strlen(name);
-	for (; it->header < head->count; it->header++, it->at = NULL) {
-		if (strcasecmp(head->headers[it->header].name, "cookie") != 0)
-			continue;
-		if (!it->at)
-			it->at = head->headers[it->header].value;
-		while (*it->at) {
-			const char *at = it->at + strspn(it->at, "; \t");
-			size_t len = strcspn(at, ";");
-			it->at = at + len;
-			if (len > name_len && len - name_len <= room && at[name_len] == '=' &&
-			    !strncmp(at, name, name_len)) {
-				memcpy(to, at + name_len + 1, len - name_len - 1);
-				to[len - name_len - 1] = 0;
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
 /* ---- answers ---- */
 
 /* On an address that boxes share, none may set what holds for the address. */
@@ -259,7 +236,7 @@ static bool is_for_one(const char *name)
 static void put_set_cookie(struct buf *out, const char *value)
 {
 	const char *name = value + strspn(value, " \t");
-	if (starts(name, HEAD_COOKIE) && strchr("=; \t", name[strlen(HEAD_COOKIE)]))
+	if (cookie_is_ours(name, strcspn(name, "=; \t")))
 		return;
 	buf_str(out, "Set-Cookie: ");
 	for (const char *at = value; *at;) {
@@ -353,6 +330,13 @@ bool head_is_visit(const struct http_head *head)
 	return mode ? !strcmp(mode, "navigate") : accept && strstr(accept, "text/html");
 }
 
+bool head_is_foreign_frame(const struct http_head *head)
+{
+	const char *site = http_header(head, "sec-fetch-site");
+	const char *dest = http_header(head, "sec-fetch-dest");
+	return site && dest && !strcmp(site, "cross-site") && strcmp(dest, "document") != 0;
+}
+
 void head_redirect(struct buf *out, int status, const char *to, const char *cookie, bool close)
 {
 	buf_printf(out, "HTTP/1.1 %d %s\r\nServer: aio\r\n", status,
@@ -401,25 +385,28 @@ static const char sign_in[] =
 	"form{display:flex;gap:.6rem}input,button{font:inherit;padding:.5rem .8rem;border-radius:8px;"
 	"border:1px solid var(--line)}input{flex:1;min-width:0;background:transparent;color:inherit}"
 	"button{background:light-dark(#4f46e5,#6d6af0);border-color:transparent;color:#fff}</style>"
-	"<h1>This sandbox wants a key</h1>"
-	"<p>Its token, as <code>aio create</code> printed it, or a key that was configured.</p>"
+	"<h1>This sandbox needs a key</h1>"
+	"<p>Enter its token, as <code>aio create</code> printed it, or a configured key.</p>"
 	"<form method=\"post\" action=\"";
+
+void head_sign_in_page(struct buf *page, const char *prefix, size_t prefix_len, const char *back)
+{
+	buf_printf(page, "%s%.*s" HEAD_SIGN_IN "?to=", sign_in, (int)prefix_len, prefix);
+	url_encode(page, back);
+	buf_str(page, "\"><input name=\"api_key\" type=\"password\" aria-label=\"Token or key\" "
+		      "required autofocus><button>Open</button></form></html>");
+}
 
 void head_sign_in(struct buf *out, const char *prefix, size_t prefix_len, const char *back,
 		  bool close)
 {
 	auto_buf struct buf page = BUF(1 << 20);
-	buf_printf(&page, "%s%.*s" HEAD_SIGN_IN "?to=", sign_in, (int)prefix_len, prefix);
-	url_encode(&page, back);
-	buf_str(&page, "\"><input name=\"api_key\" type=\"password\" aria-label=\"Token or key\" "
-		       "required autofocus><button>Open</button></form></html>");
-	/* Under a stricter policy the browser would say that the form has no origin. */
+	head_sign_in_page(&page, prefix, prefix_len, back);
 	buf_printf(
 		out,
 		"HTTP/1.1 401 Refused\r\nServer: aio\r\nContent-Type: text/html; charset=utf-8\r\n"
 		"WWW-Authenticate: Bearer realm=\"aiobox\"\r\nX-Content-Type-Options: nosniff\r\n"
-		"Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
-		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'\r\n"
-		"Cache-Control: no-store\r\nReferrer-Policy: same-origin\r\n%sContent-Length: %zu\r\n\r\n%s",
+		"Content-Security-Policy: " HEAD_SIGN_IN_POLICY "\r\nCache-Control: no-store\r\n"
+		"Referrer-Policy: " HEAD_SIGN_IN_REFERRER "\r\n%sContent-Length: %zu\r\n\r\n%s",
 		close ? "Connection: close\r\n" : "", page.len, page.data);
 }

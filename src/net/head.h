@@ -53,6 +53,9 @@ void head_error(struct buf *out, int status, const char *detail, bool close, boo
  * the browser does not send that, that it wants HTML. */
 bool head_is_visit(const struct http_head *head);
 
+/* Whether the browser would not keep a cookie: it shows the page in one of another site. */
+bool head_is_foreign_frame(const struct http_head *head);
+
 /* Leads a browser to another address, with a Set-Cookie unless that is NULL. */
 void head_redirect(struct buf *out, int status, const char *to, const char *cookie, bool close);
 
@@ -67,15 +70,12 @@ void head_preflight(struct buf *out, const struct http_head *head, const char *o
  * where to go back to. */
 void head_sign_in(struct buf *out, const char *prefix, size_t prefix_len, const char *back,
 		  bool close);
+void head_sign_in_page(struct buf *page, const char *prefix, size_t prefix_len, const char *back);
 
-/* The next of the request's cookies of that name, its value in `to`; false where there is no more.
- * A page of a neighbouring name can add some, and have them come first. */
-struct head_cookies {
-	size_t header;
-	const char *at; /* starts as NULL */
-};
-bool head_cookie(const struct http_head *head, const char *name, struct head_cookies *it, char *to,
-		 size_t room);
+/* Under a stricter referrer policy the browser would say that the form has no origin. */
+#define HEAD_SIGN_IN_POLICY                                                   \
+	"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; " \
+	"frame-ancestors 'none'; base-uri 'none'"
+#define HEAD_SIGN_IN_REFERRER "same-origin"
 
-#define HEAD_COOKIE  "aio_box"
 #define HEAD_SIGN_IN "/.aio/sign-in"

@@ -20,6 +20,7 @@
 #include "net/route.h"
 #include "net/server.h"
 #include "net/tunnel.h"
+#include "net/visit.h"
 #include "net/ws.h"
 
 enum { QUERY_VALUE_MAX = 1 << 20 };
@@ -137,17 +138,34 @@ static int answer_preflight(struct request *r)
 	return r->conn->sink.begin(&r->conn->sink, &answer, &err);
 }
 
+static struct visit visit_of(const struct request *r)
+{
+	return (struct visit){ r->conn, r->server->auth, r->host, r->path, r->query };
+}
+
 static int check_credentials(struct request *r, struct err *err)
 {
-	if (r->entry && r->entry->route->flags & PUBLIC)
+	unsigned flags = r->entry ? r->entry->route->flags : 0;
+	struct visit visit = visit_of(r);
+	if (flags & PUBLIC)
 		return 0;
 	struct auth_request credentials = {
 		.authorization = http_header(r->head, "authorization"),
 		.api_key_header = http_header(r->head, "x-aio-api-key"),
 		.query = r->query,
-		.no_ticket = r->entry && r->entry->route->flags & NO_TICKET,
+		.no_ticket = flags & NO_TICKET,
 	};
-	return auth_check(r->server->auth, &credentials, err);
+	if (auth_check(r->server->auth, &credentials, err) == 0)
+		return 0;
+	return !(flags & NO_TICKET) && visit_has_cookie(&visit) ? 0 : -1;
+}
+
+/* Without credentials: people are asked for a key. */
+static void refuse(struct request *r, const struct err *err)
+{
+	struct visit visit = visit_of(r);
+	if (r->server->local || err->code != ERR_UNAUTHORIZED || !visit_ask_key(&visit))
+		fail(r, err);
 }
 
 static int no_route(struct request *r, const char *allow)
@@ -377,22 +395,6 @@ static void run_handler(struct request *r, const void *in)
 	}
 }
 
-/* The program's page could read the key in the address that was opened: a ticket soon expires. */
-static bool trade_key(struct request *r)
-{
-	struct err ignored;
-	auto_buf struct buf to = BUF(1 << 20);
-	buf_printf(&to, "//%s%s", r->host ? r->host : "", r->path);
-	if (!r->host || !head_is_visit(r->head) || !head_trade(&to, r->query, r->server->auth))
-		return false;
-	struct answer answer = { 303, NULL, 0,
-				 .headers = { { "Location", to.data },
-					      { "Referrer-Policy", "no-referrer" } },
-				 .header_count = 2 };
-	(void)r->conn->sink.begin(&r->conn->sink, &answer, &ignored);
-	return true;
-}
-
 /* A program in the sandbox answers: pages that it allows may ask it before they have credentials. */
 static void answer_preview(struct request *r, const struct preview *preview)
 {
@@ -400,11 +402,12 @@ static void answer_preview(struct request *r, const struct preview *preview)
 	const struct auth *auth = auth_enabled(r->server->auth) ? r->server->auth : NULL;
 	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->length &&
 			 http_header(r->head, "access-control-request-method");
+	struct visit visit = visit_of(r);
 	if (!preflight && check_credentials(r, &err) < 0) {
-		fail(r, &err);
+		refuse(r, &err);
 		return;
 	}
-	if (auth && trade_key(r))
+	if (visit_trade(&visit))
 		return;
 	struct tunnel tunnel = { .to = *preview, .auth = auth };
 	tunnel_serve(r->conn, &tunnel);
@@ -433,10 +436,13 @@ static void answer_request(struct request *r)
 			       sizeof allow);
 	if (r->params)
 		arena_defer(&r->conn->arena, defer_decref, r->params);
+	struct visit visit = visit_of(r);
 	if (check_credentials(r, &err) < 0) {
-		fail(r, &err);
+		refuse(r, &err);
 		return;
 	}
+	if (!r->server->local && visit_clean(&visit))
+		return;
 	if (!r->entry) {
 		no_route(r, allow);
 		return;

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import re
 import time
+from urllib.parse import quote, quote_plus
 
 import jwt
 import pytest
@@ -148,8 +150,6 @@ def test_refused_connection_goes_on(guarded):
 
 
 def ways(key):
-    from urllib.parse import quote, quote_plus
-
     return [
         ("/place/x", {"X-AIO-API-Key": key}),
         ("/place/x", {"x-aio-api-key": key}),
@@ -424,3 +424,133 @@ def test_check_of_a_token(signed):
 
 def test_check_without_authentication(fixture_server):
     assert fixture_server.get("/auth").status_code == 200
+
+
+# --- browsers ----------------------------------------------------------------------------------
+
+HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
+OPENED = {"Accept": HTML, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
+FETCHED = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"}
+FOREIGN = {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image", "Sec-Fetch-Site": "cross-site"}
+
+
+def cookie_of(server, query=None, target="/place/x", how=OPENED):
+    answer = server.get(f"{target}?{query or 'api_key=' + quote(KEY, safe='')}", headers=how)
+    server.client.cookies.clear()  # what is sent is what a test says
+    assert answer.status_code == 303
+    return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+@pytest.mark.parametrize("how", [OPENED, {"Accept": HTML}], ids=["told", "guessed"])
+def test_an_address_that_is_opened_loses_its_credential(guarded, how):
+    passing = ticket(guarded, bearer(KEY))
+    for credential in (f"api_key={quote(KEY, safe='')}", f"%61pi_key={TOKEN}", f"ticket={passing}"):
+        answer = guarded.get(f"/place/x?q=1&{credential}&limit=5", headers=how)
+        guarded.client.cookies.clear()
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"//{guarded.host}:{guarded.port}/place/x?q=1&limit=5"
+        assert answer.headers["referrer-policy"] == "no-referrer" and answer.headers["cache-control"] == "no-store"
+        kept, *limits = answer.headers["set-cookie"].split("; ")
+        assert kept.startswith(f"aio_box_{guarded.port}=") and KEY not in kept and TOKEN not in kept
+        assert {"HttpOnly", "SameSite=Lax", "Path=/"} < set(limits)
+        assert status(guarded, "/place/x?q=1&limit=5", {**how, "Cookie": kept}) == 200
+    # A wrong one goes, too, and gets nothing.
+    answer = guarded.get("/place/x?api_key=wrong", headers={**how, "X-AIO-API-Key": KEY})
+    assert answer.status_code == 303 and "set-cookie" not in answer.headers
+    for path in ("//evil.example/", "/%5cevil.example/"):
+        with guarded.connect() as peer:  # (httpx would take it for another server)
+            got = peer.ask(request(f"{path}?api_key={TOKEN}", headers=how, host=f"{guarded.host}:{guarded.port}"))
+        assert got["location"] == f"//{guarded.host}:{guarded.port}{path}"
+
+
+@pytest.mark.parametrize("how", [FETCHED, {"Accept": "*/*"}, {}, {"Accept": "application/json"}])
+def test_programs_are_not_led_elsewhere(guarded, how):
+    for method in ("GET", "HEAD"):
+        assert status(guarded, f"/place/x?api_key={TOKEN}", how, method) == 200
+    assert guarded.post(f"/echo?api_key={TOKEN}", json={}, headers={**OPENED, **how}).status_code != 303
+
+
+def test_a_frame_of_another_site_gets_a_ticket(guarded):
+    """Browsers keep no cookie there."""
+    framed = {**OPENED, "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"}
+    answer = guarded.get(f"/place/x?api_key={TOKEN}", headers=framed)
+    assert answer.status_code == 303 and "set-cookie" not in answer.headers
+    where = answer.headers["location"]
+    assert TOKEN not in where and where.startswith(f"//{guarded.host}:{guarded.port}/place/x?ticket=")
+    assert status(guarded, where.partition(str(guarded.port))[2], framed) == 200
+
+
+def test_a_cookie_is_for_pages_of_this_server(guarded):
+    cookie, own = cookie_of(guarded), {"Origin": guarded.url}
+    for headers in (FETCHED, OPENED, own, {**FETCHED, "Referer": guarded.url + "/page"}, {}):
+        assert status(guarded, "/place/x", {**cookie, **headers}) == 200, headers
+    assert status(guarded, "/place/x", {**cookie, **OPENED, "Sec-Fetch-Site": "cross-site"}) == 200  # a link
+    other = f"http://{guarded.host}:{guarded.port + 1}"
+    for headers in (FOREIGN, {**FOREIGN, "Sec-Fetch-Site": "same-site"}, {"Origin": other}, {"Referer": other + "/"},
+                    {**FETCHED, "Sec-Fetch-Site": "same-site", "Origin": other}, {"Origin": "null"},
+                    {**OPENED, "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"}):
+        assert status(guarded, "/place/x", {**cookie, **headers}) == 401, headers
+    assert status(guarded, "/echo", {**cookie, "Origin": other}, "POST") == 403
+    assert eventually(lambda: status(guarded, "/place/x", bearer(KEY)) == 200)
+
+
+def test_a_cookie_opens_a_websocket_for_its_own_page(guarded):
+    cookie, url = cookie_of(guarded), f"ws://{guarded.host}:{guarded.port}/ws/echo"
+    with connect(url, origin=guarded.url, additional_headers=cookie) as ws:
+        ws.send("hello")
+        assert ws.recv() == "hello"
+    for origin in (f"http://{guarded.host}:1", "https://evil.example"):
+        with pytest.raises(InvalidStatus) as refused:
+            connect(url, origin=origin, additional_headers=cookie)
+        assert refused.value.response.status_code in (401, 403)
+
+
+def test_cookies_and_tickets_are_not_each_other(guarded, product):
+    cookie, passing = cookie_of(guarded)["Cookie"], ticket(guarded, bearer(KEY))
+    name, _, value = cookie.partition("=")
+    assert status(guarded, f"/place/x?ticket={value}") == 401
+    assert status(guarded, "/place/x", {"Cookie": f"{name}={passing}"}) == 401
+    assert status(guarded, "/place/x", {"Cookie": f"a=b; {name}=forged; {cookie}"}) == 200
+    for wrong in (f"{name}={value[:-1]}", f"{name}={value}A", f"{name}=", f"aio_box={value}", f"x{cookie}"):
+        assert status(guarded, "/place/x", {"Cookie": wrong}) == 401, wrong
+    # It renews nothing, and is this server's alone.
+    assert product.post("/tickets", headers=cookie_of(product, target="/v1/sandbox")).status_code == 401
+    assert status(product, "/v1/sandbox", {"Cookie": f"aio_box_{product.port}={value}"}) == 401
+
+
+def test_people_are_asked_for_a_key(product):
+    page = product.get("/v1/docs?theme=%3Cb&ticket=old", headers=OPENED)
+    assert page.status_code == 401 and page.headers["content-type"].startswith("text/html")
+    assert "form-action 'self'" in page.headers["content-security-policy"]
+    action = re.search('action="([^"]*)"', page.text).group(1)
+    assert action.startswith("/.aio/sign-in?to=") and "old" not in action
+    assert product.get("/nowhere", headers=OPENED).status_code == 401
+    for how in (FETCHED, {}, {"Accept": "application/json"}):
+        assert "detail" in product.get("/v1/docs", headers=how).json()
+
+    form = {**OPENED, "Content-Type": "application/x-www-form-urlencoded", "Origin": product.url,
+            "Sec-Fetch-Site": "same-origin"}
+    sign_in = lambda key, to=action: product.post(to, content=f"api_key={quote(key, safe='')}", headers=form)
+    wrong = sign_in("wrong")
+    assert wrong.status_code == 303 and wrong.headers["location"] == "/v1/docs?theme=%3Cb"
+    right = sign_in(KEY)
+    assert right.status_code == 303 and right.headers["location"].startswith("/v1/docs?theme=%3Cb&ticket=")
+    cookie = cookie_of(product, right.headers["location"].partition("?")[2], "/v1/docs")
+    assert product.get("/v1/docs", headers={**OPENED, **cookie}).status_code == 200
+    for elsewhere in ("//evil.example/", "https://evil.example/", "/\\evil.example", "", "x"):
+        got = sign_in(KEY, f"/.aio/sign-in?to={quote(elsewhere, safe='')}")
+        assert got.headers["location"].startswith("/?ticket=")
+    assert product.post(action, content="", headers={**form, "Origin": "https://evil.example"}).status_code == 403
+    assert product.post(action, content=b"a" * 65537, headers=form).status_code == 413
+    assert product.post(action, content=(b"a" * 40000 for _ in range(2)), headers=form).status_code == 413
+    assert product.get("/health").status_code == 200
+
+
+def test_a_token_signs_in(signed):
+    form = {**OPENED, "Content-Type": "application/x-www-form-urlencoded"}
+    sign_in = lambda key: signed.post("/.aio/sign-in?to=/place/x", content=f"api_key={key}", headers=form).headers["location"]
+    where = sign_in(make(signed.algorithm))
+    assert where.startswith("/place/x?ticket=")
+    assert status(signed, "/place/x", {**OPENED, **cookie_of(signed, where.partition("?")[2])}) == 200
+    for wrong in (make(signed.algorithm, exp=int(time.time()) - 99), "", "x", f"&api_key={make(signed.algorithm)}"):
+        assert sign_in(wrong) == "/place/x", wrong

@@ -124,6 +124,41 @@ def test_where_no_cookie_holds_a_key_becomes_a_ticket(host, box, fake, prefix, n
     assert fake.heads[0].split()[1] == "/a?x=1"
 
 
+@pytest.mark.parametrize("path", ["/terminal", "/v1/docs", "/", "/v1/sandbox"])
+def test_the_default_box_has_a_cookie_on_the_plain_address(host, path):
+    """What is shown there is the host's own, or has no origin: whoever opens it may keep one."""
+    for name in ("localhost", "127.0.0.1"):
+        got = ask(host, f"{path}?x=1&api_key={KEY}", OPENED, name)
+        assert got.status == 303 and got["location"] == f"//{name}:{host.port}{path}?x=1"
+        assert got["referrer-policy"] == "no-referrer"
+        kept, *limits = got["set-cookie"].split("; ")
+        assert kept.startswith(f"aio_box_{host.port}=") and {"HttpOnly", "SameSite=Lax"} < set(limits)
+        cookie = {"Cookie": kept}
+        assert ask(host, path, {**OPENED, **cookie}, name).status in (200, 307)
+        assert ask(host, path, OPENED, name).status == 401
+        # Of pages of boxes below the same address, whose origin is none, and of other ports.
+        for more in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+                     {"Sec-Fetch-Site": "cross-site", "Referer": f"http://{name}:{host.port}/s/evil/"}):
+            foreign = {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image", **more}
+            assert ask(host, path, {**cookie, **foreign}, name).status == 401
+        assert ask(host, "/v1/bash/exec", {**cookie, "Origin": "null"}, name, "POST", body=b"{}").status == 403
+        assert ask(host, "/tickets", cookie, name, "POST").status == 401
+
+
+def test_a_cookie_of_the_plain_address_is_the_default_boxs_alone(host, box, fake):
+    got = ask(host, f"/v1/docs?api_key={KEY}", OPENED)
+    cookie = {"Cookie": f"{got['set-cookie'].partition(';')[0]}; mine=1"}
+    assert ask(host, f"/s/{box.id}/v1/sandbox", cookie).status == 401
+    assert ask(host, "/v1/sandbox", {**cookie, "X-AIO-Sandbox": box.id}).status == 401
+    assert ask(host, "/v1/sandboxes", cookie).status == 401
+    own = ask(host, f"/a?api_key={box.token}", OPENED, f"{box.id}.localhost")
+    value = cookie_of(own).partition("=")[2]
+    assert ask(host, "/v1/sandbox", {"Cookie": f"aio_box_{host.port}={value}"}).status == 401
+    # Nor does a box see it, or set it.
+    assert ask(host, f"/s/{box.id}/a", {**cookie, "X-AIO-API-Key": box.token}).body == b"from the box"
+    assert "aio_box" not in fake.heads[-1] and "mine=1" in fake.heads[-1]
+
+
 def test_a_referer_tells_no_credential(host, box, fake):
     name, elsewhere = f"3000-{box.id}.localhost", f"http://x.localhost:{host.port}"
     ticket = ticket_of(box)

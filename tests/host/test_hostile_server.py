@@ -13,7 +13,7 @@ from processes import cpu_seconds
 # Each holds for more than the answer it came with.
 FORGED = [
     "Set-Cookie: aio_box=forged; Path=/", "Set-Cookie: a=1; Domain=localhost", "Set-Cookie:\taio_box=forged",
-    "set-cookie: b=2; dOmAiN=.localhost; Path=/", "Clear-Site-Data: \"cookies\"", "Clear-Site-Data: \"*\"",
+    "Set-Cookie: AIO_box_8080=forged", "set-cookie: b=2; dOmAiN=.localhost; Path=/", "Clear-Site-Data: \"cookies\"", "Clear-Site-Data: \"*\"",
     "Strict-Transport-Security: max-age=9999; includeSubDomains", "Service-Worker-Allowed: /", "Alt-Svc: h2=\"evil:443\"",
     "Public-Key-Pins: x", "NEL: {}", "Report-To: {}", "Accept-CH: Width", "Origin-Agent-Cluster: ?0",
     "WWW-Authenticate: Basic realm=\"your password\"", "X-Content-Type-Options: none",

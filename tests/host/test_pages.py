@@ -19,6 +19,7 @@ expect.set_options(timeout=ANSWER_SECONDS * 1000)
 pytestmark = NEEDED
 
 SECRET = "the-victims-secret"
+KEY = "the-operators-key"
 DOMAIN = "box.test"
 
 APP = r'''
@@ -400,6 +401,45 @@ def test_a_page_cannot_read_the_key_that_it_was_opened_with(world):
         assert token not in page.evaluate(known)
         context.close()
     assert token not in world.evil.run("cat /tmp/seen") and "GET /form" in world.evil.run("cat /tmp/seen")
+
+
+def test_who_signed_in_on_the_plain_address_is_not_driven_there(world):
+    """The default box of this host has a key, and its user a cookie for the address that all boxes share."""
+    host = Host(folder(), env={"SANDBOX_API_KEY": KEY})
+    context = new_context(world.context.browser)
+    at = lambda name: f"http://{name}:{host.port}"
+    try:
+        default, evil = host.default(), host.create(name="evil")
+        default.headers["Authorization"] = f"Bearer {KEY}"
+        evil.request("POST", "/v1/file/write", json={"file": "/tmp/app.py", "content": APP})
+        evil.begin("exec python3 /tmp/app.py")
+        assert eventually(lambda: evil.request("GET", "/proxy/4000/up").status_code == 200)
+        for name in ("localhost", "127.0.0.1"):
+            terminal = context.new_page()
+            terminal.goto(f"{at(name)}/terminal?api_key={KEY}")
+            connected(terminal)
+            assert KEY not in terminal.url and "ticket" not in terminal.url
+            kept = terminal.evaluate("document.cookie + JSON.stringify([{ ...localStorage }, { ...sessionStorage }])")
+            assert KEY not in kept and "aio_box" not in kept
+        sessions = lambda: sorted(default.request("GET", "/v1/shell/sessions").json()["data"]["sessions"])
+        before, pages = sessions(), {}
+        for name, path in (("localhost", "/s/evil/proxy/4000/page.html"), ("127.0.0.1", "/s/evil/proxy/4000/page.html"),
+                           ("4000-evil.localhost", "/page.html")):
+            pages[name] = page = context.new_page()
+            page.goto(f"{at(name)}{path}?api_key={evil.token}")
+            assert page.title() == "app"
+            start(page, bases=[at("localhost"), at("127.0.0.1"), at("default.localhost")], host=[at("localhost")],
+                  go=page.url.split("?")[0].replace("page.html", "go"), tag=name)
+        assert {name: finish(page) for name, page in pages.items()} == {name: {} for name in pages}
+        assert default.run("tail -n99 /tmp/pwned* 2>/dev/null; true") == "" and sessions() == before
+        assert sorted(host.ids()) == ["default", "evil"] and "aio_box" not in evil.run("cat /tmp/seen")
+        # The same attempts work for a page of the host's own: the cookie is there, and it is enough.
+        start(terminal, bases=[at("127.0.0.1")], tag="itself")
+        read = finish(terminal)
+        assert read.get("fetch application/json") and read.get("get") and read.get("socket"), read
+    finally:
+        context.close()
+        host.end()
 
 
 def test_a_preview_in_a_frame_of_another_site(world):

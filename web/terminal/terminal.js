@@ -235,7 +235,7 @@
     lost: { word: 'Reconnecting', text: 'Connection lost. Trying to reconnect…', button: 'Reconnect now', act: hasten },
     offline: { word: 'Offline', text: 'You are offline. The session keeps running.', button: 'Try now', act: hasten },
     full: { word: 'Waiting', text: 'The server takes no more terminals at the moment.', button: 'Try now', act: hasten },
-    refused: { word: 'Refused', text: 'The server no longer accepts the key or ticket of this page’s address.', button: 'Try again', act: hasten },
+    refused: { word: 'Refused', text: 'The server no longer lets this page in.', button: 'Sign in', act: () => location.reload() },
     closed: { word: 'Closed', text: 'The session was closed. Press a key for a new one.', button: 'New session', act: startOver },
     ended: { word: 'Ended', text: 'The shell has ended. Press a key for a new one.', button: 'New shell', act: restart },
   };

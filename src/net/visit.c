@@ -1,0 +1,91 @@
+#include "net/visit.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "base/url.h"
+#include "net/auth.h"
+#include "net/conn.h"
+#include "net/cookie.h"
+#include "net/guard.h"
+#include "net/head.h"
+
+bool visit_has_cookie(const struct visit *visit)
+{
+	const struct http_head *head = &visit->conn->http.head;
+	char page[URL_HOST_MAX + 32], name[COOKIE_NAME_ROOM];
+	guard_page(head, page, sizeof page);
+	bool foreign = guard_unseen(head, false) || (*page && !head_is_visit(head));
+	if (foreign && !guard_origin(page, visit->host, NULL))
+		return false;
+	cookie_name(name, visit->host, true);
+	return cookie_ok(visit->auth, head, name);
+}
+
+static bool is_visit(const struct visit *visit)
+{
+	return auth_enabled(visit->auth) && visit->host && head_is_visit(&visit->conn->http.head);
+}
+
+static bool redirect(const struct visit *visit, const char *to, const char *cookie)
+{
+	struct err ignored;
+	struct sink *sink = &visit->conn->sink;
+	struct answer answer = { 303, NULL, 0,
+				 .headers = { { "Location", to },
+					      { "Referrer-Policy", "no-referrer" },
+					      { "Cache-Control", "no-store" },
+					      { "Set-Cookie", cookie } },
+				 .header_count = cookie ? 4 : 3 };
+	(void)sink->begin(sink, &answer, &ignored);
+	return true;
+}
+
+bool visit_trade(const struct visit *visit)
+{
+	auto_buf struct buf to = BUF(1 << 20);
+	buf_printf(&to, "//%s%s", visit->host ? visit->host : "", visit->path);
+	return is_visit(visit) && head_trade(&to, visit->query, visit->auth) &&
+	       redirect(visit, to.data, NULL);
+}
+
+bool visit_clean(const struct visit *visit)
+{
+	auto_buf struct buf to = BUF(1 << 20);
+	char name[COOKIE_NAME_ROOM];
+	if (!is_visit(visit) || !visit->query)
+		return false;
+	if (head_is_foreign_frame(&visit->conn->http.head))
+		return visit_trade(visit);
+	buf_printf(&to, "//%s%s", visit->host, visit->path);
+	if (!head_query(&to, visit->query, &(struct head_request){ .strip_query = true }))
+		return false;
+	struct auth_request by = { .query = visit->query };
+	cookie_name(name, visit->host, true);
+	auto_free char *cookie =
+		auth_check(visit->auth, &by, NULL) == 0 ? cookie_new(visit->auth, name) : NULL;
+	return redirect(visit, to.data, cookie);
+}
+
+bool visit_ask_key(const struct visit *visit)
+{
+	struct err ignored;
+	struct sink *sink = &visit->conn->sink;
+	auto_buf struct buf back = BUF(1 << 20), page = BUF(1 << 20);
+	if (!is_visit(visit))
+		return false;
+	buf_str(&back, visit->path);
+	(void)head_query(&back, visit->query, &(struct head_request){ .strip_query = true });
+	head_sign_in_page(&page, "", 0, back.data);
+	struct answer answer = { 401, "text/html; charset=utf-8", (int64_t)page.len,
+				 .headers = { { "WWW-Authenticate", "Bearer realm=\"aiobox\"" },
+					      { "Content-Security-Policy", HEAD_SIGN_IN_POLICY },
+					      { "Referrer-Policy", HEAD_SIGN_IN_REFERRER },
+					      { "Cache-Control", "no-store" } },
+				 .header_count = 4 };
+	if (sink->begin(sink, &answer, &ignored) == 0)
+		(void)sink->write(sink, page.data, page.len, &ignored);
+	return true;
+}
