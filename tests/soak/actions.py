@@ -59,7 +59,7 @@ def turn_of(world, box):
 
 def write(client, box):
     turn = box.sessions.setdefault((client.name, "file"), 0)
-    path = f"{HOME}/{client.name}-{turn}"
+    path = f"{HOME}/{client.name}-{box.id}-{turn}"  # none that a fork has from another
     content = f"{box.marker} {client.word()}\n" * client.rng.choice((1, 1, 20, 3000))
     with client.world.lock:
         for files in (box.files, *box.copies):
