@@ -107,7 +107,9 @@ static const struct denied {
 
 /* Netlink protocols that may be spoken: routes and interfaces (getifaddrs), and device events. */
 static const int netlink_allowed[] = { NETLINK_ROUTE, NETLINK_KOBJECT_UEVENT };
-static const int families_allowed[] = { AF_UNIX, AF_INET, AF_INET6 };
+/* Of the internet's, unless the socket is a raw one: for any other the kernel would load a module. */
+static const int protocols_allowed[] = { 0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP,
+					 IPPROTO_ICMPV6 };
 static const uint32_t ioctls_denied[] = { TIOCSTI, TIOCLINUX };
 
 /* Options of sockets, answered as by a kernel without them. Whoever makes a network namespace may use the
@@ -141,7 +143,7 @@ enum { ROOM = 256, CASES = 96, LINEAR = 3 };
 struct program {
 	struct sock_filter code[ROOM];
 	unsigned short at; /* of the first instruction yet */
-	unsigned short allow, eperm, enosys, eafnosupport, enoprotoopt;
+	unsigned short allow, eperm, enosys, eafnosupport, enoprotoopt, eprotonosupport;
 };
 
 /* What is done for one call. */
@@ -193,9 +195,20 @@ static unsigned short check_socket(struct program *p)
 	for (size_t i = 0; i < COUNT(netlink_allowed); i++)
 		next = branch(p, BPF_JEQ, (uint32_t)netlink_allowed[i], p->allow, next);
 	unsigned short netlink = load_argument(p, 2);
+	next = p->eprotonosupport;
+	for (size_t i = 0; i < COUNT(protocols_allowed); i++)
+		next = branch(p, BPF_JEQ, (uint32_t)protocols_allowed[i], p->allow, next);
+	next = load_argument(p, 2);
+	for (unsigned flags = 0; flags < 4; flags++)
+		next = branch(p, BPF_JEQ,
+			      SOCK_RAW | (flags & 1 ? SOCK_NONBLOCK : 0) |
+				      (flags & 2 ? SOCK_CLOEXEC : 0),
+			      p->allow, next);
+	unsigned short internet = load_argument(p, 1);
 	next = branch(p, BPF_JEQ, AF_NETLINK, netlink, p->eafnosupport);
-	for (size_t i = 0; i < COUNT(families_allowed); i++)
-		next = branch(p, BPF_JEQ, (uint32_t)families_allowed[i], p->allow, next);
+	next = branch(p, BPF_JEQ, AF_INET6, internet, next);
+	next = branch(p, BPF_JEQ, AF_INET, internet, next);
+	branch(p, BPF_JEQ, AF_UNIX, p->allow, next);
 	return load_argument(p, 0);
 }
 
@@ -251,6 +264,7 @@ static void compile(struct program *p)
 	p->enosys = give(p, SECCOMP_RET_ERRNO | ENOSYS);
 	p->eafnosupport = give(p, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 	p->enoprotoopt = give(p, SECCOMP_RET_ERRNO | ENOPROTOOPT);
+	p->eprotonosupport = give(p, SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
 	unsigned short socket = check_socket(p), sockopt = check_sockopt(p);
 	const struct filter_case checked[] = {
 		{ SYS_clone, check_flags(p, NEVER_CLONED) },

@@ -285,7 +285,27 @@ static int netlink_route(void)
 }
 static int af_inet(void)
 {
-	return family(AF_INET, SOCK_STREAM, 0);
+	int code = family(AF_INET, SOCK_STREAM, 0);
+	if (!code)
+		code = family(AF_INET, SOCK_STREAM, IPPROTO_TCP);
+	return code ? code : family(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+}
+static int mptcp(void)
+{
+	return family(AF_INET, SOCK_STREAM, 262);
+}
+static int udplite(void)
+{
+	return family(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDPLITE);
+}
+static int sctp(void)
+{
+	return family(AF_INET6, SOCK_SEQPACKET, IPPROTO_SCTP);
+}
+static int raw_socket(void) /* root's, whatever its protocol */
+{
+	int code = family(AF_INET, SOCK_RAW | SOCK_NONBLOCK, IPPROTO_SCTP);
+	return getuid() && code == EPERM ? 0 : code;
 }
 
 /* Options of sockets. The kernel says EBADF to all that the filter lets through. */
@@ -561,6 +581,10 @@ static const struct {
 	ROW(netfilter),
 	ROW(netlink_route),
 	ROW(af_inet),
+	ROW(mptcp),
+	ROW(udplite),
+	ROW(sctp),
+	ROW(raw_socket),
 	ROW(closed_options),
 	ROW(open_options),
 	ROW(nested_iptables),

@@ -12,7 +12,7 @@ DENIED = {
     "nested user namespace": "nested_ns nested_mount",
     "the machine": "load_module load_module_fd kexec reboot_machine swap_on set_time read_syslog port_io",
     "large parts of the kernel": "keyctl_call add_key_call bpf_call perf userfaultfd_call io_uring aio_setup",
-    "sockets": "af_packet af_vsock af_alg netfilter",
+    "sockets": "af_packet af_vsock af_alg netfilter mptcp udplite sctp",
     "iptables": "closed_options nested_iptables nested_ip6tables nested_iptables_by_ipv6 nested_arptables nested_ebtables",
     "socket filters": "socket_filter reuseport_filter",
     "other call tables": "call_i386 call_x32 future_call",
@@ -32,9 +32,10 @@ EXACT = {
     "future_call": "ENOSYS",
     "af_vsock": "EAFNOSUPPORT",
     "netfilter": "EAFNOSUPPORT",
+    **dict.fromkeys("mptcp udplite sctp".split(), "EPROTONOSUPPORT"),
     **dict.fromkeys("closed_options nested_iptables nested_ip6tables socket_filter reuseport_filter".split(), "ENOPROTOOPT"),
 }
-NEEDED = "unshare_user nested_net_pid netlink_route af_inet open_options"
+NEEDED = "unshare_user nested_net_pid netlink_route af_inet raw_socket open_options"
 
 
 def probe(box, root, names):
