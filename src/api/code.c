@@ -228,6 +228,26 @@ const char *code_language(const char *name)
 	return language ? language->name : name;
 }
 
+/* A language that only a kernel speaks, if one does. */
+static int by_other(struct call *call, const struct execute *request, struct err *err)
+{
+	struct tools_where where;
+	if (kernels_where(call->server, &where, err) < 0)
+		return -1;
+	if (kernelspec_for(&where, request->language, call->arena))
+		return by_kernel(call, request, err);
+	struct list list = kernelspec_list(&where, call->arena);
+	const struct kernelspec *specs = list.items;
+	auto_buf struct buf names = BUF(300);
+	for (size_t i = 0; i < COUNT(languages); i++)
+		(void)buf_printf(&names, "%s%s", i ? ", " : "", languages[i].name);
+	for (size_t i = 0; i < list.count; i++)
+		if (*specs[i].language && !find_language(specs[i].language))
+			(void)buf_printf(&names, ", %s", specs[i].language);
+	return err_set(err, ERR_INVALID, "unknown language '%.60s': expected one of: %s",
+		       request->language, names.data);
+}
+
 static int execute(struct call *call, const void *in, struct err *err)
 {
 	struct execute request = *(const struct execute *)in;
@@ -235,7 +255,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 	if (request.session_id && *request.session_id)
 		request.stateful = true;
 	if (!language)
-		return by_kernel(call, &request, err);
+		return by_other(call, &request, err);
 	request.language = language->name;
 	return (request.stateful ? language->stateful : language->once)(call, &request, err);
 }

@@ -25,9 +25,9 @@ static const struct field execute_fields[] = {
 	    "Seconds until the code is interrupted: `timeout`. The session stays usable.",
 	    .def = "30", .min = 1, .max = 300),
 	STR(execute, kernel_name, OPTIONAL,
-	    "`python3`, `python3.10` to `python3.12` where installed, or any other kernel of "
-	    "/v1/jupyter/info. Absent: the session's, else the default, which PYTHON_VERSION "
-	    "chooses.",
+	    "`python3`, `python3.10` to `python3.12`, or any other kernel of /v1/jupyter/info. "
+	    "`python3` runs what names a Python that is not installed, and `hint` says so. Absent: "
+	    "the session's, else the default, which PYTHON_VERSION chooses.",
 	    .max_len = 100),
 	STR(execute, session_id, OPTIONAL,
 	    "Session to run it in, made on first use; a new one when absent or empty.",
@@ -216,6 +216,7 @@ static int create_session(struct call *call, const void *in, struct err *err)
 				   opened.made ? "Session created"
 					       : "The session was there already" };
 	call->message = created.message;
+	call->hint = opened.notice;
 	return call_reply(call, &created, err);
 }
 

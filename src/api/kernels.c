@@ -38,6 +38,7 @@ struct session {
 	_Atomic int refs;
 	char id[SESSION_ID_MAX * 4 + 1], marker[112];
 	char *kernel_name, *language, *context;
+	char *asked, *notice; /* the kernel_name that its kernel stands in for, and why; or NULL */
 	struct timespec created;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -67,6 +68,8 @@ static void session_unref(void *arg)
 	free(session->kernel_name);
 	free(session->language);
 	free(session->context);
+	free(session->asked);
+	free(session->notice);
 	free(session->cwd);
 	free(session);
 }
@@ -129,7 +132,7 @@ struct sessions kernels_sessions = SESSIONS("jupyter", &session_ops);
 
 struct making {
 	const struct kernelspec *spec;
-	const char *cwd, *context;
+	const char *asked, *cwd, *context;
 	bool made, back; /* back: somebody has its id from us, of a session before */
 };
 
@@ -146,6 +149,10 @@ static void *session_make(const char *id, void *arg, struct err *err)
 	session->language = xstrdup(making->spec->language);
 	session->context = making->context ? xstrdup(making->context) : NULL;
 	session->cwd = xstrdup(making->cwd);
+	if (making->spec->notice) {
+		session->asked = xstrdup(making->asked);
+		session->notice = xstrdup(making->spec->notice);
+	}
 	if (making->back)
 		snprintf(session->lost, sizeof session->lost, "The session had ended.");
 	touch(session);
@@ -237,6 +244,12 @@ static const struct kernelspec *pick_spec(const struct tools_where *where,
 	return spec;
 }
 
+/* Whether this was asked for by a name that its kernel only stands in for. */
+static bool stands_in(const struct session *session, const struct kernels_wish *wish)
+{
+	return session->asked && wish->kernel_name && !strcmp(wish->kernel_name, session->asked);
+}
+
 /* A session that is there keeps its kernel: a wish for another one is a mistake. */
 static int check_same(const struct session *session, const struct kernels_wish *wish,
 		      struct err *err)
@@ -245,7 +258,8 @@ static int check_same(const struct session *session, const struct kernels_wish *
 		return err_set(err, ERR_CONFLICT, "session '%.80s' speaks %s, not %.60s",
 			       session->id, session->language, wish->language);
 	if (!wish->language && wish->kernel_name && *wish->kernel_name &&
-	    strcasecmp(kernelspec_name(wish->kernel_name), session->kernel_name) != 0)
+	    strcasecmp(kernelspec_name(wish->kernel_name), session->kernel_name) != 0 &&
+	    !stands_in(session, wish))
 		return err_set(err, ERR_CONFLICT, "session '%.80s' has the kernel %s, not %.60s",
 			       session->id, session->kernel_name, wish->kernel_name);
 	return 0;
@@ -266,6 +280,7 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 	if (!session) {
 		struct making making = {
 			.spec = pick_spec(&where, wish, call->arena, err),
+			.asked = wish->kernel_name,
 			.cwd = wish->cwd && *wish->cwd ? wish->cwd : config->workspace,
 			.context = wish->context,
 			.back = wish->id && sessions_gave(&kernels_sessions, wish->id),
@@ -418,6 +433,7 @@ static struct session *begin(struct call *call, const struct kernels_wish *wish,
 	if (!session)
 		return NULL;
 	describe(session, made, call->arena, ret);
+	ret->notice = stands_in(session, wish) ? arena_strdup(call->arena, session->notice) : NULL;
 	if (enter(call, session, named, until_ms, err) == 0) {
 		if (have_kernel(call, session, err) == 0) {
 			kernel_set_expendable(session->kernel, false);
@@ -556,6 +572,7 @@ static int run(struct call *call, struct session *session, const struct kernels_
 	const struct kernel_job what = { job->code, .prompt = job->events };
 	if (!ret->session.made && change_directory(call, session, job->where.cwd, err) < 0)
 		return -1;
+	ret->notice = ret->session.notice;
 	if (*session->lost)
 		add_notice(call, ret,
 			   arena_printf(call->arena,

@@ -30,7 +30,8 @@ struct kernels_wish {
 /* Finds or makes the session and has its kernel started. Its id and kernel are in the arena. */
 struct kernels_opened {
 	const char *id, *kernel_name, *language;
-	bool made; /* it is new */
+	bool made;          /* it is new */
+	const char *notice; /* that its kernel stands in for the one that was asked for; or NULL */
 	struct timespec created;
 };
 int kernels_open(struct call *call, const struct kernels_wish *wish, struct kernels_opened *ret,

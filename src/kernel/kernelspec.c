@@ -318,11 +318,7 @@ static void say_missing(const struct specs *specs, const char *name, struct err 
 	auto_buf struct buf names = BUF(300);
 	for (size_t i = 0; i < specs->count; i++)
 		(void)buf_printf(&names, "%s%s", i ? ", " : "", specs->all[i].name);
-	if (specs->bare)
-		err_set(err, ERR_BAD_REQUEST,
-			"%.200s has no ipykernel ('%s -m pip install ipykernel' installs it); there is: %s",
-			specs->bare, name, names.data);
-	else if (specs->count)
+	if (specs->count)
 		err_set(err, ERR_BAD_REQUEST, "there is no kernel '%.60s'; there is: %s", name,
 			names.data);
 	else
@@ -335,16 +331,40 @@ const char *kernelspec_name(const char *name)
 	return strcasecmp(name, "python") ? name : "python3";
 }
 
+static bool is_version(const char *name)
+{
+	return !strncmp(name, "python3.", 8) && name[8] &&
+	       strspn(name + 8, "0123456789") == strlen(name + 8);
+}
+
 static const struct kernelspec *find(struct specs *specs, const char *name)
 {
 	const char *wanted = kernelspec_name(name);
 	for (size_t i = 0; i < specs->count; i++)
 		if (!strcasecmp(specs->all[i].name, wanted))
 			return &specs->all[i];
-	if (!strncmp(wanted, "python3.", 8) && isdigit((unsigned char)wanted[8]) &&
-	    find_version(specs, wanted))
+	if (is_version(wanted) && find_version(specs, wanted))
 		return &specs->all[specs->count - 1];
 	return NULL;
+}
+
+/* Callers that name the Pythons of another machine can go on with the one that is here. */
+static const struct kernelspec *stand_in(struct specs *specs, const char *name)
+{
+	const struct kernelspec *own = find(specs, "python3");
+	if (!own)
+		return NULL;
+	struct kernelspec *spec = arena_alloc(specs->arena, sizeof *spec);
+	*spec = *own;
+	spec->notice =
+		specs->bare
+			? arena_printf(
+				  specs->arena,
+				  "%s has no ipykernel ('%s -m pip install ipykernel' installs it); python3 is used instead.",
+				  specs->bare, name)
+			: arena_printf(specs->arena,
+				       "%s is not installed; python3 is used instead.", name);
+	return spec;
 }
 
 const struct kernelspec *kernelspec_find(const struct tools_where *where, const char *name,
@@ -356,6 +376,8 @@ const struct kernelspec *kernelspec_find(const struct tools_where *where, const 
 	const struct kernelspec *spec = find(&specs, given ? name : default_name(arena));
 	if (!spec && !given)
 		spec = find(&specs, "python3");
+	if (!spec && given && is_version(name))
+		spec = stand_in(&specs, name);
 	if (!spec)
 		say_missing(&specs, given ? name : "python3", err);
 	return spec;
