@@ -9,6 +9,7 @@
 #include "api/excerpt.h"
 #include "api/routes.h"
 #include "api/sessions.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
@@ -264,8 +265,9 @@ static int answer_exec(struct call *call, const struct exec *exec, struct comman
 static int exec_command(struct call *call, const void *in, struct err *err)
 {
 	const struct exec *exec = in;
-	const char *dir = exec->exec_dir && *exec->exec_dir ? exec->exec_dir : NULL;
-	if ((dir && bash_session_check_dir(dir, err) < 0) || check_environment(&exec->env, err) < 0)
+	const char *dir;
+	if (workdir_find(call, "exec_dir", exec->exec_dir, &dir, err) < 0 ||
+	    check_environment(&exec->env, err) < 0)
 		return -1;
 	auto_bash_session struct bash_session *session =
 		bash_session_open(call->server->config, exec->session_id, dir, err);

@@ -1,17 +1,16 @@
 #include "api/bash_sessions.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api/moment.h"
 #include "api/routes.h"
 #include "api/sessions.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/config.h"
@@ -170,17 +169,6 @@ const char *bash_session_marker(const struct bash_session *session)
 	return session->marker;
 }
 
-int bash_session_check_dir(const char *path, struct err *err)
-{
-	struct stat st;
-	if (*path != '/')
-		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path",
-			       path);
-	if (stat(path, &st) < 0)
-		return err_set(err, errno, "exec_dir '%.200s'", path);
-	return S_ISDIR(st.st_mode) ? 0 : err_set(err, ENOTDIR, "exec_dir '%.200s'", path);
-}
-
 int bash_session_place(struct bash_session *session, const char *dir, struct arena *arena,
 		       const char **ret_cwd, const char **ret_snapshot, struct err *err)
 {
@@ -330,16 +318,14 @@ const struct schema bash_session_create_schema =
 int bash_session_create(struct call *call, const void *in, struct err *err)
 {
 	const struct create_request *request = in;
-	const char *snapshot = request->snapshot_path;
-	if (request->exec_dir && *request->exec_dir &&
-	    bash_session_check_dir(request->exec_dir, err) < 0)
+	const char *snapshot = request->snapshot_path, *dir;
+	if (workdir_find(call, "exec_dir", request->exec_dir, &dir, err) < 0)
 		return -1;
 	if (snapshot && *snapshot && (access(snapshot, R_OK) < 0 || strchr(snapshot, '\'')))
 		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read",
 			       snapshot);
-	auto_bash_session struct bash_session *session = bash_session_open(call->server->config,
-									   request->session_id,
-									   request->exec_dir, err);
+	auto_bash_session struct bash_session *session =
+		bash_session_open(call->server->config, request->session_id, dir, err);
 	if (!session)
 		return -1;
 	if (snapshot && *snapshot) {

@@ -28,9 +28,6 @@ static inline void bash_session_release(struct bash_session **session)
 const char *bash_session_id(const struct bash_session *session);
 const char *bash_session_marker(const struct bash_session *session);
 
-/* That a client's exec_dir is an absolute path, of a directory. */
-int bash_session_check_dir(const char *path, struct err *err);
-
 /* Where its next command runs, in the arena: in dir from now on, unless that is NULL; and the script
  * that is sourced first, or NULL. */
 int bash_session_place(struct bash_session *session, const char *dir, struct arena *arena,

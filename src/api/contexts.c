@@ -12,6 +12,7 @@
 #include "api/nodejs_programs.h"
 #include "api/nodejs_sessions.h"
 #include "api/routes.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -152,17 +153,15 @@ static int open_node(struct call *call, const char *id, const char *language,
 		     const struct create *request, struct err *err)
 {
 	const struct config *config = call->server->config;
-	const char *dir = request->working_dir;
 	struct nodejs_session_wish wish = {
 		.id = id,
-		.cwd = dir && *dir ? dir : NULL,
 		.idle_ms = config->session_ms,
 		.context = request->session_name ? request->session_name : "",
 		.language = language,
 	};
 	struct node_where where;
 	bool made;
-	if ((wish.cwd && nodejs_check_cwd(wish.cwd, err) < 0) ||
+	if (workdir_find(call, "working_dir", request->working_dir, &wish.cwd, err) < 0 ||
 	    nodejs_programs_pick(call, NULL, !strcmp(language, "typescript"), &where, err) < 0)
 		return -1;
 	wish.program = where.program;

@@ -6,12 +6,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/events.h"
 #include "api/room.h"
 #include "api/sessions.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/clock.h"
@@ -215,21 +215,6 @@ int kernels_where(struct server *server, struct tools_where *ret, struct err *er
 	return user ? 0 : -1;
 }
 
-static int check_cwd(const char *path, const struct user *user, struct err *err)
-{
-	struct user_view view;
-	struct stat st;
-	if (*path != '/')
-		return err_set(err, ERR_BAD_REQUEST, "cwd '%.200s' is not an absolute path", path);
-	if (user_enter(user, &view, err) < 0)
-		return -1;
-	int result = stat(path, &st) < 0    ? err_set(err, errno, "cwd '%.200s'", path)
-		     : !S_ISDIR(st.st_mode) ? err_set(err, ENOTDIR, "cwd '%.200s'", path)
-					    : 0;
-	user_leave(&view);
-	return result;
-}
-
 static const struct kernelspec *pick_spec(const struct tools_where *where,
 					  const struct kernels_wish *wish, struct arena *arena,
 					  struct err *err)
@@ -272,8 +257,7 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 	struct config own = limits(config);
 	struct tools_where where;
 	*ret_made = false;
-	if (kernels_where(call->server, &where, err) < 0 ||
-	    (wish->cwd && *wish->cwd && check_cwd(wish->cwd, where.user, err) < 0))
+	if (kernels_where(call->server, &where, err) < 0)
 		return NULL;
 	struct session *session =
 		wish->id && *wish->id ? sessions_find(&kernels_sessions, wish->id, NULL) : NULL;
@@ -281,7 +265,7 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 		struct making making = {
 			.spec = pick_spec(&where, wish, call->arena, err),
 			.asked = wish->kernel_name,
-			.cwd = wish->cwd && *wish->cwd ? wish->cwd : config->workspace,
+			.cwd = wish->cwd ? wish->cwd : config->workspace,
 			.context = wish->context,
 			.back = wish->id && sessions_gave(&kernels_sessions, wish->id),
 		};
@@ -447,11 +431,14 @@ static struct session *begin(struct call *call, const struct kernels_wish *wish,
 	return NULL;
 }
 
-int kernels_open(struct call *call, const struct kernels_wish *wish, struct kernels_opened *ret,
+int kernels_open(struct call *call, const struct kernels_wish *asked, struct kernels_opened *ret,
 		 struct err *err)
 {
+	struct kernels_wish wish = *asked;
+	if (workdir_find(call, "cwd", asked->cwd, &wish.cwd, err) < 0)
+		return -1;
 	auto_session struct session *session =
-		begin(call, wish, true, clock_ms() + START_MS, ret, err);
+		begin(call, &wish, true, clock_ms() + START_MS, ret, err);
 	if (!session)
 		return -1;
 	*session->lost = 0;
@@ -510,7 +497,7 @@ static int change_directory(struct call *call, const struct session *session, co
 {
 	struct jw jw;
 	struct kernel_result result;
-	if (!cwd || !*cwd)
+	if (!cwd)
 		return 0;
 	jw_init(&jw, 65536);
 	if (!write_change(session->language, cwd, &jw)) {
@@ -613,9 +600,12 @@ static void free_outputs(void *outputs)
 	outputs_done(outputs);
 }
 
-int kernels_execute(struct call *call, const struct kernels_job *job, struct kernels_result *ret,
+int kernels_execute(struct call *call, const struct kernels_job *asked, struct kernels_result *ret,
 		    struct err *err)
 {
+	struct kernels_job own = *asked, *job = &own;
+	if (workdir_find(call, "cwd", asked->where.cwd, &own.where.cwd, err) < 0)
+		return -1;
 	*ret = (struct kernels_result){ .count = INT_ABSENT };
 	ret->outputs = arena_alloc(call->arena, sizeof *ret->outputs);
 	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);

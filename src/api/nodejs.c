@@ -1,17 +1,16 @@
 /* JavaScript and TypeScript: programs in a process of their own, and sessions that keep their state. */
 #include "api/nodejs.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #include "api/nodejs_manage.h"
 #include "api/nodejs_programs.h"
 #include "api/nodejs_sessions.h"
 #include "api/routes.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
@@ -22,16 +21,6 @@
 #include "proc/limits.h"
 
 enum { EVENT_MAX = 256 << 20 };
-
-int nodejs_check_cwd(const char *path, struct err *err)
-{
-	struct stat st;
-	if (*path != '/')
-		return err_set(err, ERR_BAD_REQUEST, "cwd '%.200s' is not an absolute path", path);
-	if (stat(path, &st) < 0)
-		return err_set(err, errno, "cwd '%.200s'", path);
-	return S_ISDIR(st.st_mode) ? 0 : err_set(err, ENOTDIR, "cwd '%.200s'", path);
-}
 
 /* ---- running code ---- */
 
@@ -126,12 +115,9 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 	struct nodejs_job copy = *job;
 	struct node_where where;
 	*ret_session = NULL;
-	if (copy.request.cwd && !*copy.request.cwd)
-		copy.request.cwd = NULL;
 	listener.job = &copy;
-	if (copy.request.cwd && nodejs_check_cwd(copy.request.cwd, err) < 0)
-		return -1;
-	if (nodejs_programs_pick(call, copy.version, copy.request.typescript, &where, err) < 0)
+	if (workdir_find(call, "cwd", job->request.cwd, &copy.request.cwd, err) < 0 ||
+	    nodejs_programs_pick(call, copy.version, copy.request.typescript, &where, err) < 0)
 		return -1;
 	int64_t killed = limits_killed();
 	int result = copy.stateful

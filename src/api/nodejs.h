@@ -26,8 +26,5 @@ struct nodejs_job {
 int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_result *ret,
 		   const char **ret_session, struct err *err);
 
-/* That a client's cwd is an absolute path, of a directory. */
-int nodejs_check_cwd(const char *path, struct err *err);
-
 /* The version ("24.1.0") of the Node.js that is found first, in the call's arena; NULL: none. */
 const char *nodejs_version(struct call *call);

@@ -5,6 +5,7 @@
 #include "api/nodejs.h"
 #include "api/nodejs_programs.h"
 #include "api/nodejs_sessions.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -101,10 +102,10 @@ static int start(struct nodejs_session *session, const struct node_where *where,
 int nodejs_manage_create(struct call *call, const void *in, struct err *err)
 {
 	const struct create *request = in;
-	const char *cwd = request->cwd && *request->cwd ? request->cwd : NULL;
+	const char *cwd;
 	struct node_where where;
 	bool made;
-	if ((cwd && nodejs_check_cwd(cwd, err) < 0) ||
+	if (workdir_find(call, "cwd", request->cwd, &cwd, err) < 0 ||
 	    nodejs_programs_pick(call, request->version, false, &where, err) < 0)
 		return -1;
 	const struct nodejs_session_wish wish = { .id = request->session_id,
@@ -244,10 +245,10 @@ const struct field nodejs_manage_updated_data = { .type = T_OBJ, .of = &updated_
 int nodejs_manage_update(struct call *call, const void *in, struct err *err)
 {
 	const struct update *request = in;
-	const char *cwd = request->cwd && *request->cwd ? request->cwd : NULL;
+	const char *cwd;
 	auto_nodejs_session struct nodejs_session *session =
 		find(call, request->session_id, request->version, err);
-	if (!session || (cwd && nodejs_check_cwd(cwd, err) < 0))
+	if (!session || workdir_find(call, "cwd", request->cwd, &cwd, err) < 0)
 		return -1;
 	nodejs_session_change(session, cwd,
 			      request->max_idle_time == INT_ABSENT ? INT_ABSENT

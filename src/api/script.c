@@ -9,6 +9,7 @@
 
 #include "api/events.h"
 #include "api/kernels.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
@@ -78,22 +79,20 @@ static int start(struct script *script, const char *marker, struct err *err)
 	const struct config *config = call->server->config;
 	const struct user *user = user_sandbox(config->user, err);
 	const char *program = user ? script_interpreter(call, script->job->language, err) : NULL;
-	if (!program)
+	const char *cwd;
+	if (!program || workdir_find(call, "cwd", script->job->cwd, &cwd, err) < 0)
 		return -1;
 	const struct pair extra[] = { { TREE_MARKER, marker + sizeof TREE_MARKER } };
-	const char *cwd = script->job->cwd;
 	struct spawn spawn = {
 		.path = program,
 		.argv = arguments(script, program),
 		.env = environment_make(call->arena, user, call->server->home,
 					&(struct list){ COUNT(extra), extra }),
-		.cwd = cwd && *cwd ? cwd : config->workspace,
+		.cwd = cwd ? cwd : config->workspace,
 		.as = user,
 		.extra = { strcmp(script->job->language, "python") ? 0 : script->shown_fd },
 		.tag = tree_tag(marker),
 	};
-	if (*spawn.cwd != '/')
-		return err_set(err, ERR_BAD_REQUEST, "cwd '%.200s' is not an absolute path", cwd);
 	script->command = command_start(&spawn, clock_ms() + script->job->timeout * 1000, err);
 	return script->command ? 0 : -1;
 }

@@ -9,6 +9,7 @@
 #include "api/sessions.h"
 #include "api/shell_events.h"
 #include "api/shells.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -340,7 +341,8 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 	const struct exec *exec = in;
 	bool unnamed = !exec->id || !*exec->id;
 	const char *dir;
-	if (shells_check_dir(exec->exec_dir, exec->strict == YES, &dir, err) < 0)
+	if (workdir_find(call, "exec_dir", exec->exec_dir, &dir, err) < 0 &&
+	    (exec->strict == YES || *exec->exec_dir != '/'))
 		return -1;
 	int result = exec_in(call, exec, dir, err);
 	/* With all sessions in use a new one, idle until its command runs, may have made room for

@@ -1,13 +1,12 @@
 /* The sessions of shells on a terminal: made, found, listed and ended. */
 #include "api/shells.h"
 
-#include <errno.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "api/moment.h"
 #include "api/routes.h"
 #include "api/sessions.h"
+#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/config.h"
@@ -95,22 +94,6 @@ int64_t shells_exit_code(const struct shell_command *command)
 	return command && command->status == SHELL_COMPLETED ? command->exit_code : INT_ABSENT;
 }
 
-int shells_check_dir(const char *dir, bool strict, const char **ret, struct err *err)
-{
-	struct stat st;
-	*ret = NULL;
-	if (!dir || !*dir)
-		return 0;
-	if (*dir != '/')
-		return err_set(err, ERR_BAD_REQUEST, "exec_dir '%.200s' is not an absolute path",
-			       dir);
-	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
-		*ret = dir;
-	else if (strict)
-		return err_set(err, ENOENT, "exec_dir '%.200s'", dir);
-	return 0;
-}
-
 /* ---- routes ---- */
 
 struct create_request {
@@ -147,7 +130,7 @@ static int create_session(struct call *call, const void *in, struct err *err)
 	const struct create_request *request = in;
 	const char *dir;
 	char cwd[4096];
-	if (shells_check_dir(request->exec_dir, true, &dir, err) < 0)
+	if (workdir_find(call, "exec_dir", request->exec_dir, &dir, err) < 0)
 		return -1;
 	int no_change = request->no_change_timeout == INT_ABSENT ? 0
 								 : (int)request->no_change_timeout;

@@ -17,9 +17,6 @@ struct shell *shells_open(struct server *server, const char *id, const char *dir
 void shells_release(struct shell **shell);
 #define auto_shell __attribute__((cleanup(shells_release)))
 
-/* Where to go before a command: *ret NULL for nowhere. -1 when that is an error. */
-int shells_check_dir(const char *dir, bool strict, const char **ret, struct err *err);
-
 /* Types all of it, waiting a while for a terminal that is full. */
 int shells_type(struct shell *shell, const char *data, size_t len, struct err *err);
 

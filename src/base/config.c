@@ -34,7 +34,7 @@ static const struct opt options[] = {
 	{ "cors-origins", "AIO_CORS_ORIGINS", OPT_STR, AT(cors_origins), NULL, "ORIGIN,…",
 	  "Other web origins whose pages may call this server, such as https://app.example.com." },
 	{ "workspace", "WORKSPACE", OPT_STR, AT(workspace), NULL, "DIR",
-	  "Default directory of everything; the sandbox user's home when absent. Made when missing." },
+	  "Default directory of everything; the sandbox user's home when absent. Made when missing. As a working directory /workspace means it too, where there is no such directory." },
 	{ "user", "USER", OPT_STR, AT(user), NULL, "NAME",
 	  "The sandbox user. When absent, or when it only names who started the server: gem where that user exists, else whoever started the server." },
 	{ NULL, "TZ", OPT_STR, AT(time_zone), NULL, NULL,
