@@ -36,6 +36,20 @@ show.slides[2].placeholders[1].text = "<!-- Slide number: 4 -->"
 show.slides[0].notes_slide.notes_text_frame.text = "Remember the milk"
 show.save(folder + "/show.pptx")
 
+odd = pptx.Presentation()
+slide = odd.slides.add_slide(odd.slide_layouts[1])
+slide.shapes.title.text, slide.placeholders[1].text = "Known", "A body"
+head = "<p:%s " + " ".join(f'xmlns:{name}="http://schemas.openxmlformats.org/{where}/2006/main"' for name, where in
+                           (("p", "presentationml"), ("a", "drawingml")))
+names = '><p:nvSpPr><p:cNvPr id="%d" name="odd"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr>'
+words = '<p:spPr/><p:txBody><a:bodyPr/><a:p><a:r><a:t>%s</a:t></a:r></a:p></p:txBody></p:sp>'
+group = slide.shapes.add_group_shape()
+group.shapes.add_textbox(0, 0, 9, 9).text = "In a group"
+for tree, id, text in ((slide.shapes._spTree, 90, "No geometry"), (group._element, 91, "Nor in the group")):
+    tree.append(pptx.oxml.parse_xml(head % "sp" + names % id + words % text))
+    tree.append(pptx.oxml.parse_xml(head % "contentPart" + "/>"))
+odd.save(folder + "/odd.pptx")
+
 from PIL import Image
 image = Image.new("RGB", (321, 123), "red")
 exif = image.getexif()
@@ -51,7 +65,7 @@ def product_python(script, *arguments):
 
 
 def office(folder):
-    """book.xlsx, show.pptx, red.jpg, red.png."""
+    """book.xlsx, show.pptx, odd.pptx, red.jpg, red.png."""
     product_python(OFFICE, folder)
 
 

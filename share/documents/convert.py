@@ -20,6 +20,7 @@ from markitdown._base_converter import DocumentConverter, DocumentConverterResul
 from markitdown.converters import AudioConverter, ImageConverter
 from PIL import ExifTags, Image
 
+import slides  # noqa: F401: it makes python-pptx bear shapes that it does not know
 from kinds import IMAGES, kind_of
 from refused import Refused
 

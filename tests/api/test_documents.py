@@ -112,6 +112,13 @@ def test_slide_range(server, folder, range_, titles):
     assert [line for line in text.splitlines() if line.startswith("# ")] == [f"# Title {n}" for n in titles]
 
 
+def test_slides_with_shapes_of_no_known_kind(server, folder):
+    """They are left out only where they have no text."""
+    text, metadata = view(server, folder / "odd.pptx")
+    assert metadata == {"format": "pptx", "total_slides": 1}
+    assert {"# Known", "A body", "In a group", "No geometry", "Nor in the group"} <= set(text.splitlines()), text
+
+
 def test_word(server, folder):
     assert view(server, folder / "letter.docx") == ("Dear reader", {"format": "docx"})
 
