@@ -21,7 +21,7 @@
 #include "proc/tools.h"
 #include "proc/user.h"
 
-enum { LOOK_MS = 2000, MANIFEST_MAX = 1 << 20 };
+enum { LOOK_MS = 2000 };
 
 static const char missing[] =
 	"Node.js is not installed: run 'make deps', or install it (apt-get install nodejs npm)";

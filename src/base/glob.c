@@ -21,7 +21,8 @@ struct alternative {
 struct glob {
 	struct alternative *alternatives;
 	size_t count;
-	bool recursive, rooted, dir_only;
+	bool recursive, dir_only;
+	bool rooted; /* it has a slash: it is about a path, not a name */
 };
 
 /* ---- one name ---- */
@@ -281,11 +282,6 @@ void glob_free(struct glob *glob)
 bool glob_recursive(const struct glob *glob)
 {
 	return glob->recursive;
-}
-
-bool glob_rooted(const struct glob *glob)
-{
-	return glob->rooted;
 }
 
 /* ---- for others ---- */

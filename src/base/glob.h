@@ -24,7 +24,6 @@ enum glob_result { GLOB_NO = 0, GLOB_YES = 1, GLOB_BELOW = 2 /* something below 
 unsigned glob_match(const struct glob *glob, const char *path, bool hidden);
 
 bool glob_recursive(const struct glob *glob); /* it has a ** */
-bool glob_rooted(const struct glob *glob);    /* it has a slash: it is about a path, not a name */
 
 /* How many patterns without braces it stands for, and one of them in the words of a .gitignore, where
  * ? and [ ] are widened to *. False when something was widened. */

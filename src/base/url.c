@@ -107,18 +107,6 @@ bool url_query_next(struct url_query *it, struct buf *name, struct buf *value)
 	return true;
 }
 
-int url_query_get(const char *query, const char *name, struct buf *ret)
-{
-	/* A longer name is not the one that is looked for. */
-	auto_buf struct buf found = BUF(strlen(name));
-	struct url_query it = { query };
-	while (url_query_next(&it, &found, ret))
-		if (!found.full && found.len == strlen(name) &&
-		    !memcmp(found.data, name, found.len))
-			return ret->full ? -1 : 0;
-	return -1;
-}
-
 /* --- paths ---------------------------------------------------------------------------------- */
 
 static bool clean_segment(const char *text, size_t len)

@@ -18,10 +18,6 @@ int url_query_decode(struct buf *to, const char *text, size_t len);
  * query or one segment of a path. -1 when the buffer is full. */
 int url_encode(struct buf *to, const char *text);
 
-/* Sets ret to the first value of a parameter, decoded: "" for one without a value. -1 where there
- * is none, or where it is beyond ret's cap, which sets ret->full. query has no '?', may be NULL. */
-int url_query_get(const char *query, const char *name, struct buf *ret);
-
 /* Goes through the parameters in order:
  *	struct url_query it = { query };
  *	while (url_query_next(&it, &name, &value)) ...

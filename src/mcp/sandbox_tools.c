@@ -14,7 +14,7 @@
 #include "net/server.h"
 #include "proc/user.h"
 
-enum { OUTPUT_CHARS = 30000, BASH_TIMEOUT_S = 30 };
+enum { OUTPUT_CHARS = 30000 };
 
 /* Sets a member unless there is nothing to set. */
 static void set(json_t *object, const char *key, json_t *value)

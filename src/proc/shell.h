@@ -79,7 +79,6 @@ bool shell_running(const struct shell *shell); /* there is a shell process */
 bool shell_ready(const struct shell *shell);   /* the same, and it reads what is typed */
 int *shell_no_change_s(struct shell *shell);   /* the session's silence limit */
 void shell_cwd(struct shell *shell, char *to, size_t room);
-const char *shell_prompt(const struct shell *shell);
 
 /* Commands, the oldest first. The running one, else NULL; the latest, else NULL. */
 struct shell_command *shell_first(const struct shell *shell);

@@ -100,11 +100,6 @@ void shell_screen_fit(struct shell *shell)
 	pthread_mutex_unlock(&shell->screen_lock);
 }
 
-const char *shell_prompt(const struct shell *shell)
-{
-	return shell->prompt.data ? shell->prompt.data : "";
-}
-
 /* The last line of what was shown since the last command, up to the line that we typed; the prompt
  * before, if that is not to be seen. */
 static char *prompt_text(struct shell *shell)

@@ -92,11 +92,23 @@ static void encoding(void)
 	CHECK_STR(back.data, all);
 }
 
+/* The first value of a parameter, found by going through them. */
+static int find_first(const char *query, const char *name, struct buf *ret)
+{
+	auto_buf struct buf found = BUF(strlen(name));
+	struct url_query it = { query };
+	while (url_query_next(&it, &found, ret))
+		if (!found.full && found.len == strlen(name) &&
+		    !memcmp(found.data, name, found.len))
+			return ret->full ? -1 : 0;
+	return -1;
+}
+
 static bool get(const char *query, const char *name, const char *want)
 {
 	auto_buf struct buf value = BUF(100);
 	buf_str(&value, "old");
-	int ret = url_query_get(query, name, &value);
+	int ret = find_first(query, name, &value);
 	return want ? ret == 0 && !strcmp(value.data, want) && value.len == strlen(want)
 		    : ret == -1 && !value.len;
 }
@@ -128,12 +140,12 @@ static void query_get(void)
 	CHECK(get("a%00b=1", "a", NULL));
 
 	auto_buf struct buf value = BUF(3);
-	CHECK(url_query_get("long=abcdef&a=abc", "a", &value) == 0);
+	CHECK(find_first("long=abcdef&a=abc", "a", &value) == 0);
 	CHECK_STR(value.data, "abc");
-	CHECK(url_query_get("a=abcd&a=b", "a", &value) == -1);
+	CHECK(find_first("a=abcd&a=b", "a", &value) == -1);
 	CHECK(value.full && !value.len);
-	CHECK(url_query_get("a=b", "a", &value) == 0 && !value.full);
-	CHECK(url_query_get("a=x%00y", "a", &value) == 0);
+	CHECK(find_first("a=b", "a", &value) == 0 && !value.full);
+	CHECK(find_first("a=x%00y", "a", &value) == 0);
 	CHECK(value.len == 3 && !memcmp(value.data, "x\0y", 4));
 }
 
