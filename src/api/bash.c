@@ -194,17 +194,17 @@ static int wait_end(struct call *call, struct command *command, int64_t until_ms
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	const struct command_view *view = command_lock(command);
 	command_join(command, &waiter);
-	while (view->state == COMMAND_RUNNING && wake == CALL_WOKEN) {
+	while (view->state == COMMAND_RUNNING && wake == WAKE_READY) {
 		command_unlock(command);
 		wake = call_wait(call, fd, until_ms);
 		command_lock(command);
 	}
 	command_leave(command, &waiter);
 	command_unlock(command);
-	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left; the command runs on")
+	return wake == WAKE_LEFT ? err_set(err, ERR_GONE, "the caller left; the command runs on")
 				 : 0;
 }
 
@@ -342,7 +342,7 @@ static int stream_events(struct call *call, struct command *command, struct exec
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	int64_t at[2] = { 0, 0 };
 	int failed = 0;
 	result->status = "running";
@@ -357,10 +357,10 @@ static int stream_events(struct call *call, struct command *command, struct exec
 		command_unlock(command);
 		for (int i = 0; i < 2 && !failed; i++)
 			failed = send_new(call, command, i, ended, result, &at[i], &sent, err);
-		if (failed || ended || wake == CALL_STOPPING || clock_ms() >= until_ms)
+		if (failed || ended || wake == WAKE_STOPPING || clock_ms() >= until_ms)
 			break;
 		wake = call_wait_events(call, fd, until_ms);
-		if (wake == CALL_LEFT)
+		if (wake == WAKE_LEFT)
 			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
 	}
 	command_lock(command);
@@ -443,10 +443,10 @@ static int wait_news(struct call *call, struct command *command,
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
 	int64_t until = clock_ms() + (int64_t)(request->wait_timeout * 1000);
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	const struct command_view *view = command_lock(command);
 	command_join(command, &waiter);
-	while (view->state == COMMAND_RUNNING && wake == CALL_WOKEN &&
+	while (view->state == COMMAND_RUNNING && wake == WAKE_READY &&
 	       view->out[COMMAND_STDOUT].size <= request->offset &&
 	       view->out[COMMAND_STDERR].size <= request->stderr_offset) {
 		command_unlock(command);
@@ -455,7 +455,7 @@ static int wait_news(struct call *call, struct command *command,
 	}
 	command_leave(command, &waiter);
 	command_unlock(command);
-	return wake == CALL_LEFT ? err_set(err, ERR_GONE, "the caller left") : 0;
+	return wake == WAKE_LEFT ? err_set(err, ERR_GONE, "the caller left") : 0;
 }
 
 static int read_output(struct call *call, const void *in, struct err *err)

@@ -188,7 +188,7 @@ static bool note(struct scan *scan, int dir, const struct below *in, const char 
 	if (r->recursive && S_ISDIR(st.st_mode) && !is_link &&
 	    (r->max_depth == INT_ABSENT || in->depth < r->max_depth))
 		add_dir(scan, path, in->depth + 1);
-	return scan->count % ASK_EVERY || call_wait(scan->call, -1, 0) == CALL_TIMEOUT;
+	return scan->count % ASK_EVERY || call_wait(scan->call, -1, 0) == WAKE_TIMEOUT;
 }
 
 static int look_into(struct scan *scan, int top, struct below in, struct err *err)

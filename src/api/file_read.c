@@ -48,7 +48,7 @@ static const struct field content_data = FILE_RESULT(&content_schema);
 
 static bool is_there(void *arg)
 {
-	return call_wait(arg, -1, 0) == CALL_TIMEOUT;
+	return call_wait(arg, -1, 0) == WAKE_TIMEOUT;
 }
 
 static size_t from_memory(void *arg, int64_t at, char *to, size_t room)

@@ -115,7 +115,7 @@ static const char *note(struct edit *edit, int64_t last, int64_t count)
 
 static bool is_there(void *arg)
 {
-	return call_wait(arg, -1, 0) == CALL_TIMEOUT;
+	return call_wait(arg, -1, 0) == WAKE_TIMEOUT;
 }
 
 /* A file too large to be held: only some of its lines are. */

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "kernel/kernel.h"
 #include "kernel/kernelspec.h"
 #include "kernel/pool.h"
@@ -28,7 +29,6 @@
 #include "proc/limits.h"
 #include "proc/tree.h"
 #include "proc/user.h"
-#include "proc/waiter.h"
 
 enum { START_MS = 60000, KEEPER_STACK = 256 * 1024 };
 
@@ -290,13 +290,13 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 /* ---- one at a time ---- */
 
 /* Waits, with the lock, until nobody runs code in it. */
-static enum call_wake wait_turn(struct call *call, struct session *session, int64_t until_ms)
+static enum wake wait_turn(struct call *call, struct session *session, int64_t until_ms)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	waiter_join(&session->waiters, &waiter);
-	while (session->busy && !session->closed && wake == CALL_WOKEN) {
+	while (session->busy && !session->closed && wake == WAKE_READY) {
 		pthread_mutex_unlock(&session->lock);
 		wake = call_wait(call, fd, until_ms);
 		pthread_mutex_lock(&session->lock);
@@ -310,7 +310,7 @@ static int enter(struct call *call, struct session *session, bool named, int64_t
 		 struct err *err)
 {
 	pthread_mutex_lock(&session->lock);
-	enum call_wake wake = session->busy ? wait_turn(call, session, until_ms) : CALL_WOKEN;
+	enum wake wake = session->busy ? wait_turn(call, session, until_ms) : WAKE_READY;
 	bool closed = session->closed, mine = !session->busy && !closed;
 	if (mine)
 		session->busy = true;
@@ -321,9 +321,9 @@ static int enter(struct call *call, struct session *session, bool named, int64_t
 		return 0;
 	if (closed)
 		return err_set(err, ERR_CONFLICT, "session '%.80s' was ended", session->id);
-	if (wake == CALL_LEFT)
+	if (wake == WAKE_LEFT)
 		return err_set(err, ERR_GONE, "the caller left");
-	if (wake == CALL_STOPPING)
+	if (wake == WAKE_STOPPING)
 		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
 	return err_set(err, ERR_CONFLICT, "session '%.80s' is busy with other code", session->id);
 }

@@ -156,14 +156,14 @@ static int send_events(struct sending *s, struct err *err)
 			return send_break(s, err);
 		if (state.over && s->sent >= state.last)
 			return 0;
-		enum call_wake wake = call_wait(s->call, s->event_fd, clock_ms() + TICK_MS);
-		if (wake == CALL_STOPPING)
+		enum wake wake = call_wait(s->call, s->event_fd, clock_ms() + TICK_MS);
+		if (wake == WAKE_STOPPING)
 			return 0;
-		if (wake == CALL_LEFT)
+		if (wake == WAKE_LEFT)
 			return err_set(err, ERR_GONE, "the client left its stream");
-		if (wake == CALL_TIMEOUT)
+		if (wake == WAKE_TIMEOUT)
 			exchange_tick(s->stream);
-		if (wake == CALL_TIMEOUT && (clock_ms() >= ping || may_have_left(s->call))) {
+		if (wake == WAKE_TIMEOUT && (clock_ms() >= ping || may_have_left(s->call))) {
 			ping = clock_ms() + PING_MS;
 			if (call_event_ping(s->call, err) < 0)
 				return -1;
@@ -229,11 +229,10 @@ static int reply(struct post *post, struct err *err)
 			break;
 		if (state.over)
 			return reply_json(post, err);
-		enum call_wake wake =
-			call_wait(s->call, s->event_fd, events ? patience : INT64_MAX);
-		if (wake == CALL_LEFT)
+		enum wake wake = call_wait(s->call, s->event_fd, events ? patience : INT64_MAX);
+		if (wake == WAKE_LEFT)
 			return err_set(err, ERR_GONE, "the client left before the reply");
-		if (wake == CALL_STOPPING && events)
+		if (wake == WAKE_STOPPING && events)
 			break;
 	}
 	if (s->session)

@@ -207,7 +207,7 @@ static int await_tool(struct call *call, struct exchange *ex, struct mcp_stream 
 	stream_join(stream, &waiter, &turn);
 	exchange_start(ex);
 	while (result == 0 && !stream_look(stream, turn).over)
-		if (call_wait(call, fd, INT64_MAX) == CALL_LEFT)
+		if (call_wait(call, fd, INT64_MAX) == WAKE_LEFT)
 			result = err_set(err, ERR_GONE, "the caller left");
 	stream_leave(stream, &waiter);
 	if (result < 0)

@@ -37,10 +37,9 @@ static bool wait_events(void *arg, int event_fd, int64_t until_ms)
 	struct call *call = listener->call;
 	if (!listener->gone) {
 		bool streams = listener->job->write && call->wants_events;
-		enum call_wake wake =
-			(streams ? call_wait_events : call_wait)(call, event_fd, until_ms);
-		listener->gone = wake == CALL_LEFT;
-		if (wake == CALL_STOPPING || (listener->gone && !listener->job->stateful))
+		enum wake wake = (streams ? call_wait_events : call_wait)(call, event_fd, until_ms);
+		listener->gone = wake == WAKE_LEFT;
+		if (wake == WAKE_STOPPING || (listener->gone && !listener->job->stateful))
 			return false;
 		if (!listener->gone)
 			return true;

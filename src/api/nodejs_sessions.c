@@ -19,10 +19,10 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "net/server.h"
 #include "proc/limits.h"
 #include "proc/node_files.h"
-#include "proc/waiter.h"
 
 enum { NODE_TASKS = 12 }; /* processes and threads that one has, about */
 

@@ -159,13 +159,13 @@ static int wait_news(struct script *script, int fd, bool feeding, struct err *er
 			return 0;
 	}
 	switch (call_wait(call, fd, clock_ms() + PING_MS)) {
-	case CALL_LEFT:
+	case WAKE_LEFT:
 		return err_set(err, ERR_GONE, "the caller left; the program was ended");
-	case CALL_STOPPING:
+	case WAKE_STOPPING:
 		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-	case CALL_TIMEOUT:
+	case WAKE_TIMEOUT:
 		return script->job->events ? call_event_ping(call, err) : 0;
-	case CALL_WOKEN:
+	case WAKE_READY:
 		break;
 	}
 	return 0;

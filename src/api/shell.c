@@ -235,23 +235,23 @@ static int64_t ms_from_now(double seconds)
 	return isnan(seconds) ? INT64_MAX : clock_ms() + (int64_t)(fmin(seconds, 1e9) * 1000);
 }
 
-/* Waits until the command has ended or a moment has come. CALL_TIMEOUT with *ret_silent when it was
+/* Waits until the command has ended or a moment has come. WAKE_TIMEOUT with *ret_silent when it was
  * silent for too long. */
-static enum call_wake wait_command(struct call *call, struct shell *shell,
-				   const struct shell_command *command, int64_t until_ms,
-				   int64_t silence_ms, bool *ret_silent)
+static enum wake wait_command(struct call *call, struct shell *shell,
+			      const struct shell_command *command, int64_t until_ms,
+			      int64_t silence_ms, bool *ret_silent)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	*ret_silent = false;
 	shell_lock(shell);
 	shell_join(shell, &waiter);
-	while (command->status <= SHELL_RUNNING && wake <= CALL_TIMEOUT) {
+	while (command->status <= SHELL_RUNNING && wake <= WAKE_TIMEOUT) {
 		int64_t silent_at = silence_ms ? command->changed_ms + silence_ms : INT64_MAX;
 		*ret_silent = clock_ms() >= silent_at;
 		if (*ret_silent || clock_ms() >= until_ms) {
-			wake = CALL_TIMEOUT;
+			wake = WAKE_TIMEOUT;
 			break;
 		}
 		shell_unlock(shell);
@@ -302,7 +302,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	if (call->wants_events)
 		return shell_events_stream(call, shell, command, until, err);
 	if (!exec->async_mode &&
-	    wait_command(call, shell, command, until, silence * 1000, &silent) == CALL_LEFT)
+	    wait_command(call, shell, command, until, silence * 1000, &silent) == WAKE_LEFT)
 		return err_set(err, ERR_GONE, "the caller left; the command runs on");
 	struct exec_result result =
 		result_of(call, shell, command, exec->truncate ? OUTPUT_CHARS_MAX : 0);
@@ -505,13 +505,13 @@ static int wait_for(struct call *call, const void *in, struct err *err)
 			  : request->max_wait_seconds != INT_ABSENT ? request->max_wait_seconds
 								    : WAIT_S;
 	struct shell_command *command = hold_latest(shell);
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	if (command)
 		wake = wait_command(call, shell, command, clock_ms() + seconds * 1000, 0, &silent);
 	struct status_result result = { locked_status(shell, command) };
 	if (command)
 		release(shell, command);
-	if (wake == CALL_LEFT)
+	if (wake == WAKE_LEFT)
 		return err_set(err, ERR_GONE, "the caller left");
 	return call_reply(call, &result, err);
 }

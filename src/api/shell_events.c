@@ -8,9 +8,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "net/call.h"
 #include "proc/shell.h"
-#include "proc/waiter.h"
 #include "term/plain.h"
 
 enum { PIECE = 32768 };
@@ -69,7 +69,7 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	struct plain plain;
 	int64_t at = 0;
 	plain_init(&plain);
@@ -81,12 +81,12 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 		shell_lock(shell);
 		bool ended = command->status > SHELL_RUNNING;
 		shell_unlock(shell);
-		bool last = ended || wake == CALL_STOPPING || clock_ms() >= until_ms;
+		bool last = ended || wake == WAKE_STOPPING || clock_ms() >= until_ms;
 		failed = send_new(call, shell, command, &plain, &at, last, err);
 		if (last || failed)
 			break;
 		wake = call_wait_events(call, fd, until_ms);
-		if (wake == CALL_LEFT)
+		if (wake == WAKE_LEFT)
 			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
 	}
 	shell_lock(shell);

@@ -81,11 +81,11 @@ static void await(struct call *call, struct command *command, struct install *re
 	command_join(command, &waiter);
 	while (view->state == COMMAND_RUNNING) {
 		command_unlock(command);
-		enum call_wake why = call_wait(call, wake, clock_ms() + 1000);
-		if (why == CALL_LEFT || why == CALL_STOPPING)
+		enum wake why = call_wait(call, wake, clock_ms() + 1000);
+		if (why == WAKE_LEFT || why == WAKE_STOPPING)
 			(void)command_signal(command, SIGKILL, NULL);
 		command_lock(command);
-		if (why == CALL_LEFT || why == CALL_STOPPING)
+		if (why == WAKE_LEFT || why == WAKE_STOPPING)
 			break;
 	}
 	command_leave(command, &waiter);

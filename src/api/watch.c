@@ -371,7 +371,7 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 	if (!watcher)
 		return -1;
 	if (request->timeout && watch_news_wait(call, watcher->watch, WATCH_ACTIVE, request->cursor,
-						clock_ms() + request->timeout * 1000) == CALL_LEFT)
+						clock_ms() + request->timeout * 1000) == WAKE_LEFT)
 		return err_set(err, ERR_GONE, "the caller left");
 	const struct watch_view *view = watch_lock(watcher->watch);
 	events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
@@ -507,13 +507,13 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		arena_done(&arena);
 		if (result < 0 || ended)
 			return result;
-		enum call_wake wake = watch_news_wait(call, watcher->watch, WATCH_ACTIVE, cursor,
-						      clock_ms() + PING_MS);
-		if (wake == CALL_STOPPING)
+		enum wake wake = watch_news_wait(call, watcher->watch, WATCH_ACTIVE, cursor,
+						 clock_ms() + PING_MS);
+		if (wake == WAKE_STOPPING)
 			return 0;
-		if (wake == CALL_LEFT)
+		if (wake == WAKE_LEFT)
 			return err_set(err, ERR_GONE, "the caller left");
-		if (wake == CALL_TIMEOUT)
+		if (wake == WAKE_TIMEOUT)
 			result = call_event_ping(call, err);
 	}
 	return result;

@@ -55,15 +55,15 @@ struct watch_news watch_news_describe(struct call *call, const char *root,
 	};
 }
 
-enum call_wake watch_news_wait(struct call *call, struct watch *watch, enum watch_state state,
-			       int64_t cursor, int64_t until_ms)
+enum wake watch_news_wait(struct call *call, struct watch *watch, enum watch_state state,
+			  int64_t cursor, int64_t until_ms)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
-	enum call_wake wake = CALL_WOKEN;
+	enum wake wake = WAKE_READY;
 	const struct watch_view *view = watch_lock(watch);
 	watch_join(watch, &waiter);
-	while (view->state == state && events_last(view->events) == cursor && wake == CALL_WOKEN) {
+	while (view->state == state && events_last(view->events) == cursor && wake == WAKE_READY) {
 		watch_unlock(watch);
 		wake = call_wait(call, fd, until_ms);
 		watch_lock(watch);
@@ -75,12 +75,12 @@ enum call_wake watch_news_wait(struct call *call, struct watch *watch, enum watc
 
 int watch_news_start(struct call *call, struct watch *watch, struct err *err)
 {
-	enum call_wake wake = watch_news_wait(call, watch, WATCH_STARTING, 0, INT64_MAX);
+	enum wake wake = watch_news_wait(call, watch, WATCH_STARTING, 0, INT64_MAX);
 	const struct watch_view *view = watch_lock(watch);
 	int result = 0;
-	if (wake == CALL_LEFT)
+	if (wake == WAKE_LEFT)
 		result = err_set(err, ERR_GONE, "the caller left");
-	else if (wake == CALL_STOPPING)
+	else if (wake == WAKE_STOPPING)
 		result = err_set(err, ERR_UNAVAILABLE, "the server is stopping");
 	else if (view->state == WATCH_ENDED) {
 		*err = view->why;

@@ -21,8 +21,8 @@ struct watch_news watch_news_describe(struct call *call, const char *root,
 				      const struct event *event);
 
 /* Waits until a watch is in another state than `state`, or its newest event another than `cursor`. */
-enum call_wake watch_news_wait(struct call *call, struct watch *watch, enum watch_state state,
-			       int64_t cursor, int64_t until_ms);
+enum wake watch_news_wait(struct call *call, struct watch *watch, enum watch_state state,
+			  int64_t cursor, int64_t until_ms);
 
 /* Waits until all is watched. -1 with the reason when that fails. */
 int watch_news_start(struct call *call, struct watch *watch, struct err *err);

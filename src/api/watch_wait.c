@@ -141,14 +141,14 @@ static const struct watch_news *first_event(struct call *call, const struct wait
 {
 	int64_t cursor = 0;
 	for (;;) {
-		enum call_wake wake = watch_news_wait(call, watch, WATCH_ACTIVE, cursor, until_ms);
+		enum wake wake = watch_news_wait(call, watch, WATCH_ACTIVE, cursor, until_ms);
 		struct events_page page;
-		if (wake != CALL_WOKEN) {
+		if (wake != WAKE_READY) {
 			err_set(err,
-				wake == CALL_LEFT      ? ERR_GONE
-				: wake == CALL_TIMEOUT ? ERR_SLOW
+				wake == WAKE_LEFT      ? ERR_GONE
+				: wake == WAKE_TIMEOUT ? ERR_SLOW
 						       : ERR_UNAVAILABLE,
-				wake == CALL_LEFT ? "the caller left" : "the server is stopping");
+				wake == WAKE_LEFT ? "the caller left" : "the server is stopping");
 			return NULL;
 		}
 		const struct watch_view *view = watch_lock(watch);

@@ -10,8 +10,8 @@
 
 #include "base/desc.h"
 #include "base/err.h"
+#include "base/wait.h"
 #include "fs/events.h"
-#include "proc/waiter.h"
 
 struct user;
 

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "net/auth.h"
-#include "proc/waiter.h"
 
 const char *const box_state_names[] = {
 	"creating", "running", "paused", "stopped", "deleted", NULL

@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "host/host.h"
 #include "host/network.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
-#include "proc/waiter.h"
 
 enum { PING_MS = 15000, LOG_TAIL_MAX = 1 << 20 };
 
@@ -196,10 +196,10 @@ static int follow(struct call *call, struct box *box, int64_t after, struct err 
 		result = send_events(call, box, &after, err);
 		if (result < 0 || last)
 			break;
-		enum call_wake wake = call_wait(call, fd, clock_ms() + PING_MS);
-		if (wake == CALL_LEFT || wake == CALL_STOPPING)
+		enum wake wake = call_wait(call, fd, clock_ms() + PING_MS);
+		if (wake == WAKE_LEFT || wake == WAKE_STOPPING)
 			break;
-		if (wake == CALL_TIMEOUT)
+		if (wake == WAKE_TIMEOUT)
 			result = call_event_ping(call, err);
 	}
 	pthread_mutex_lock(&boxes->lock);
@@ -284,8 +284,8 @@ static int follow_log(struct call *call, struct box *box, const char *path, int6
 			result = fd < 0 ? 0 : send_log(call, fd, &at, err);
 			if (result < 0 || last)
 				return result;
-			enum call_wake wake = call_wait(call, news, clock_ms() + LOOK_MS);
-			if (wake == CALL_LEFT || wake == CALL_STOPPING)
+			enum wake wake = call_wait(call, news, clock_ms() + LOOK_MS);
+			if (wake == WAKE_LEFT || wake == WAKE_STOPPING)
 				return 0;
 			(void)!read(news, ignored, sizeof ignored);
 		} while (fd >= 0 && is_same(fd, path));

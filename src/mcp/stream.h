@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proc/waiter.h"
+#include "base/wait.h"
 
 struct stream_message {
 	struct stream_message *next;

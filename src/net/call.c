@@ -15,7 +15,7 @@
 #include "net/route.h"
 #include "net/server.h"
 
-enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, WAIT_MAX_MS = 3600000, BLIND_MS = 100, PING_MS = 15000 };
+enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, BLIND_MS = 100, PING_MS = 15000 };
 
 /* ---- JSON ---- */
 
@@ -269,42 +269,31 @@ int call_file(struct call *call, int fd, const char *type, const char *name,
 
 /* ---- waiting ---- */
 
-enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms)
+struct wait call_until(const struct call *call, int64_t until_ms)
 {
-	for (;;) {
-		struct pollfd pfds[] = { { .fd = event_fd, .events = POLLIN },
-					 { .fd = call->sink->client_fd },
-					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
-		int64_t left = until_ms == INT64_MAX ? WAIT_MAX_MS : until_ms - clock_ms();
-		int64_t most = event_fd < 0 ? BLIND_MS : WAIT_MAX_MS;
-		int n = poll(pfds, COUNT(pfds), left < 0 ? 0 : (int)(left > most ? most : left));
-		if (n < 0 && errno != EINTR)
-			return CALL_LEFT;
-		if (n > 0 && pfds[0].revents) {
-			eventfd_t ignored;
-			(void)eventfd_read(event_fd, &ignored);
-			return CALL_WOKEN;
-		}
-		if (n > 0 && pfds[2].revents)
-			return CALL_STOPPING;
-		if (n > 0 && pfds[1].revents)
-			return CALL_LEFT;
-		if (until_ms != INT64_MAX && clock_ms() >= until_ms)
-			return CALL_TIMEOUT;
-		if (event_fd < 0)
-			return CALL_WOKEN;
-	}
+	return (struct wait){ until_ms, call->sink->client_fd, server_stop_fd(call->server) };
 }
 
-enum call_wake call_wait_events(struct call *call, int event_fd, int64_t until_ms)
+enum wake call_wait(struct call *call, int event_fd, int64_t until_ms)
+{
+	int64_t blind = event_fd < 0 ? clock_ms() + BLIND_MS : INT64_MAX;
+	struct wait wait = call_until(call, until_ms < blind ? until_ms : blind);
+	enum wake wake = wait_fd(&wait, event_fd, POLLIN);
+	eventfd_t ignored;
+	if (wake == WAKE_READY)
+		(void)eventfd_read(event_fd, &ignored);
+	return wake == WAKE_TIMEOUT && wait.until_ms != until_ms ? WAKE_READY : wake;
+}
+
+enum wake call_wait_events(struct call *call, int event_fd, int64_t until_ms)
 {
 	struct err ignored;
 	for (;;) {
 		int64_t ping = clock_ms() + PING_MS;
-		enum call_wake wake = call_wait(call, event_fd, until_ms < ping ? until_ms : ping);
-		if (wake != CALL_TIMEOUT || clock_ms() >= until_ms)
+		enum wake wake = call_wait(call, event_fd, until_ms < ping ? until_ms : ping);
+		if (wake != WAKE_TIMEOUT || clock_ms() >= until_ms)
 			return wake;
 		if (call_event_ping(call, &ignored) < 0)
-			return CALL_LEFT;
+			return WAKE_LEFT;
 	}
 }

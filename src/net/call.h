@@ -7,6 +7,7 @@
 
 #include "base/desc.h"
 #include "base/json.h"
+#include "base/wait.h"
 
 struct arena;
 struct err;
@@ -74,12 +75,12 @@ int call_event(struct call *call, const char *event, const char *id, const char 
 	       struct err *err);
 int call_event_ping(struct call *call, struct err *err);
 
-enum call_wake { CALL_WOKEN, CALL_TIMEOUT, CALL_LEFT, CALL_STOPPING };
+/* What a handler waits with: until a moment, until its caller leaves, until the server stops. */
+struct wait call_until(const struct call *call, int64_t until_ms);
 
-/* Waits until the eventfd is signalled (and takes the signal), the moment (of clock_ms(); INT64_MAX
- * for never) has come, the caller has left, or the server stops. A half-closed caller has not left.
- * Without an eventfd, because there was no descriptor for it, it is as if signalled now and then. */
-enum call_wake call_wait(struct call *call, int event_fd, int64_t until_ms);
+/* Waits so for an eventfd, and takes its signal. Without one, because there was no descriptor for it,
+ * it is as if signalled now and then. */
+enum wake call_wait(struct call *call, int event_fd, int64_t until_ms);
 
 /* The same for one who is sent events: the stream is kept alive meanwhile. */
-enum call_wake call_wait_events(struct call *call, int event_fd, int64_t until_ms);
+enum wake call_wait_events(struct call *call, int event_fd, int64_t until_ms);

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/wait.h"
 #include "proc/output.h"
 #include "proc/spawn.h"
-#include "proc/waiter.h"
 
 struct command;
 struct err;

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/wait.h"
 #include "proc/output.h"
-#include "proc/waiter.h"
 
 struct err;
 struct screen;

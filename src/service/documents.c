@@ -19,13 +19,13 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/environment.h"
 #include "proc/pump.h"
 #include "proc/spawn.h"
 #include "proc/user.h"
-#include "proc/waiter.h"
 #include "service/reply.h"
 
 enum {
@@ -219,24 +219,24 @@ static int turn_take(struct call *call, struct err *err)
 	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = wake };
 	int64_t until = clock_ms() + call->server->config->document_ms * 4;
-	enum call_wake why = CALL_WOKEN;
+	enum wake why = WAKE_READY;
 	if (wake < 0)
 		return err_set(err, ERR_LIMIT, "no descriptor to wait with");
 	pthread_mutex_lock(&documents.lock);
 	waiter_join(&documents.waiters, &waiter);
-	while (documents.running >= AT_ONCE && why == CALL_WOKEN) {
+	while (documents.running >= AT_ONCE && why == WAKE_READY) {
 		pthread_mutex_unlock(&documents.lock);
 		why = call_wait(call, wake, until);
 		pthread_mutex_lock(&documents.lock);
 	}
 	waiter_leave(&documents.waiters, &waiter);
-	documents.running += why == CALL_WOKEN;
+	documents.running += why == WAKE_READY;
 	pthread_mutex_unlock(&documents.lock);
-	if (why == CALL_LEFT)
+	if (why == WAKE_LEFT)
 		return err_set(err, ERR_GONE, "the caller has left");
-	if (why == CALL_STOPPING)
+	if (why == WAKE_STOPPING)
 		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-	if (why == CALL_TIMEOUT)
+	if (why == WAKE_TIMEOUT)
 		return err_set(err, ERR_LIMIT, "too many documents are waiting to be read");
 	return 0;
 }

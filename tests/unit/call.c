@@ -388,11 +388,11 @@ static void waiting(void)
 	int pair[2];
 	auto_close int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	caller_open(&c, &dataless);
-	CHECK(call_wait(&c.call, event, clock_ms() - 5) == CALL_TIMEOUT);
+	CHECK(call_wait(&c.call, event, clock_ms() - 5) == WAKE_TIMEOUT);
 	int64_t start = clock_ms();
-	CHECK(call_wait(&c.call, event, start + 20) == CALL_TIMEOUT && clock_ms() >= start + 20);
+	CHECK(call_wait(&c.call, event, start + 20) == WAKE_TIMEOUT && clock_ms() >= start + 20);
 	eventfd_write(event, 3);
-	CHECK(call_wait(&c.call, event, INT64_MAX) == CALL_WOKEN);
+	CHECK(call_wait(&c.call, event, INT64_MAX) == WAKE_READY);
 	eventfd_t left;
 	CHECK(eventfd_read(event, &left) == -1); /* the signal was taken */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -400,15 +400,15 @@ static void waiting(void)
 	c.sink.client_fd = pair[0];
 	shutdown(pair[1], SHUT_WR);
 	CHECK(call_wait(&c.call, event, clock_ms() + 10) ==
-	      CALL_TIMEOUT); /* half-closed is not gone */
+	      WAKE_TIMEOUT); /* half-closed is not gone */
 	if (write(pair[0], "x", 1) != 1)
 		abort();
 	close(pair[1]);
-	CHECK(call_wait(&c.call, event, INT64_MAX) == CALL_LEFT);
+	CHECK(call_wait(&c.call, event, INT64_MAX) == WAKE_LEFT);
 	eventfd_write(c.server.stop_fd, 1);
-	CHECK(call_wait(&c.call, event, INT64_MAX) == CALL_STOPPING);
+	CHECK(call_wait(&c.call, event, INT64_MAX) == WAKE_STOPPING);
 	eventfd_write(event, 1);
-	CHECK(call_wait(&c.call, event, INT64_MAX) == CALL_WOKEN); /* work that is done is done */
+	CHECK(call_wait(&c.call, event, INT64_MAX) == WAKE_READY); /* work that is done is done */
 	close(pair[0]);
 	caller_close(&c);
 }
