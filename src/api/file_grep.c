@@ -29,14 +29,6 @@ enum {
 };
 #define FILE_SIZE_MAX ((int64_t)1 << 40)
 
-static struct patience patience_of(const struct call *call)
-{
-	return (struct patience){ .until_ms = clock_ms() + SEARCH_MS,
-				  .stop_fd = server_stop_fd(call->server),
-				  .client_fd = call->sink->client_fd > 0 ? call->sink->client_fd
-									 : 0 };
-}
-
 /* ---- grep ---- */
 
 struct grep_request {
@@ -276,7 +268,7 @@ static int grep_files(struct call *call, const void *in, struct err *err)
 		.offset = (size_t)(r->offset < GREP_MATCHES_MAX ? r->offset : GREP_MATCHES_MAX),
 		.max_results = (size_t)r->max_results,
 		.type_name = r->type && *r->type ? r->type : NULL,
-		.patience = patience_of(call),
+		.wait = call_until(call, clock_ms() + SEARCH_MS),
 	};
 	struct grep grep;
 	grep_init(&grep, &spec);
@@ -363,7 +355,7 @@ static int search_file(struct call *call, const void *in, struct err *err)
 		.pattern = r->regex,
 		.max_file_size = (int64_t)file_edit_max(call),
 		.max_results = SEARCH_MATCHES_MAX,
-		.patience = patience_of(call),
+		.wait = call_until(call, clock_ms() + SEARCH_MS),
 	};
 	struct grep grep;
 	grep_init(&grep, &spec);

@@ -210,7 +210,7 @@ static int look_into(struct scan *scan, int top, struct below in, struct err *er
 		more = note(scan, fd, &in, entry->d_name);
 	closedir(dir);
 	if (!more && !scan->truncated)
-		return err_set(err, ERR_GONE, "the caller left");
+		return wake_err(WAKE_LEFT, err);
 	return 0;
 }
 

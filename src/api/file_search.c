@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/own.h"
-#include "fs/patience.h"
 #include "fs/walk.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -38,8 +37,8 @@ struct hunt {
 	bool hidden, files_only, metadata, follow, descending;
 	enum order order;
 	size_t most; /* to be shown */
-	struct patience patience;
-	struct err stopped; /* why the walk was stopped; 0: it was not */
+	struct wait wait;
+	enum wake stopped; /* why the walk was; WAKE_READY: it was not */
 	struct found *items;
 	size_t count, room, total;
 };
@@ -114,7 +113,8 @@ static enum walk_next visit(const struct walk_entry *entry, void *arg)
 {
 	struct hunt *hunt = arg;
 	struct stat st;
-	if (patience_check(&hunt->patience, &hunt->stopped) < 0)
+	hunt->stopped = wait_check(&hunt->wait);
+	if (hunt->stopped != WAKE_READY)
 		return WALK_STOP;
 	unsigned match = glob_match(hunt->glob, entry->path, hunt->hidden);
 	if (!match)
@@ -155,20 +155,14 @@ static int compile(struct hunt *hunt, struct arena *arena, const char **root, co
 static int look(struct call *call, struct hunt *hunt, const char *root, bool sudo, struct err *err)
 {
 	struct user_view view;
-	hunt->patience = (struct patience){
-		.until_ms = clock_ms() + SEARCH_MS,
-		.stop_fd = server_stop_fd(call->server),
-		.client_fd = call->sink->client_fd > 0 ? call->sink->client_fd : 0,
-	};
+	hunt->wait = call_until(call, clock_ms() + SEARCH_MS);
 	if (file_user_enter(call, sudo, &view, err) < 0)
 		return -1;
 	int result = walk_tree(root, !glob_recursive(hunt->glob), visit, hunt, err);
 	user_leave(&view);
-	if (result == 0 && hunt->stopped.code && hunt->stopped.code != ERR_SLOW) {
-		*err = hunt->stopped;
-		return -1;
-	}
-	if (hunt->stopped.code)
+	if (result == 0 && hunt->stopped > WAKE_TIMEOUT)
+		return wake_err(hunt->stopped, err);
+	if (hunt->stopped != WAKE_READY)
 		call->hint = "The search took too long and ended early: narrow it down.";
 	prune(hunt);
 	return result;
@@ -182,7 +176,7 @@ static const char *whole_path(struct call *call, const char *root, const char *p
 
 static bool truncated(const struct hunt *hunt)
 {
-	return hunt->total > hunt->count || hunt->stopped.code;
+	return hunt->total > hunt->count || hunt->stopped != WAKE_READY;
 }
 
 /* ---- find ---- */

@@ -372,7 +372,7 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 		return -1;
 	if (request->timeout && watch_news_wait(call, watcher->watch, WATCH_ACTIVE, request->cursor,
 						clock_ms() + request->timeout * 1000) == WAKE_LEFT)
-		return err_set(err, ERR_GONE, "the caller left");
+		return wake_err(WAKE_LEFT, err);
 	const struct watch_view *view = watch_lock(watcher->watch);
 	events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
 		    &page);
@@ -512,7 +512,7 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		if (wake == WAKE_STOPPING)
 			return 0;
 		if (wake == WAKE_LEFT)
-			return err_set(err, ERR_GONE, "the caller left");
+			return wake_err(wake, err);
 		if (wake == WAKE_TIMEOUT)
 			result = call_event_ping(call, err);
 	}

@@ -58,17 +58,11 @@ struct watch_news watch_news_describe(struct call *call, const char *root,
 enum wake watch_news_wait(struct call *call, struct watch *watch, enum watch_state state,
 			  int64_t cursor, int64_t until_ms)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
+	struct wait wait = call_until(call, until_ms);
 	enum wake wake = WAKE_READY;
 	const struct watch_view *view = watch_lock(watch);
-	watch_join(watch, &waiter);
-	while (view->state == state && events_last(view->events) == cursor && wake == WAKE_READY) {
-		watch_unlock(watch);
-		wake = call_wait(call, fd, until_ms);
-		watch_lock(watch);
-	}
-	watch_leave(watch, &waiter);
+	while (view->state == state && events_last(view->events) == cursor && wake == WAKE_READY)
+		wake = watch_wait(watch, &wait);
 	watch_unlock(watch);
 	return wake;
 }
@@ -77,12 +71,8 @@ int watch_news_start(struct call *call, struct watch *watch, struct err *err)
 {
 	enum wake wake = watch_news_wait(call, watch, WATCH_STARTING, 0, INT64_MAX);
 	const struct watch_view *view = watch_lock(watch);
-	int result = 0;
-	if (wake == WAKE_LEFT)
-		result = err_set(err, ERR_GONE, "the caller left");
-	else if (wake == WAKE_STOPPING)
-		result = err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-	else if (view->state == WATCH_ENDED) {
+	int result = wake_err(wake, err);
+	if (result == 0 && view->state == WATCH_ENDED) {
 		*err = view->why;
 		result = -1;
 	}

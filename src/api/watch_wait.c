@@ -144,11 +144,7 @@ static const struct watch_news *first_event(struct call *call, const struct wait
 		enum wake wake = watch_news_wait(call, watch, WATCH_ACTIVE, cursor, until_ms);
 		struct events_page page;
 		if (wake != WAKE_READY) {
-			err_set(err,
-				wake == WAKE_LEFT      ? ERR_GONE
-				: wake == WAKE_TIMEOUT ? ERR_SLOW
-						       : ERR_UNAVAILABLE,
-				wake == WAKE_LEFT ? "the caller left" : "the server is stopping");
+			wake_err(wake, err);
 			return NULL;
 		}
 		const struct watch_view *view = watch_lock(watch);

@@ -59,18 +59,16 @@ enum wake wait_fd(const struct wait *wait, int fd, short events)
 	return wait_poll(wait, &(struct pollfd){ .fd = fd, .events = events }, 1);
 }
 
-int wait_check(const struct wait *wait, struct err *err)
+enum wake wait_check(const struct wait *wait)
 {
 	static _Thread_local int64_t checked_ms;
 	int64_t now = clock_ms();
 	if (now - checked_ms < CHECK_MS)
-		return 0;
+		return WAKE_READY;
 	checked_ms = now;
 	struct wait look = { 0, wait->client_fd, wait->stop_fd };
 	enum wake wake = wait_poll(&look, &(struct pollfd){ .fd = -1 }, 1);
-	if (wake == WAKE_TIMEOUT && now < wait->until_ms)
-		wake = WAKE_READY;
-	return wake_err(wake, err);
+	return wake == WAKE_TIMEOUT && now < wait->until_ms ? WAKE_READY : wake;
 }
 
 enum wake wait_change(const struct wait *wait, pthread_mutex_t *lock, struct waiter **list,

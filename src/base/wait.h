@@ -28,8 +28,8 @@ enum { WAIT_FDS = 4 };
 enum wake wait_poll(const struct wait *wait, struct pollfd *fds, size_t count);
 enum wake wait_fd(const struct wait *wait, int fd, short events);
 
-/* For a long computation, to be asked often: looks every 20 ms. 0 to go on, else as wake_err(). */
-int wait_check(const struct wait *wait, struct err *err);
+/* For a long computation, to be asked often: looks every 20 ms. WAKE_READY: go on. */
+enum wake wait_check(const struct wait *wait);
 
 /* ---- for an object to change ---- */
 

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/glob.h"
-#include "fs/patience.h"
+#include "base/wait.h"
 
 struct err;
 struct user;
@@ -34,7 +34,7 @@ struct grep_spec {
 	struct globs include, exclude, type; /* empty: all, none, all */
 	const char *type_name;               /* of one that only ripgrep may know */
 	const struct user *user;             /* NULL: as the server */
-	struct patience patience;
+	struct wait wait;
 };
 
 /* A line, or the first of a match of several. */

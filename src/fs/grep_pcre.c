@@ -17,25 +17,21 @@ struct search {
 	struct grep *grep;
 	struct regex *regex;
 	struct buf text;
-	struct patience patience;
+	const struct wait *wait;
 	int result;
 	struct err *err;
 };
 
 static bool go_on(struct search *s)
 {
-	struct err err;
 	if (s->result < 0 || s->grep->why || grep_enough(s->grep))
 		return false;
-	if (patience_check(&s->patience, &err) == 0)
-		return true;
-	if (err.code == ERR_SLOW) {
+	enum wake wake = wait_check(s->wait);
+	if (wake == WAKE_TIMEOUT)
 		s->grep->why = "the search took too long";
-	} else {
-		*s->err = err;
-		s->result = -1;
-	}
-	return false;
+	else if (wake != WAKE_READY)
+		s->result = wake_err(wake, s->err);
+	return wake == WAKE_READY;
 }
 
 /* ---- one file ---- */
@@ -225,9 +221,7 @@ int grep_pcre(struct grep *grep, struct err *err)
 		return err_set(err, ERR_PATTERN, "there is no file type '%.60s'", spec->type_name);
 	unsigned flags = (spec->literal ? REGEX_LITERAL : 0) | (spec->fold ? REGEX_FOLD : 0) |
 			 (spec->multiline ? REGEX_LINES : 0);
-	struct search s = {
-		.grep = grep, .text = BUF(cap * 2), .patience = spec->patience, .err = err
-	};
+	struct search s = { .grep = grep, .text = BUF(cap * 2), .wait = &spec->wait, .err = err };
 	s.regex = regex_compile(spec->pattern, strlen(spec->pattern), flags, err);
 	int result = s.regex ? search(&s, err) : -1;
 	regex_free(s.regex);

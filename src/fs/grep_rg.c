@@ -206,9 +206,7 @@ static int search(struct search *s, struct arena *arena, const char *program, st
 		.env = env,
 		.dir = spec->is_dir ? spec->path : "/",
 		.user = spec->user,
-		.until_ms = spec->patience.until_ms,
-		.stop_fd = spec->patience.stop_fd,
-		.client_fd = spec->patience.client_fd,
+		.wait = spec->wait,
 		.take = take,
 		.arg = s,
 	};

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "base/wait.h"
 #include "fs/regular.h"
 
 enum { PIECE = 128 * 1024, ASK_EVERY = 8 << 20 };
@@ -47,7 +48,7 @@ int lines_find(int fd, int64_t first, int64_t last, bool (*go_on)(void *arg), vo
 	*ret = (struct lines){ 0 };
 	for (;;) {
 		if (at - asked >= ASK_EVERY && !go_on(arg))
-			return err_set(err, ERR_GONE, "the caller left");
+			return wake_err(WAKE_LEFT, err);
 		asked = at - asked >= ASK_EVERY ? at : asked;
 		ssize_t n = regular_read_at(fd, at, data, PIECE, err);
 		if (n < 0)

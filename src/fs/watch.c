@@ -720,12 +720,7 @@ void watch_unlock(struct watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-void watch_join(struct watch *watch, struct waiter *waiter)
+enum wake watch_wait(struct watch *watch, const struct wait *wait)
 {
-	waiter_join(&watch->waiters, waiter);
-}
-
-void watch_leave(struct watch *watch, const struct waiter *waiter)
-{
-	waiter_leave(&watch->waiters, waiter);
+	return wait_change(wait, &watch->lock, &watch->waiters, NULL);
 }

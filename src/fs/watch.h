@@ -47,6 +47,5 @@ const char *watch_root(const struct watch *watch);
 const struct watch_view *watch_lock(struct watch *watch);
 void watch_unlock(struct watch *watch);
 
-/* While joined, the waiter is woken by new events and by changes of state. With the lock. */
-void watch_join(struct watch *watch, struct waiter *waiter);
-void watch_leave(struct watch *watch, const struct waiter *waiter);
+/* With the lock: waits for new events and changes of state. See wait_change(). */
+enum wake watch_wait(struct watch *watch, const struct wait *wait);

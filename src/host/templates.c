@@ -259,8 +259,8 @@ static int unpack(struct call *call, int source, const char *to, struct buf *sai
 	struct child_spec spec = { .argv = argv,
 				   .env = env,
 				   .extra = { source, pipe_fds[1] },
-				   .until_ms = clock_ms() + config->import_ms,
-				   .stop_fd = server_stop_fd(call->server) };
+				   .wait = { clock_ms() + config->import_ms, -1,
+					     server_stop_fd(call->server) } };
 	int result = child_run(&spec, said, &end, err);
 	close(pipe_fds[1]);
 	wait_for_end(pipe_fds[0]);

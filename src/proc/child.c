@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/spawn.h"
@@ -39,7 +38,7 @@ static int start(const struct child_spec *spec, int out, struct process *ret, st
 	while (slot < CHILDREN_MAX && running.pids[slot])
 		slot++;
 	if (running.ended)
-		err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+		wake_err(WAKE_STOPPING, err);
 	else if (slot == CHILDREN_MAX)
 		err_set(err, ERR_UNAVAILABLE, "too many programs run at once");
 	else
@@ -93,33 +92,25 @@ static enum drained drain(const struct child_spec *spec, int fd, struct buf *out
 static int collect(const struct child_spec *spec, int fd, int pidfd, struct buf *out,
 		   struct err *err)
 {
-	struct pollfd pfds[] = { { .fd = pidfd, .events = POLLIN },
-				 { .fd = fd, .events = POLLIN },
-				 { .fd = spec->stop_fd ? spec->stop_fd : -1, .events = POLLIN },
-				 { .fd = spec->client_fd ? spec->client_fd : -1 } };
+	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
 	for (;;) {
-		int64_t left = spec->until_ms - clock_ms();
-		if (left <= 0)
+		enum wake wake = wait_check(&spec->wait);
+		if (wake == WAKE_READY)
+			wake = wait_poll(&spec->wait, fds, COUNT(fds));
+		if (wake == WAKE_TIMEOUT)
 			return err_set(err, ERR_SLOW, "the program took too long");
-		int n = poll(pfds, COUNT(pfds), left < 1000 ? (int)left : 1000);
-		if (n < 0 && errno != EINTR)
-			return err_set(err, errno, "poll");
-		if (n <= 0)
-			continue;
-		enum drained drained = pfds[1].revents ? drain(spec, fd, out) : MORE;
+		if (wake != WAKE_READY)
+			return wake_err(wake, err);
+		enum drained drained = fds[1].revents ? drain(spec, fd, out) : MORE;
 		if (drained == ENOUGH)
 			return 0;
 		if (drained == END)
-			pfds[1].fd = -1;
-		if (pfds[0].revents) {
-			while (pfds[1].fd >= 0 && drained == MORE && poll(&pfds[1], 1, 0) > 0)
-				drained = drain(spec, fd, out);
-			return 0;
-		}
-		if (pfds[3].revents)
-			return err_set(err, ERR_GONE, "the caller left");
-		if (pfds[2].revents)
-			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+			fds[1].fd = -1;
+		if (!fds[0].revents)
+			continue;
+		while (fds[1].fd >= 0 && drained == MORE && poll(&fds[1], 1, 0) > 0)
+			drained = drain(spec, fd, out);
+		return 0;
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/wait.h"
 
 struct err;
 struct user;
@@ -15,10 +16,8 @@ struct child_spec {
 	char *const *env;        /* NULL: the server's own */
 	const char *dir;         /* to start in; NULL: the server's own */
 	const struct user *user; /* whom to become; NULL: nobody else */
-	int64_t until_ms;        /* of clock_ms(): then the whole group is killed */
+	struct wait wait;        /* until its end; else the whole group is killed */
 	int extra[2];            /* to be its descriptors 3 and 4; 0: none */
-	int stop_fd;             /* readable: the same at once; 0: none */
-	int client_fd;           /* hung up: the same, with ERR_GONE; 0: none */
 	/* Gets the output as it comes, instead of a buffer. False: that is enough, and the program is
 	 * ended, which is no failure. */
 	bool (*take)(void *arg, const char *data, size_t len);
@@ -32,7 +31,7 @@ struct child_end {
 };
 
 /* Runs a program to its end and collects its standard output (cut at out->cap; standard error is
- * dropped). Past the deadline: ERR_SLOW. When the server stops: ERR_UNAVAILABLE. A program that
+ * dropped). One that is not waited for any more: as wake_err(). A program that
  * cannot be started: its errno. out may be NULL with take. Nothing waits for ever, even if its children keep the pipe. */
 int child_run(const struct child_spec *spec, struct buf *out, struct child_end *ret,
 	      struct err *err);

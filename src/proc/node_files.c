@@ -101,7 +101,7 @@ void node_files_remove(const struct user *user, const char *dir)
 	struct child_end end = { 0 };
 	struct err err;
 	struct child_spec spec = {
-		.argv = argv, .dir = "/", .user = user, .until_ms = clock_ms() + REMOVE_MS
+		.argv = argv, .dir = "/", .user = user, .wait = { clock_ms() + REMOVE_MS, -1, -1 }
 	};
 	/* The user may empty it; only the server may remove it from its parent. */
 	if (child_run(&spec, &out, &end, &err) < 0 || (rmdir(dir) < 0 && errno != ENOENT))

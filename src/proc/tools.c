@@ -105,8 +105,7 @@ int tools_run(const struct tools_where *where, char *const argv[], int64_t until
 				   .env = environment_make(&arena, where->user, where->home, NULL),
 				   .dir = "/",
 				   .user = where->user,
-				   .until_ms = until_ms,
-				   .stop_fd = where->stop_fd };
+				   .wait = { until_ms, -1, where->stop_fd } };
 	int result = child_run(&spec, out, ret, err);
 	arena_done(&arena);
 	return result;

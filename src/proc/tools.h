@@ -17,7 +17,7 @@ struct user;
 struct tools_where {
 	const char *home; /* the product's: .venv/ and node_modules/ below it */
 	const struct user *user;
-	int stop_fd; /* readable: what runs is given up */
+	int stop_fd; /* readable: what runs is given up; -1: none */
 };
 
 struct tool_spec {

@@ -28,7 +28,8 @@ static int run(const char *script, struct child_spec spec)
 {
 	char *const argv[] = { (char *)"/bin/sh", (char *)"-c", (char *)script, NULL };
 	spec.argv = spec.argv ? spec.argv : argv;
-	spec.until_ms = spec.until_ms ? spec.until_ms : clock_ms() + LONG_MS;
+	if (!spec.wait.until_ms)
+		spec.wait = (struct wait){ clock_ms() + LONG_MS, -1, -1 };
 	out.len = 0;
 	err = (struct err){ 0 };
 	return child_run(&spec, &out, &end, &err);
@@ -78,7 +79,7 @@ static int run_shortly(const char *script, size_t enough)
 	int result = 0;
 	out.len = 0;
 	for (int64_t ms = 300; ms < LONG_MS / 2 && out.len < enough; ms *= 4)
-		result = run(script, (struct child_spec){ .until_ms = clock_ms() + ms });
+		result = run(script, (struct child_spec){ .wait = { clock_ms() + ms, -1, -1 } });
 	return result;
 }
 
@@ -95,7 +96,8 @@ static void test_deadlines(void)
 
 	auto_close int stop = eventfd(1, EFD_CLOEXEC);
 	start = clock_ms();
-	CHECK(run("sleep 100", (struct child_spec){ .stop_fd = stop }) < 0 &&
+	CHECK(run("sleep 100", (struct child_spec){ .wait = { clock_ms() + LONG_MS, -1, stop } }) <
+		      0 &&
 	      err.code == ERR_UNAVAILABLE);
 	CHECK(clock_ms() - start < LONG_MS);
 }

@@ -74,24 +74,23 @@ static void test_errors(void)
 }
 
 /* One look every 20 ms: the next one is waited for. */
-static int check_next(const struct wait *wait, struct err *err)
+static enum wake check_next(const struct wait *wait)
 {
 	struct wait pause = { clock_ms() + 21, -1, -1 };
 	(void)wait_fd(&pause, -1, 0);
-	return wait_check(wait, err);
+	return wait_check(wait);
 }
 
 static void test_check(void)
 {
-	struct err err = { 0 };
 	auto_close int stop = event(0);
 	struct wait wait = { clock_ms() + LONG_MS, -1, stop };
-	CHECK(check_next(&wait, &err) == 0);
+	CHECK(check_next(&wait) == WAKE_READY);
 	eventfd_write(stop, 1);
-	CHECK(check_next(&wait, &err) < 0 && err.code == ERR_UNAVAILABLE);
-	CHECK(wait_check(&wait, &err) == 0); /* not looked at again so soon */
+	CHECK(check_next(&wait) == WAKE_STOPPING);
+	CHECK(wait_check(&wait) == WAKE_READY); /* not looked at again so soon */
 	struct wait late = { clock_ms() - 1, -1, -1 };
-	CHECK(check_next(&late, &err) < 0 && err.code == ERR_SLOW);
+	CHECK(check_next(&late) == WAKE_TIMEOUT);
 }
 
 /* ---- an object that changes ---- */
