@@ -292,16 +292,10 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 /* Waits, with the lock, until nobody runs code in it. */
 static enum wake wait_turn(struct call *call, struct session *session, int64_t until_ms)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
+	struct wait wait = call_until(call, until_ms);
 	enum wake wake = WAKE_READY;
-	waiter_join(&session->waiters, &waiter);
-	while (session->busy && !session->closed && wake == WAKE_READY) {
-		pthread_mutex_unlock(&session->lock);
-		wake = call_wait(call, fd, until_ms);
-		pthread_mutex_lock(&session->lock);
-	}
-	waiter_leave(&session->waiters, &waiter);
+	while (session->busy && !session->closed && wake == WAKE_READY)
+		wake = wait_change(&wait, &session->lock, &session->waiters, NULL);
 	return wake;
 }
 
@@ -321,10 +315,8 @@ static int enter(struct call *call, struct session *session, bool named, int64_t
 		return 0;
 	if (closed)
 		return err_set(err, ERR_CONFLICT, "session '%.80s' was ended", session->id);
-	if (wake == WAKE_LEFT)
-		return err_set(err, ERR_GONE, "the caller left");
-	if (wake == WAKE_STOPPING)
-		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+	if (wake > WAKE_TIMEOUT)
+		return wake_err(wake, err);
 	return err_set(err, ERR_CONFLICT, "session '%.80s' is busy with other code", session->id);
 }
 
@@ -348,7 +340,7 @@ static void leave(struct session *session)
 
 /* Idle sessions that nobody named make room for it, where there is too little. */
 static struct kernel *take_kernel(const struct pool_config *config, const struct kernelspec *spec,
-				  const struct kernel_place *place, const struct kernel_wait *wait,
+				  const struct kernel_place *place, const struct wait *wait,
 				  struct err *err)
 {
 	struct kernel *kernel;
@@ -385,8 +377,7 @@ static int have_kernel(struct call *call, struct session *session, struct err *e
 	const struct pool_config config = { call->server->home,
 					    call->server->config->kernel_preload, where.user };
 	const struct kernel_place place = { session->cwd, session->marker, where.home, where.user };
-	const struct kernel_wait wait = { clock_ms() + START_MS, call->sink->client_fd,
-					  where.stop_fd };
+	const struct wait wait = call_until(call, clock_ms() + START_MS);
 	struct kernel *kernel = take_kernel(&config, spec, &place, &wait, err);
 	if (!kernel)
 		return -1;
@@ -509,8 +500,7 @@ static int change_directory(struct call *call, const struct session *session, co
 					 session->language, session->cwd);
 	}
 	const struct kernel_job job = { { jw.out.data, jw.out.len }, .silent = true };
-	const struct kernel_wait wait = { clock_ms() + START_MS, call->sink->client_fd,
-					  server_stop_fd(call->server) };
+	const struct wait wait = call_until(call, clock_ms() + START_MS);
 	int done = kernel_run(session->kernel, &job, &wait, take_nothing, NULL, &result, err);
 	jw_done(&jw);
 	if (done == 0 && result.outcome != KERNEL_OK)
@@ -569,16 +559,15 @@ static int run(struct call *call, struct session *session, const struct kernels_
 	if (job->events &&
 	    events_start(call, session->language, job->once ? NULL : session->id, err) < 0)
 		return -1;
-	const struct kernel_wait wait = { clock_ms() + job->timeout_ms, call->sink->client_fd,
-					  server_stop_fd(call->server) };
+	const struct wait wait = call_until(call, clock_ms() + job->timeout_ms);
 	int64_t killed = limits_killed();
 	session->executions++;
 	if (kernel_run(session->kernel, &what, &wait, take_message, &running, &result, err) < 0)
 		return -1;
 	if (result.outcome == KERNEL_LEFT)
-		return err_set(err, ERR_GONE, "the caller left; the code was interrupted");
+		return wake_err(WAKE_LEFT, err);
 	if (result.outcome == KERNEL_STOPPING)
-		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+		return wake_err(WAKE_STOPPING, err);
 	ret->status = states[result.outcome];
 	ret->count = result.count;
 	ret->exit_code = result.outcome == KERNEL_OK        ? 0

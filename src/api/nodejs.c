@@ -30,44 +30,16 @@ struct listener {
 	bool gone;
 };
 
-/* A caller who leaves ends a program; but not what runs in a session, whose state is worth more. */
-static bool wait_events(void *arg, int event_fd, int64_t until_ms)
-{
-	struct listener *listener = arg;
-	struct call *call = listener->call;
-	if (!listener->gone) {
-		bool streams = listener->job->write && call->wants_events;
-		enum wake wake = (streams ? call_wait_events : call_wait)(call, event_fd, until_ms);
-		listener->gone = wake == WAKE_LEFT;
-		if (wake == WAKE_STOPPING || (listener->gone && !listener->job->stateful))
-			return false;
-		if (!listener->gone)
-			return true;
-	}
-	struct pollfd pfds[] = { { .fd = event_fd, .events = POLLIN },
-				 { .fd = server_stop_fd(call->server), .events = POLLIN } };
-	int64_t left = until_ms - clock_ms();
-	eventfd_t taken;
-	(void)poll(pfds, COUNT(pfds), left < 0 ? 0 : left > 60000 ? 60000 : (int)left);
-	(void)eventfd_read(event_fd, &taken);
-	return !pfds[1].revents;
-}
-
 static int write_output(void *arg, enum node_stream stream, const char *data, size_t len,
 			struct err *err)
 {
 	struct listener *listener = arg;
+	if (!len)
+		return listener->call->wants_events ? call_event_ping(listener->call, err) : 0;
 	if (listener->gone || listener->job->write(listener->job->arg, stream, data, len, err) == 0)
 		return 0;
 	listener->gone = true;
 	return listener->job->stateful ? 0 : -1;
-}
-
-/* A turn is not waited for by one who has left. */
-static bool wait_turn(void *arg, int event_fd, int64_t until_ms)
-{
-	struct listener *listener = arg;
-	return wait_events(listener, event_fd, until_ms) && !listener->gone;
 }
 
 static int run_in_session(struct listener *listener, const struct node_where *where,
@@ -93,8 +65,8 @@ static int run_in_session(struct listener *listener, const struct node_where *wh
 	at.program = nodejs_session_program(session);
 	if (job->version && *job->version && strcmp(at.program, where->program) != 0)
 		return err_set(err, ERR_CONFLICT, "the session '%.80s' runs %s", id, at.program);
-	if (nodejs_session_take(session, wait_turn, listener, clock_ms() + job->request.timeout_ms,
-				err) < 0)
+	const struct wait wait = call_until(call, clock_ms() + job->request.timeout_ms);
+	if (nodejs_session_take(session, &wait, err) < 0)
 		return -1;
 	int result =
 		nodejs_session_execute(session, &at, &job->request, caller, call->arena, ret, err);
@@ -108,7 +80,8 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 		   const char **ret_session, struct err *err)
 {
 	struct listener listener = { .call = call, .job = job };
-	struct node_caller caller = { .wait = wait_events,
+	struct node_caller caller = { .client_fd = call->sink->client_fd,
+				      .stop_fd = server_stop_fd(call->server),
 				      .write = job->write ? write_output : NULL,
 				      .arg = &listener };
 	struct nodejs_job copy = *job;

@@ -81,18 +81,10 @@ static const struct schema created_schema =
 	SCHEMA(created, "NodeJSCreateSessionResponse", created_fields);
 const struct field nodejs_manage_created_data = { .type = T_OBJ, .of = &created_schema };
 
-static bool wait_never(void *arg, int event_fd, int64_t until_ms)
-{
-	(void)arg;
-	(void)event_fd;
-	(void)until_ms;
-	return false;
-}
-
 /* Starts the process of a new session, so that its first code need not wait for that. */
 static int start(struct nodejs_session *session, const struct node_where *where, struct err *err)
 {
-	if (nodejs_session_take(session, wait_never, NULL, clock_ms(), NULL) < 0)
+	if (nodejs_session_take(session, &(struct wait){ 0, -1, -1 }, NULL) < 0)
 		return 0; /* somebody else has started it */
 	int result = nodejs_session_start(session, where, err);
 	nodejs_session_give_back(session);

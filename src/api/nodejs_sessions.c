@@ -196,34 +196,25 @@ const char *nodejs_session_program(const struct nodejs_session *session)
 
 /* ---- running code ---- */
 
-int nodejs_session_take(struct nodejs_session *session,
-			bool (*wait)(void *arg, int event_fd, int64_t until_ms), void *arg,
-			int64_t until_ms, struct err *err)
+int nodejs_session_take(struct nodejs_session *session, const struct wait *wait, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	bool waiting = true;
+	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&session->lock);
-	waiter_join(&session->waiters, &waiter);
-	while (session->busy && !session->closed && waiting && clock_ms() < until_ms) {
-		pthread_mutex_unlock(&session->lock);
-		waiting = wait(arg, fd, until_ms);
-		pthread_mutex_lock(&session->lock);
-	}
-	waiter_leave(&session->waiters, &waiter);
-	bool taken = waiting && !session->busy && !session->closed;
-	int code = session->closed ? ERR_NOT_FOUND : waiting ? ERR_CONFLICT : ERR_GONE;
+	while (session->busy && !session->closed && wake == WAKE_READY)
+		wake = wait_change(wait, &session->lock, &session->waiters, NULL);
+	bool closed = session->closed, taken = !session->busy && !closed;
 	if (taken) {
 		session->busy = true;
 		touch(session);
 	}
 	pthread_mutex_unlock(&session->lock);
-	return taken ? 0
-		     : err_set(err, code,
-			       code == ERR_NOT_FOUND  ? "the session '%.80s' was deleted"
-			       : code == ERR_CONFLICT ? "the session '%.80s' is busy"
-						      : "the caller left session '%.80s'",
-			       session->id);
+	if (taken)
+		return 0;
+	if (!closed && wake > WAKE_TIMEOUT)
+		return wake_err(wake, err);
+	return err_set(err, closed ? ERR_NOT_FOUND : ERR_CONFLICT,
+		       closed ? "the session '%.80s' was deleted" : "the session '%.80s' is busy",
+		       session->id);
 }
 
 void nodejs_session_give_back(struct nodejs_session *session)

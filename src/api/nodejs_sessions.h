@@ -12,6 +12,7 @@ struct config;
 struct err;
 struct nodejs_session;
 struct server;
+struct wait;
 
 /* What a new one is like. */
 struct nodejs_session_wish {
@@ -42,10 +43,8 @@ static inline void nodejs_session_release(struct nodejs_session **session)
 const char *nodejs_session_id(const struct nodejs_session *session);
 const char *nodejs_session_program(const struct nodejs_session *session);
 
-/* Waits for it to be free, and takes it. wait() is as in struct node_caller. */
-int nodejs_session_take(struct nodejs_session *session,
-			bool (*wait)(void *arg, int event_fd, int64_t until_ms), void *arg,
-			int64_t until_ms, struct err *err);
+/* Waits for it to be free, and takes it. */
+int nodejs_session_take(struct nodejs_session *session, const struct wait *wait, struct err *err);
 void nodejs_session_give_back(struct nodejs_session *session);
 
 /* For who has taken it: has its process started; runs code. */

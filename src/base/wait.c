@@ -71,22 +71,44 @@ enum wake wait_check(const struct wait *wait)
 	return wake == WAKE_TIMEOUT && now < wait->until_ms ? WAKE_READY : wake;
 }
 
+enum wake wait_stream(const struct wait *wait, struct pollfd *fds, size_t count)
+{
+	enum wake wake = wait_check(wait);
+	return wake == WAKE_READY ? wait_poll(wait, fds, count) : wake;
+}
+
+/* The first descriptor is an eventfd, which may be missing. */
+static enum wake poll_event(const struct wait *wait, struct pollfd *fds, size_t count)
+{
+	struct wait until = *wait;
+	int64_t blind = fds[0].fd < 0 ? clock_ms() + BLIND_MS : INT64_MAX;
+	if (blind < until.until_ms)
+		until.until_ms = blind;
+	enum wake wake = wait_poll(&until, fds, count);
+	return wake == WAKE_TIMEOUT && until.until_ms != wait->until_ms ? WAKE_READY : wake;
+}
+
+enum wake wait_event(const struct wait *wait, int event_fd)
+{
+	eventfd_t ignored;
+	enum wake wake = poll_event(wait, &(struct pollfd){ .fd = event_fd, .events = POLLIN }, 1);
+	if (wake == WAKE_READY)
+		(void)eventfd_read(event_fd, &ignored);
+	return wake;
+}
+
 enum wake wait_change(const struct wait *wait, pthread_mutex_t *lock, struct waiter **list,
 		      const struct pollfd *also)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct waiter waiter = { .fd = fd };
 	struct pollfd fds[2] = { { .fd = fd, .events = POLLIN } };
-	struct wait until = *wait;
-	int64_t blind = clock_ms() + BLIND_MS;
-	if (fd < 0 && blind < until.until_ms)
-		until.until_ms = blind;
 	if (also)
 		fds[1] = *also;
 	waiter_join(list, &waiter);
 	pthread_mutex_unlock(lock);
-	enum wake wake = wait_poll(&until, fds, also ? 2 : 1);
+	enum wake wake = poll_event(wait, fds, also ? 2 : 1);
 	pthread_mutex_lock(lock);
 	waiter_leave(list, &waiter);
-	return wake == WAKE_TIMEOUT && until.until_ms != wait->until_ms ? WAKE_READY : wake;
+	return wake;
 }

@@ -22,14 +22,20 @@ enum wake { WAKE_READY, WAKE_TIMEOUT, WAKE_LEFT, WAKE_STOPPING };
 int wake_err(enum wake wake, struct err *err);
 
 /* Waits until one of at most WAIT_FDS descriptors is ready, as its revents then says. That wins over
- * the rest: work that is done is done. Whoever reads from a source that may always be ready calls
- * wait_check() as well. A half-closed caller has not left. */
+ * the rest: work that is done is done. A half-closed caller has not left. */
 enum { WAIT_FDS = 4 };
 enum wake wait_poll(const struct wait *wait, struct pollfd *fds, size_t count);
 enum wake wait_fd(const struct wait *wait, int fd, short events);
 
+/* The same for an eventfd, whose signal is taken. Without one, because there was no descriptor for it,
+ * it is as if signalled now and then. */
+enum wake wait_event(const struct wait *wait, int event_fd);
+
 /* For a long computation, to be asked often: looks every 20 ms. WAKE_READY: go on. */
 enum wake wait_check(const struct wait *wait);
+
+/* wait_poll() for sources that may always be ready, with a wait_check(). */
+enum wake wait_stream(const struct wait *wait, struct pollfd *fds, size_t count);
 
 /* ---- for an object to change ---- */
 

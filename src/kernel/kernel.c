@@ -308,24 +308,12 @@ const char *kernel_end_text(struct kernel *kernel, char *to, size_t room)
 
 /* ---- speaking to it ---- */
 
-int kernel_await(int fd, const struct kernel_wait *wait, struct err *err)
+int kernel_await(int fd, const struct wait *wait, struct err *err)
 {
-	for (;;) {
-		struct pollfd pfds[] = { { .fd = fd, .events = POLLIN },
-					 { .fd = wait->client_fd },
-					 { .fd = wait->stop_fd, .events = POLLIN } };
-		int64_t left = wait->until_ms - clock_ms();
-		int n = left > 0 ? poll(pfds, COUNT(pfds), left > 60000 ? 60000 : (int)left) : 0;
-		if (n > 0 && pfds[0].revents)
-			return 0;
-		if (n > 0 && pfds[2].revents)
-			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-		if (n > 0 && pfds[1].revents)
-			return err_set(err, ERR_GONE, "the caller left");
-		if (clock_ms() >= wait->until_ms)
-			return err_set(err, ERR_UNAVAILABLE,
-				       "the kernel did not become ready in time");
-	}
+	enum wake wake = wait_fd(wait, fd, POLLIN);
+	return wake == WAKE_TIMEOUT
+		       ? err_set(err, ERR_UNAVAILABLE, "the kernel did not become ready in time")
+		       : wake_err(wake, err);
 }
 
 static struct zsock *open_channel(const struct kernel *kernel, enum kernel_channel channel,

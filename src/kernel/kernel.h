@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/desc.h"
+#include "base/wait.h"
 
 enum { KERNEL_TASKS = 10 }; /* processes and threads that one has, about */
 
@@ -16,13 +17,6 @@ struct err;
 struct kernel;
 struct kernelspec;
 struct user;
-
-/* Who waits, and how long: until a moment of clock_ms(), until the caller hangs up (client_fd; -1:
- * none), or until the server stops (stop_fd becomes readable). */
-struct kernel_wait {
-	int64_t until_ms;
-	int client_fd, stop_fd;
-};
 
 /* What a kernel is given when it begins to work for a session. */
 struct kernel_place {
@@ -34,7 +28,7 @@ struct kernel_place {
 
 /* Starts the program of a kernelspec and waits until it answers. NULL with err. */
 struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,
-			    const struct kernel_wait *wait, struct err *err);
+			    const struct wait *wait, struct err *err);
 
 struct kernel *kernel_ref(struct kernel *kernel);
 void kernel_unref(struct kernel *kernel); /* NULL is fine; the last one ends it */
@@ -88,7 +82,7 @@ struct kernel_job {
 
 /* Runs code to its end. At the time-out it is interrupted; what does not let itself be interrupted
  * is ended. -1 with err only when the kernel cannot be reached. */
-int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct kernel_wait *wait,
+int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct wait *wait,
 	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err);
 
 /* ---- for the pool ---- */
@@ -108,7 +102,7 @@ void kernel_stillborn(struct kernel *kernel, int code, const char *why);
 /* Hands it out: waits until it is ready, gives it its place, connects. ESRCH: it has ended. EAGAIN: it
  * may not have the threads it needs; ENOMEM: nor the memory. */
 int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
-		    const struct kernel_wait *wait, struct err *err);
+		    const struct wait *wait, struct err *err);
 
 /* A fork server tells how one of its kernels ended; or has ended itself, and will not tell. */
 void kernel_report(pid_t pid, int code, int signal_number);

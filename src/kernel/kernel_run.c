@@ -25,7 +25,7 @@ enum {
 
 struct run {
 	struct kernel *kernel;
-	const struct kernel_wait *wait;
+	const struct wait *wait;
 	kernel_sink *sink;
 	void *arg;
 	struct kernel_result *result;
@@ -155,25 +155,23 @@ static bool wait_more(struct run *run)
 	struct kernel *kernel = run->kernel;
 	int64_t quiet = run->quiet_ms - clock_ms();
 	bool deaf = quiet > 0 && !run->replied;
-	int64_t left = deaf ? quiet : run->next_ms - clock_ms();
-	struct pollfd pfds[] = {
+	struct pollfd fds[] = {
 		{ .fd = deaf ? -1 : zsock_fd(kernel->iopub), .events = POLLIN },
 		{ .fd = zsock_fd(kernel->shell), .events = POLLIN },
 		{ .fd = kernel->wake_fd, .events = POLLIN },
-		{ .fd = run->wait->stop_fd, .events = POLLIN },
-		{ .fd = run->left ? -1 : run->wait->client_fd },
 		{ .fd = kernel->input ? zsock_fd(kernel->input) : -1, .events = POLLIN },
 	};
-	int n = left > 0 ? poll(pfds, COUNT(pfds), left > 60000 ? 60000 : (int)left) : 0;
+	struct wait next = { deaf ? run->quiet_ms : run->next_ms,
+			     run->left ? -1 : run->wait->client_fd, run->wait->stop_fd };
+	enum wake wake = wait_stream(&next, fds, COUNT(fds));
 	eventfd_t ignored;
-	if (n > 0 && pfds[2].revents)
+	if (fds[2].revents)
 		(void)eventfd_read(kernel->wake_fd, &ignored);
-	run->stopping = n > 0 && pfds[3].revents;
+	run->stopping = wake == WAKE_STOPPING;
 	if (run->stopping)
 		return false;
-	if (n > 0 && pfds[4].revents)
-		run->left = true;
-	if (n > 0 && pfds[5].revents)
+	run->left = run->left || wake == WAKE_LEFT;
+	if (fds[3].revents)
 		take_all(run, kernel->input);
 	if ((run->left || run->asked) && !run->interrupts && !run->replied)
 		press(run);
@@ -245,7 +243,7 @@ static int request(struct run *run, const struct kernel_job *job, struct err *er
 			   run->result->id, err);
 }
 
-int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct kernel_wait *wait,
+int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct wait *wait,
 	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err)
 {
 	struct run run = { .kernel = kernel,

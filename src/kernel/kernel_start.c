@@ -110,7 +110,7 @@ void kernel_stillborn(struct kernel *kernel, int code, const char *why)
 	pthread_mutex_unlock(&kernel->lock);
 }
 
-static int await_birth(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+static int await_birth(struct kernel *kernel, const struct wait *wait, struct err *err)
 {
 	for (;;) {
 		pthread_mutex_lock(&kernel->lock);
@@ -127,7 +127,7 @@ static int await_birth(struct kernel *kernel, const struct kernel_wait *wait, st
 }
 
 /* Takes what a forked kernel says: {"welcomes"}, {} or {"error": …, "errno"}; nothing when it has ended. */
-static int take_answer(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+static int take_answer(struct kernel *kernel, const struct wait *wait, struct err *err)
 {
 	char text[ANSWER_MAX];
 	if (kernel_await(kernel->order_fd, wait, err) < 0)
@@ -164,7 +164,7 @@ static int give_order(struct kernel *kernel, const struct kernel_place *place, s
 }
 
 /* Our subscription has arrived when the kernel welcomes us: then no output is missed. */
-static int await_welcome(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+static int await_welcome(struct kernel *kernel, const struct wait *wait, struct err *err)
 {
 	for (;;) {
 		const struct text *frames;
@@ -206,7 +206,7 @@ static void greet_take(struct kernel *kernel, struct greeting *greeting)
 
 /* Asks for information until there are an answer and something on iopub: its sockets are open, and
  * our subscription has arrived. */
-static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct err *err)
+static int greet(struct kernel *kernel, const struct wait *wait, struct err *err)
 {
 	struct greeting greeting = { 0 };
 	for (int64_t ask_ms = 0;;) {
@@ -232,30 +232,25 @@ static int greet(struct kernel *kernel, const struct kernel_wait *wait, struct e
 			ask_ms = clock_ms() + ASK_AGAIN_MS;
 			continue;
 		}
-		struct pollfd pfds[] = {
+		struct pollfd fds[] = {
 			{ .fd = connected ? zsock_fd(kernel->shell) : -1, .events = POLLIN },
 			{ .fd = connected ? zsock_fd(kernel->iopub) : -1, .events = POLLIN },
 			{ .fd = kernel->wake_fd, .events = POLLIN },
-			{ .fd = wait->stop_fd, .events = POLLIN },
-			{ .fd = wait->client_fd }
 		};
+		struct wait next = { ask_ms, wait->client_fd, wait->stop_fd };
+		enum wake wake = wait_poll(&next, fds, COUNT(fds));
 		eventfd_t ignored;
-		int64_t left = ask_ms - clock_ms(); /* less than nothing would be for ever */
-		if (poll(pfds, COUNT(pfds), left > 0 ? (int)left : 0) > 0) {
-			if (pfds[2].revents)
-				(void)eventfd_read(kernel->wake_fd, &ignored);
-			if (pfds[3].revents)
-				return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-			if (pfds[4].revents)
-				return err_set(err, ERR_GONE, "the caller left");
-		}
+		if (fds[2].revents)
+			(void)eventfd_read(kernel->wake_fd, &ignored);
+		if (wake > WAKE_TIMEOUT)
+			return wake_err(wake, err);
 		if (clock_ms() >= wait->until_ms)
 			return err_set(err, ERR_UNAVAILABLE, "the kernel did not start in time");
 	}
 }
 
 int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
-		    const struct kernel_wait *wait, struct err *err)
+		    const struct wait *wait, struct err *err)
 {
 	if (await_birth(kernel, wait, err) < 0 || take_answer(kernel, wait, err) < 0 ||
 	    reach(kernel, err) < 0 || give_order(kernel, place, err) < 0 ||
@@ -346,7 +341,7 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 }
 
 struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,
-			    const struct kernel_wait *wait, struct err *err)
+			    const struct wait *wait, struct err *err)
 {
 	struct kernel *kernel = kernel_new(place->user, err);
 	if (!kernel)

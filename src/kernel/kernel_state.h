@@ -50,7 +50,7 @@ struct kernel *kernel_new(const struct user *user, struct err *err);
 int kernel_watch(struct kernel *kernel, pid_t pid, int pidfd, bool own, struct err *err);
 
 /* Waits until the descriptor is readable: 0. */
-int kernel_await(int fd, const struct kernel_wait *wait, struct err *err);
+int kernel_await(int fd, const struct wait *wait, struct err *err);
 
 /* Connects its shell and iopub. */
 int kernel_connect(struct kernel *kernel, struct err *err);

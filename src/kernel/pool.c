@@ -328,7 +328,7 @@ static bool is_full(int code)
 
 /* A ready kernel may have been ended by somebody, or had no room when it was started: the next one. */
 static struct kernel *take_forked(const struct pool_config *config, const struct kernelspec *spec,
-				  const struct kernel_place *place, const struct kernel_wait *wait,
+				  const struct kernel_place *place, const struct wait *wait,
 				  struct err *err)
 {
 	int cause = 0;
@@ -353,8 +353,7 @@ static struct kernel *take_forked(const struct pool_config *config, const struct
 }
 
 struct kernel *pool_take(const struct pool_config *config, const struct kernelspec *spec,
-			 const struct kernel_place *place, const struct kernel_wait *wait,
-			 struct err *err)
+			 const struct kernel_place *place, const struct wait *wait, struct err *err)
 {
 	struct kernel *kernel = spec->python ? take_forked(config, spec, place, wait, err) : NULL;
 	if (kernel) {

@@ -8,7 +8,7 @@
 struct err;
 struct kernel;
 struct kernel_place;
-struct kernel_wait;
+struct wait;
 struct kernelspec;
 struct user;
 
@@ -22,7 +22,7 @@ struct pool_config {
 /* A kernel of the spec, in its place, with a reference. Python's come from a fork server; where that
  * is not possible, and for all others, a program is started. */
 struct kernel *pool_take(const struct pool_config *config, const struct kernelspec *spec,
-			 const struct kernel_place *place, const struct kernel_wait *wait,
+			 const struct kernel_place *place, const struct wait *wait,
 			 struct err *err);
 
 /* Has a kernel made ready, without waiting; not where processes are short. */

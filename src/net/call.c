@@ -1,10 +1,8 @@
 #include "net/call.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "base/arena.h"
@@ -15,7 +13,7 @@
 #include "net/route.h"
 #include "net/server.h"
 
-enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, BLIND_MS = 100, PING_MS = 15000 };
+enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, PING_MS = 15000 };
 
 /* ---- JSON ---- */
 
@@ -276,13 +274,8 @@ struct wait call_until(const struct call *call, int64_t until_ms)
 
 enum wake call_wait(struct call *call, int event_fd, int64_t until_ms)
 {
-	int64_t blind = event_fd < 0 ? clock_ms() + BLIND_MS : INT64_MAX;
-	struct wait wait = call_until(call, until_ms < blind ? until_ms : blind);
-	enum wake wake = wait_fd(&wait, event_fd, POLLIN);
-	eventfd_t ignored;
-	if (wake == WAKE_READY)
-		(void)eventfd_read(event_fd, &ignored);
-	return wake == WAKE_TIMEOUT && wait.until_ms != until_ms ? WAKE_READY : wake;
+	struct wait wait = call_until(call, until_ms);
+	return wait_event(&wait, event_fd);
 }
 
 enum wake call_wait_events(struct call *call, int event_fd, int64_t until_ms)

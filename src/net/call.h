@@ -78,8 +78,7 @@ int call_event_ping(struct call *call, struct err *err);
 /* What a handler waits with: until a moment, until its caller leaves, until the server stops. */
 struct wait call_until(const struct call *call, int64_t until_ms);
 
-/* Waits so for an eventfd, and takes its signal. Without one, because there was no descriptor for it,
- * it is as if signalled now and then. */
+/* Waits so for an eventfd: see wait_event(). */
 enum wake call_wait(struct call *call, int event_fd, int64_t until_ms);
 
 /* The same for one who is sent events: the stream is kept alive meanwhile. */

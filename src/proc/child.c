@@ -94,9 +94,7 @@ static int collect(const struct child_spec *spec, int fd, int pidfd, struct buf 
 {
 	struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
 	for (;;) {
-		enum wake wake = wait_check(&spec->wait);
-		if (wake == WAKE_READY)
-			wake = wait_poll(&spec->wait, fds, COUNT(fds));
+		enum wake wake = wait_stream(&spec->wait, fds, COUNT(fds));
 		if (wake == WAKE_TIMEOUT)
 			return err_set(err, ERR_SLOW, "the program took too long");
 		if (wake != WAKE_READY)

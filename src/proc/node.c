@@ -30,6 +30,7 @@
 enum {
 	GRACE_MS = 3000, /* for a session to be interrupted, before it is ended */
 	REST_MS = 1000,  /* for the channel of a process that has ended */
+	PING_MS = 15000, /* between looks at whether a caller still listens */
 	MESSAGE_MAX = 8 << 20,
 	MESSAGES_MAX = 1000, /* waiting to be taken */
 	TOLD_MAX = 2 * MESSAGE_MAX,
@@ -275,7 +276,8 @@ struct run {
 	json_t *answer; /* of a session; or the error that a program told of */
 	bool failed;    /* an error was told of */
 	bool begun;     /* a session has taken the code */
-	bool left;      /* by the caller */
+	bool deserted;  /* by its caller: a session goes on */
+	enum wake left; /* WAKE_LEFT, WAKE_STOPPING: nobody waits any more */
 };
 
 static void run_begin(struct run *run)
@@ -368,8 +370,39 @@ static int take_printed(struct run *run, struct err *err)
 static int take_all(struct run *run, struct err *err)
 {
 	int result = take_said(run, err) < 0 || take_printed(run, err) < 0 ? -1 : 0;
-	run->left = run->left || result < 0;
+	if (result < 0)
+		run->left = WAKE_LEFT;
 	return result;
+}
+
+static struct wait until(const struct run *run, int64_t until_ms)
+{
+	return (struct wait){ until_ms, run->deserted ? -1 : run->caller->client_fd,
+			      run->caller->stop_fd };
+}
+
+/* Notes what has ended a wait; false when nobody waits any more. */
+static bool note(struct run *run, enum wake wake)
+{
+	if (wake == WAKE_LEFT && run->id)
+		run->deserted = true;
+	else if (wake > WAKE_TIMEOUT)
+		run->left = wake;
+	return !run->left;
+}
+
+/* Waits for news, or a moment: false when nobody waits any more. */
+static bool await_news(struct run *run, int64_t until_ms)
+{
+	const struct node_caller *caller = run->caller;
+	struct err ignored;
+	int64_t ping = caller->write && !run->deserted ? clock_ms() + PING_MS : INT64_MAX;
+	struct wait wait = until(run, until_ms < ping ? until_ms : ping);
+	enum wake wake = wait_event(&wait, run->fd);
+	if (wake == WAKE_TIMEOUT && ping < until_ms &&
+	    caller->write(caller->arg, NODE_STDOUT, NULL, 0, &ignored) < 0)
+		wake = WAKE_LEFT;
+	return note(run, wake);
 }
 
 /* Waits and takes until there is an answer, the process has ended and told all, the caller has left,
@@ -387,13 +420,9 @@ static void wait_for(struct run *run, int64_t until_ms, struct err *err)
 			rest = clock_ms() + REST_MS;
 		if ((ended && !open) || broken || clock_ms() >= rest)
 			break;
-		int64_t until = rest < until_ms ? rest : until_ms;
-		if (clock_ms() >= until)
+		int64_t next = rest < until_ms ? rest : until_ms;
+		if (clock_ms() >= next || !await_news(run, next))
 			return;
-		if (!run->caller->wait(run->caller->arg, run->fd, until)) {
-			run->left = true;
-			return;
-		}
 	}
 	/* What was printed past the channel may still be on its way. The pipes are looked at before what
 	 * came is taken: the pump may move it in between. */
@@ -403,7 +432,7 @@ static void wait_for(struct run *run, int64_t until_ms, struct err *err)
 		if (take_all(run, err) != 0)
 			break;
 		if (pending)
-			run->left = !run->caller->wait(run->caller->arg, run->fd, rest);
+			(void)await_news(run, rest);
 	}
 }
 
@@ -412,12 +441,8 @@ static int put_down(struct run *run)
 {
 	int code;
 	node_end(run->node);
-	while (!has_ended(run->node, &code)) {
-		struct pollfd pfd = { .fd = run->fd, .events = POLLIN };
-		eventfd_t ignored;
-		(void)poll(&pfd, 1, 100);
-		(void)eventfd_read(run->fd, &ignored);
-	}
+	while (!has_ended(run->node, &code))
+		(void)wait_event(&(struct wait){ INT64_MAX, -1, -1 }, run->fd);
 	return code;
 }
 
@@ -481,8 +506,7 @@ static int run_program(struct run *run, const struct node_request *request, stru
 	ret->status = late ? NODE_TIMEOUT : ret->exit_code ? NODE_FAILED : NODE_OK;
 	if (ret->status == NODE_FAILED && run->answer)
 		outcome_error(run->outcome, json_object_get(run->answer, "error"), true);
-	int result = run->left ? err_set(err, ERR_GONE, "the caller left")
-			       : outcome_finish(run->outcome, ret, err);
+	int result = run->left ? wake_err(run->left, err) : outcome_finish(run->outcome, ret, err);
 	run_end(run);
 	return result;
 }
@@ -552,10 +576,9 @@ static bool give(struct run *run, const char *data, size_t len, int64_t until_ms
 		done += n > 0 ? (size_t)n : 0;
 		if (n > 0)
 			continue;
-		struct pollfd pfd = { .fd = run->node->input_fd, .events = POLLOUT };
-		(void)poll(&pfd, 1, 100);
-		run->left = !run->caller->wait(run->caller->arg, run->fd, clock_ms());
-		if (run->left || clock_ms() >= until_ms)
+		struct wait wait = until(run, until_ms);
+		enum wake wake = wait_fd(&wait, run->node->input_fd, POLLOUT);
+		if (!note(run, wake) || wake == WAKE_TIMEOUT)
 			return false;
 	}
 	return true;
@@ -630,8 +653,9 @@ static void bury(struct run *run, struct arena *arena, struct node_result *ret, 
 
 static void await_end(struct run *run, int64_t until_ms)
 {
-	while (!run->left && !has_ended(run->node, &(int){ 0 }) && clock_ms() < until_ms)
-		run->left = !run->caller->wait(run->caller->arg, run->fd, until_ms);
+	while (!has_ended(run->node, &(int){ 0 }) && clock_ms() < until_ms &&
+	       await_news(run, until_ms))
+		;
 }
 
 int node_execute(struct node *node, const struct node_request *request,
@@ -642,14 +666,14 @@ int node_execute(struct node *node, const struct node_request *request,
 			   .caller = caller,
 			   .outcome = outcome_new(arena, caller),
 			   .id = ++node->count };
-	int64_t until = clock_ms() + request->timeout_ms + GRACE_MS;
+	int64_t until_ms = clock_ms() + request->timeout_ms + GRACE_MS;
 	*ret = (struct node_result){ .count = node->count };
 	run_begin(&run);
-	if (send_request(&run, request, until))
-		wait_for(&run, until, err);
+	if (send_request(&run, request, until_ms))
+		wait_for(&run, until_ms, err);
 	if (!run.begun && !run.left) { /* it is about to end by itself, or its time is up */
-		await_end(&run, until);
-		wait_for(&run, until, err);
+		await_end(&run, until_ms);
+		wait_for(&run, until_ms, err);
 	}
 	if (run.answer)
 		judge(&run, arena, ret);
@@ -658,6 +682,5 @@ int node_execute(struct node *node, const struct node_request *request,
 	else
 		(void)put_down(&run);
 	run_end(&run);
-	return run.left ? err_set(err, ERR_GONE, "the caller left; the session was ended")
-			: outcome_finish(run.outcome, ret, err);
+	return run.left ? wake_err(run.left, err) : outcome_finish(run.outcome, ret, err);
 }

@@ -58,10 +58,10 @@ struct node_result {
 
 /* Who waits for it. */
 struct node_caller {
-	/* Waits for the eventfd (and takes its signal) or a moment of clock_ms(): true. False when there
-	 * is nobody to wait for any more: what runs is then ended. */
-	bool (*wait)(void *arg, int event_fd, int64_t until_ms);
-	/* Gets each piece of output as it comes; never half a character. -1: as above. NULL: none. */
+	/* Whose leaving ends a program; but not what runs in a session, whose state is worth more. */
+	int client_fd, stop_fd;
+	/* Gets each piece of output as it comes, never half a character; and nothing, where there is
+	 * none for long. -1: the caller has left. NULL: nobody wants it. */
 	int (*write)(void *arg, enum node_stream stream, const char *data, size_t len,
 		     struct err *err);
 	void *arg;
