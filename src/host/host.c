@@ -39,7 +39,7 @@
 #include "net/listen.h"
 #include "proc/spawn.h"
 
-enum { JOBS_MS = 500, LOCK_MS = 15000, DYING_MS = 1000, LOOPS_MAX = 8 };
+enum { JOBS_MS = 500, LOCK_MS = 60000, DYING_MS = 1000, TELL_MS = 2000, LOOPS_MAX = 8 };
 
 #define HOST_SOCKET "run/host.sock"
 
@@ -250,13 +250,26 @@ static int take_lock(struct host *host, struct err *err)
 	host->lock_fd = openat(host->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (host->lock_fd < 0)
 		return err_set(err, errno, "--state: '%s/lock'", host->state);
-	int64_t begun = clock_ms();
+	int64_t begun = clock_ms(), tell = begun + TELL_MS;
 	while (flock(host->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		char pid[32] = "";
-		(void)!pread(host->lock_fd, pid, sizeof pid - 1, 0);
-		if (clock_ms() > begun + (is_alive(atoi(pid)) ? DYING_MS : LOCK_MS))
+		char text[32] = "";
+		(void)!pread(host->lock_fd, text, sizeof text - 1, 0);
+		int pid = atoi(text);
+		int64_t now = clock_ms();
+		if (is_alive(pid) && now > begun + DYING_MS)
 			return err_set(err, ERR_CONFLICT, "another host (process %d) uses '%s'",
-				       atoi(pid), host->state);
+				       pid, host->state);
+		if (now > begun + LOCK_MS)
+			return err_set(
+				err, ERR_CONFLICT,
+				"a box that a killed host (process %d) was making in '%s' is "
+				"still in the making: try again later",
+				pid, host->state);
+		if (now > tell) {
+			log_info("waiting for a box that a killed host (process %d) was making",
+				 pid);
+			tell = INT64_MAX;
+		}
 		poll(NULL, 0, 20);
 	}
 	char pid[32];

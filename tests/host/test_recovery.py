@@ -248,6 +248,20 @@ class Unmounted(Host):
               f'umount -l {UNIFIED} && exec "$@"', "sh")
 
 
+def test_what_a_killed_host_was_making_is_waited_for(mortal):
+    """However long it takes on a busy machine; the log says why nothing happens meanwhile."""
+    mortal.kill()
+    before = len(mortal.log)
+    with open(mortal.state / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starts = threading.Thread(target=mortal.start)
+        starts.start()
+        waits = "waiting for a box that a killed host"
+        assert eventually(lambda: waits in mortal.log[before:]) and starts.is_alive()
+    starts.join()
+    assert mortal.ids() == ["default"] and mortal.log[before:].count(waits) == 1
+
+
 def test_boxes_where_cgroup_v2_is_not_mounted(host):
     at = folder()
     machine.lend(at / "state")
