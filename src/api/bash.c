@@ -192,20 +192,13 @@ static struct exec_result result_of(struct command *command, const char *session
 /* Waits until the command has ended, or a moment has come. -1 when the caller left. */
 static int wait_end(struct call *call, struct command *command, int64_t until_ms, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
+	struct wait wait = call_until(call, until_ms);
 	enum wake wake = WAKE_READY;
 	const struct command_view *view = command_lock(command);
-	command_join(command, &waiter);
-	while (view->state == COMMAND_RUNNING && wake == WAKE_READY) {
-		command_unlock(command);
-		wake = call_wait(call, fd, until_ms);
-		command_lock(command);
-	}
-	command_leave(command, &waiter);
+	while (view->state == COMMAND_RUNNING && wake == WAKE_READY)
+		wake = command_wait(command, &wait);
 	command_unlock(command);
-	return wake == WAKE_LEFT ? err_set(err, ERR_GONE, "the caller left; the command runs on")
-				 : 0;
+	return wake == WAKE_LEFT ? wake_err(wake, err) : 0;
 }
 
 static int check_environment(const struct list *env, struct err *err)
@@ -340,32 +333,30 @@ static int send_new(struct call *call, struct command *command, int stream, bool
 static int stream_events(struct call *call, struct command *command, struct exec_result *result,
 			 int64_t until_ms, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
 	enum wake wake = WAKE_READY;
 	int64_t at[2] = { 0, 0 };
+	uint64_t seen = 0;
 	int failed = 0;
 	result->status = "running";
 	result->exit_code = INT_ABSENT;
 	failed = put_event(call, "start", result, NULL, 0, 0, err);
-	command_lock(command);
-	command_join(command, &waiter);
-	command_unlock(command);
 	for (bool ended = false; !failed && !ended;) {
 		bool sent = false;
-		ended = command_lock(command)->state != COMMAND_RUNNING;
+		const struct command_view *view = command_lock(command);
+		ended = view->state != COMMAND_RUNNING;
+		seen = view->changes;
 		command_unlock(command);
 		for (int i = 0; i < 2 && !failed; i++)
 			failed = send_new(call, command, i, ended, result, &at[i], &sent, err);
 		if (failed || ended || wake == WAKE_STOPPING || clock_ms() >= until_ms)
 			break;
-		wake = call_wait_events(call, fd, until_ms);
+		struct wait wait = call_until_ping(call, until_ms);
+		wake = command_wait_next(command, &seen, false, &wait);
 		if (wake == WAKE_LEFT)
-			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
+			failed = wake_err(wake, err);
+		if (wake == WAKE_TIMEOUT)
+			failed = call_event_ping(call, err);
 	}
-	command_lock(command);
-	command_leave(command, &waiter);
-	command_unlock(command);
 	struct exec_result end =
 		result_of(command, result->session_id, result->command_id, result->command);
 	end.offset = at[0];
@@ -440,22 +431,15 @@ static const struct field output_result_data = { .type = T_OBJ, .of = &output_re
 static int wait_news(struct call *call, struct command *command,
 		     const struct output_request *request, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	int64_t until = clock_ms() + (int64_t)(request->wait_timeout * 1000);
+	struct wait wait = call_until(call, clock_ms() + (int64_t)(request->wait_timeout * 1000));
 	enum wake wake = WAKE_READY;
 	const struct command_view *view = command_lock(command);
-	command_join(command, &waiter);
 	while (view->state == COMMAND_RUNNING && wake == WAKE_READY &&
 	       view->out[COMMAND_STDOUT].size <= request->offset &&
-	       view->out[COMMAND_STDERR].size <= request->stderr_offset) {
-		command_unlock(command);
-		wake = call_wait(call, fd, until);
-		command_lock(command);
-	}
-	command_leave(command, &waiter);
+	       view->out[COMMAND_STDERR].size <= request->stderr_offset)
+		wake = command_wait(command, &wait);
 	command_unlock(command);
-	return wake == WAKE_LEFT ? err_set(err, ERR_GONE, "the caller left") : 0;
+	return wake == WAKE_LEFT ? wake_err(wake, err) : 0;
 }
 
 static int read_output(struct call *call, const void *in, struct err *err)
@@ -509,11 +493,13 @@ static const struct field write_fields[] = {
 };
 static const struct schema write_schema = SCHEMA(write_request, "BashWriteRequest", write_fields);
 
-/* `end_fd` tells that the command ended, with which its input is closed. */
-static int feed(struct call *call, struct command *command, const struct text *input, int end_fd,
-		struct err *err)
+/* A caller who leaves has nevertheless given all of it. */
+static int give_input(struct call *call, struct command *command, const struct text *input,
+		      struct err *err)
 {
-	int64_t until = clock_ms() + INPUT_MS;
+	struct wait wait = { clock_ms() + INPUT_MS, -1, server_stop_fd(call->server) };
+	uint64_t seen = command_lock(command)->changes;
+	command_unlock(command);
 	for (size_t done = 0; done < input->len;) {
 		ssize_t n = command_input(command, input->data + done, input->len - done, err);
 		if (n < 0)
@@ -521,39 +507,19 @@ static int feed(struct call *call, struct command *command, const struct text *i
 				       "the command does not read its input any more");
 		done += (size_t)n;
 		if (n) {
-			until = clock_ms() + INPUT_MS;
+			wait.until_ms = clock_ms() + INPUT_MS;
 			continue;
 		}
-		struct pollfd pfds[] = { { .fd = command_input_fd(command), .events = POLLOUT },
-					 { .fd = server_stop_fd(call->server), .events = POLLIN },
-					 { .fd = end_fd, .events = POLLIN } };
-		int64_t left = until - clock_ms();
-		eventfd_t ignored;
-		if (left > 0 && poll(pfds, COUNT(pfds), (int)left) > 0 && pfds[1].revents)
-			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-		if (left <= 0 || clock_ms() >= until)
+		enum wake wake = command_wait_next(command, &seen, true, &wait);
+		if (wake == WAKE_STOPPING)
+			return wake_err(wake, err);
+		if (wake == WAKE_TIMEOUT || clock_ms() >= wait.until_ms)
 			return err_set(
 				err, ERR_CONFLICT,
 				"the command took %zu of %zu bytes, then did not read for %d s",
 				done, input->len, INPUT_MS / 1000);
-		(void)eventfd_read(end_fd, &ignored);
 	}
 	return 0;
-}
-
-static int give_input(struct call *call, struct command *command, const struct text *input,
-		      struct err *err)
-{
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	(void)command_lock(command);
-	command_join(command, &waiter);
-	command_unlock(command);
-	int result = feed(call, command, input, fd, err);
-	(void)command_lock(command);
-	command_leave(command, &waiter);
-	command_unlock(command);
-	return result;
 }
 
 static int write_input(struct call *call, const void *in, struct err *err)

@@ -88,7 +88,6 @@ struct sending {
 	struct mcp_stream *stream;
 	enum mcp_revision revision;
 	uint64_t sent, turn;
-	int event_fd;
 	bool primed;
 };
 
@@ -156,7 +155,8 @@ static int send_events(struct sending *s, struct err *err)
 			return send_break(s, err);
 		if (state.over && s->sent >= state.last)
 			return 0;
-		enum wake wake = call_wait(s->call, s->event_fd, clock_ms() + TICK_MS);
+		struct wait wait = call_until(s->call, clock_ms() + TICK_MS);
+		enum wake wake = stream_wait(s->stream, &state, &wait);
 		if (wake == WAKE_STOPPING)
 			return 0;
 		if (wake == WAKE_LEFT)
@@ -222,6 +222,9 @@ static int reply(struct post *post, struct err *err)
 	bool events = s->call->wants_events;
 	bool only_events = events && !accepts(post->request->accept, "application/json");
 	int64_t patience = clock_ms() + PATIENCE_MS;
+	struct wait wait = call_until(s->call, events ? patience : INT64_MAX);
+	if (!events) /* which is all that it can get */
+		wait.stop_fd = -1;
 	for (;;) {
 		struct stream_state state = stream_look(s->stream, s->turn);
 		if (events && (only_events || state.first_note || state.broken ||
@@ -229,10 +232,10 @@ static int reply(struct post *post, struct err *err)
 			break;
 		if (state.over)
 			return reply_json(post, err);
-		enum wake wake = call_wait(s->call, s->event_fd, events ? patience : INT64_MAX);
+		enum wake wake = stream_wait(s->stream, &state, &wait);
 		if (wake == WAKE_LEFT)
 			return err_set(err, ERR_GONE, "the client left before the reply");
-		if (wake == WAKE_STOPPING && events)
+		if (wake == WAKE_STOPPING)
 			break;
 	}
 	if (s->session)
@@ -422,11 +425,8 @@ static int accept_messages(struct post *post, struct err *err)
 		return answer(post->sending.call, 202, NULL, "", 0, err);
 	if (post->request->old_session) /* the replies come on the other stream */
 		return answer(post->sending.call, 202, NULL, "", 0, err);
-	struct waiter waiter = { .fd = post->sending.event_fd };
-	stream_join(post->sending.stream, &waiter, &post->sending.turn);
-	int result = reply(post, err);
-	stream_leave(post->sending.stream, &waiter);
-	return result;
+	post->sending.turn = stream_take(post->sending.stream);
+	return reply(post, err);
 }
 
 static const char *batch_problem(const struct post *post)
@@ -476,10 +476,9 @@ static int serve_post(struct post *post, struct err *err)
 static int post_message(struct call *call, const void *in, struct err *err)
 {
 	const struct request *request = in;
-	auto_close int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	struct post *post = arena_alloc(call->arena, sizeof *post);
 	struct err wrong;
-	*post = (struct post){ .sending = { .call = call, .event_fd = event_fd },
+	*post = (struct post){ .sending = { .call = call },
 			       .request = request,
 			       .from = { .server = call->server,
 					 .base_url = call->base_url,
@@ -515,13 +514,8 @@ static int refuse_method(struct call *call, const char *why, struct err *err)
 
 static int send_stream(struct sending *s, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	s->event_fd = fd;
-	stream_join(s->stream, &waiter, &s->turn);
-	int result = send_events(s, err);
-	stream_leave(s->stream, &waiter);
-	return result;
+	s->turn = stream_take(s->stream);
+	return send_events(s, err);
 }
 
 /* The transport of 2024-11-05: all that the server says comes on one stream, which begins with the

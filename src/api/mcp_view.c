@@ -200,19 +200,16 @@ static int put_result(struct call *call, json_t *result, struct err *err)
 static int await_tool(struct call *call, struct exchange *ex, struct mcp_stream *stream,
 		      struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	uint64_t turn;
-	int result = 0;
-	stream_join(stream, &waiter, &turn);
+	const struct wait wait = { INT64_MAX, call->sink->client_fd, -1 };
+	enum wake wake = WAKE_READY;
+	uint64_t turn = stream_take(stream);
 	exchange_start(ex);
-	while (result == 0 && !stream_look(stream, turn).over)
-		if (call_wait(call, fd, INT64_MAX) == WAKE_LEFT)
-			result = err_set(err, ERR_GONE, "the caller left");
-	stream_leave(stream, &waiter);
-	if (result < 0)
+	for (struct stream_state state;
+	     wake == WAKE_READY && !(state = stream_look(stream, turn)).over;)
+		wake = stream_wait(stream, &state, &wait);
+	if (wake != WAKE_READY)
 		exchange_cancel(ex);
-	return result;
+	return wake_err(wake, err);
 }
 
 static int reply_tool(struct call *call, const struct exchange *ex, struct mcp_stream *stream,

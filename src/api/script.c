@@ -25,7 +25,7 @@
 #include "proc/tree.h"
 #include "proc/user.h"
 
-enum { PIECE = 65536, PING_MS = 15000, SHOWN_MAX = 32 << 20 };
+enum { PIECE = 65536, SHOWN_MAX = 32 << 20 };
 
 static const char too_much[] = "[figures of more than 32 MiB: the others were left out]\n";
 static const char *const stream_names[] = { "stdout", "stderr" };
@@ -145,52 +145,26 @@ static bool give_code(struct script *script)
 	return false;
 }
 
-/* Waits for news, which may be that it can take more of its code. -1 when nobody waits any more. */
-static int wait_news(struct script *script, int fd, bool feeding, struct err *err)
-{
-	struct call *call = script->call;
-	if (feeding) {
-		struct pollfd pfds[] = { { .fd = command_input_fd(script->command),
-					   .events = POLLOUT },
-					 { .fd = fd, .events = POLLIN },
-					 { .fd = server_stop_fd(call->server), .events = POLLIN } };
-		(void)poll(pfds, COUNT(pfds), PING_MS);
-		if (!pfds[2].revents && !pfds[1].revents)
-			return 0;
-	}
-	switch (call_wait(call, fd, clock_ms() + PING_MS)) {
-	case WAKE_LEFT:
-		return err_set(err, ERR_GONE, "the caller left; the program was ended");
-	case WAKE_STOPPING:
-		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-	case WAKE_TIMEOUT:
-		return script->job->events ? call_event_ping(call, err) : 0;
-	case WAKE_READY:
-		break;
-	}
-	return 0;
-}
-
 static int attend(struct script *script, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
-	int failed = 0;
-	command_lock(script->command);
-	command_join(script->command, &waiter);
-	command_unlock(script->command);
-	for (bool ended = false; !failed && !ended;) {
-		bool feeding = give_code(script);
-		ended = command_lock(script->command)->state != COMMAND_RUNNING;
+	struct call *call = script->call;
+	for (;;) {
+		const struct command_view *view = command_lock(script->command);
+		bool ended = view->state != COMMAND_RUNNING;
+		uint64_t seen = view->changes;
 		command_unlock(script->command);
-		failed = take_new(script, ended, err);
-		if (!failed && !ended)
-			failed = wait_news(script, fd, feeding, err);
+		bool feeding = give_code(script);
+		if (take_new(script, ended, err) < 0)
+			return -1;
+		if (ended)
+			return 0;
+		struct wait wait = call_until_ping(call, INT64_MAX);
+		enum wake wake = command_wait_next(script->command, &seen, feeding, &wait);
+		if (wake > WAKE_TIMEOUT)
+			return wake_err(wake, err);
+		if (wake == WAKE_TIMEOUT && script->job->events && call_event_ping(call, err) < 0)
+			return -1;
 	}
-	command_lock(script->command);
-	command_leave(script->command, &waiter);
-	command_unlock(script->command);
-	return failed;
 }
 
 /* ---- how it ended ---- */

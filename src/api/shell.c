@@ -303,7 +303,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 		return shell_events_stream(call, shell, command, until, err);
 	if (!exec->async_mode &&
 	    wait_command(call, shell, command, until, silence * 1000, &silent) == WAKE_LEFT)
-		return err_set(err, ERR_GONE, "the caller left; the command runs on");
+		return wake_err(WAKE_LEFT, err);
 	struct exec_result result =
 		result_of(call, shell, command, exec->truncate ? OUTPUT_CHARS_MAX : 0);
 	if (silent && !strcmp(result.status, "running"))
@@ -512,7 +512,7 @@ static int wait_for(struct call *call, const void *in, struct err *err)
 	if (command)
 		release(shell, command);
 	if (wake == WAKE_LEFT)
-		return err_set(err, ERR_GONE, "the caller left");
+		return wake_err(WAKE_LEFT, err);
 	return call_reply(call, &result, err);
 }
 

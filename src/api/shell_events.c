@@ -87,7 +87,7 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 			break;
 		wake = call_wait_events(call, fd, until_ms);
 		if (wake == WAKE_LEFT)
-			failed = err_set(err, ERR_GONE, "the caller left; the command runs on");
+			failed = wake_err(wake, err);
 	}
 	shell_lock(shell);
 	shell_leave(shell, &waiter);

@@ -75,20 +75,16 @@ static struct text tail(struct arena *arena, const struct output *output)
 /* Waits for the end, which is brought about when the caller leaves or the server stops. */
 static void await(struct call *call, struct command *command, struct install *ret)
 {
-	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = wake };
+	struct wait wait = call_until(call, INT64_MAX);
+	enum wake wake = WAKE_READY;
 	const struct command_view *view = command_lock(command);
-	command_join(command, &waiter);
-	while (view->state == COMMAND_RUNNING) {
+	while (view->state == COMMAND_RUNNING && wake == WAKE_READY)
+		wake = command_wait(command, &wait);
+	if (wake != WAKE_READY) {
 		command_unlock(command);
-		enum wake why = call_wait(call, wake, clock_ms() + 1000);
-		if (why == WAKE_LEFT || why == WAKE_STOPPING)
-			(void)command_signal(command, SIGKILL, NULL);
+		(void)command_signal(command, SIGKILL, NULL);
 		command_lock(command);
-		if (why == WAKE_LEFT || why == WAKE_STOPPING)
-			break;
 	}
-	command_leave(command, &waiter);
 	ret->success = view->state == COMMAND_COMPLETED && view->exit_code == 0;
 	ret->out = tail(call->arena, &view->out[COMMAND_STDOUT]);
 	ret->err = tail(call->arena, &view->out[COMMAND_STDERR]);

@@ -16,7 +16,7 @@
 #include "net/call.h"
 #include "net/route.h"
 
-enum { PING_MS = 15000, LOG_TAIL_MAX = 1 << 20 };
+enum { LOG_TAIL_MAX = 1 << 20 };
 
 /* ---- metrics ---- */
 
@@ -178,33 +178,40 @@ static int send_events(struct call *call, const struct box *box, int64_t *after,
 	return result;
 }
 
-static int follow(struct call *call, struct box *box, int64_t after, struct err *err)
+/* Waits until there is an event beyond `seen`, or a box is deleted. */
+static enum wake wait_events(struct call *call, struct box *box, int64_t seen)
 {
 	struct boxes *boxes = &host_of(call->server)->boxes;
 	struct waiter **watchers = box ? &box->watchers : &boxes->watchers;
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd < 0)
-		return err_set(err, ERR_UNAVAILABLE, "no descriptor to wait with");
-	struct waiter waiter = { fd, NULL };
+	struct wait wait = call_until_ping(call, INT64_MAX);
+	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&boxes->lock);
-	waiter_join(watchers, &waiter);
+	while (wake == WAKE_READY && (box ? box->next_seq : boxes->next_seq) == seen &&
+	       !(box && box->state == BOX_DELETED))
+		wake = wait_change(&wait, &boxes->lock, watchers, NULL);
 	pthread_mutex_unlock(&boxes->lock);
+	return wake;
+}
+
+static int follow(struct call *call, struct box *box, int64_t after, struct err *err)
+{
+	struct boxes *boxes = &host_of(call->server)->boxes;
 	int result = call_event_ping(call, err);
 	while (result == 0) {
 		/* Read before the events: a box is deleted after its last one, "deleted", was added. */
-		bool last = box && boxes_state(boxes, box) == BOX_DELETED;
+		pthread_mutex_lock(&boxes->lock);
+		int64_t seen = box ? box->next_seq : boxes->next_seq;
+		bool last = box && box->state == BOX_DELETED;
+		pthread_mutex_unlock(&boxes->lock);
 		result = send_events(call, box, &after, err);
 		if (result < 0 || last)
 			break;
-		enum wake wake = call_wait(call, fd, clock_ms() + PING_MS);
-		if (wake == WAKE_LEFT || wake == WAKE_STOPPING)
+		enum wake wake = wait_events(call, box, seen);
+		if (wake > WAKE_TIMEOUT)
 			break;
 		if (wake == WAKE_TIMEOUT)
 			result = call_event_ping(call, err);
 	}
-	pthread_mutex_lock(&boxes->lock);
-	waiter_leave(watchers, &waiter);
-	pthread_mutex_unlock(&boxes->lock);
 	return result;
 }
 

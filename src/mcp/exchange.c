@@ -369,6 +369,13 @@ void exchange_tick(struct mcp_stream *stream)
 	}
 }
 
+static enum wake await(const struct exchange *ex, int fd, int64_t timeout_ms)
+{
+	const struct wait wait = { clock_ms() + timeout_ms, ex->cancel_fds[0],
+				   server_stop_fd(ex->from.server) };
+	return wait_fd(&wait, fd, POLLIN);
+}
+
 json_t *exchange_ask(struct exchange *ex, const char *method, json_t *params, int64_t timeout_ms,
 		     struct err *err)
 {
@@ -382,14 +389,11 @@ json_t *exchange_ask(struct exchange *ex, const char *method, json_t *params, in
 	id = session_ask(ex->from.session, fd);
 	put_message(ex->stream, id, method, params);
 	json_decref(params);
-	struct pollfd pfds[] = { { .fd = fd, .events = POLLIN },
-				 { .fd = ex->cancel_fds[0] },
-				 { .fd = server_stop_fd(ex->from.server), .events = POLLIN } };
-	int n = poll(pfds, COUNT(pfds), (int)timeout_ms);
+	enum wake wake = await(ex, fd, timeout_ms);
 	result = session_asked(ex->from.session, id);
 	if (!result)
 		err_set(err, ERR_SLOW, "the client did not answer %s%s", method,
-			n > 0 ? ": it cancelled the request" : " in time");
+			wake == WAKE_TIMEOUT ? " in time" : ": it cancelled the request");
 	json_decref(id);
 	return result;
 }
@@ -401,7 +405,5 @@ bool exchange_can(const struct exchange *ex, const char *capability)
 
 bool exchange_sleep(struct exchange *ex, int ms)
 {
-	struct pollfd pfds[] = { { .fd = ex->cancel_fds[0] },
-				 { .fd = server_stop_fd(ex->from.server), .events = POLLIN } };
-	return poll(pfds, COUNT(pfds), ms) == 0;
+	return await(ex, -1, ms) == WAKE_TIMEOUT;
 }

@@ -405,22 +405,17 @@ static json_t *remove_pending(struct stdio_client *c, struct pending *pending, c
 static bool await(struct stdio_client *c, struct pending *pending, struct exchange *ex,
 		  int64_t timeout_ms)
 {
-	struct pollfd pfds[] = { { .fd = pending->event_fd, .events = POLLIN },
-				 { .fd = ex ? ex->cancel_fds[0] : -1 },
-				 { .fd = server_stop_fd(c->server), .events = POLLIN } };
 	int64_t until = clock_ms() + timeout_ms;
-	while (!c->buried) {
-		int64_t left = until - clock_ms();
-		if (left <= 0 || *c->abandoned)
-			return false;
+	while (!c->buried && !*c->abandoned && clock_ms() < until) {
 		/* Its end may come between the look at it and the wait. */
-		int n = poll(pfds, COUNT(pfds), left < 500 ? (int)left : 500);
-		if (n > 0 && pfds[0].revents)
-			return true;
-		if (n > 0)
-			return false;
+		int64_t look = clock_ms() + 500;
+		const struct wait wait = { look < until ? look : until, ex ? ex->cancel_fds[0] : -1,
+					   server_stop_fd(c->server) };
+		enum wake wake = wait_event(&wait, pending->event_fd);
+		if (wake != WAKE_TIMEOUT)
+			return wake == WAKE_READY;
 	}
-	return true;
+	return c->buried;
 }
 
 static json_t *request(struct hub_client *client, const char *method, const json_t *params,

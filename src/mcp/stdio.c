@@ -65,29 +65,24 @@ static bool write_line(struct stdio *s, char *text, size_t len)
 static void *writer(void *arg)
 {
 	struct stdio *s = arg;
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
 	struct stream_message *message;
-	uint64_t turn, sent = 0;
-	stream_join(s->stream, &waiter, &turn);
+	uint64_t sent = 0, turn = stream_take(s->stream);
 	while (!s->gone) {
-		bool over = stream_look(s->stream, turn).over;
+		struct stream_state state = stream_look(s->stream, turn);
 		while ((message = stream_next(s->stream, sent))) {
 			sent = message->number;
 			s->gone = s->gone || !write_line(s, message->text, message->len);
 			free(message);
 			stream_forget(s->stream, sent);
 		}
-		if (over)
+		if (state.over)
 			break;
-		eventfd_t ignored;
-		struct pollfd pfds[] = { { .fd = fd, .events = POLLIN }, { .fd = s->out } };
-		if (poll(pfds, COUNT(pfds), TICK_MS) == 0)
+		const struct wait wait = { clock_ms() + TICK_MS, s->out, -1 };
+		enum wake wake = stream_wait(s->stream, &state, &wait);
+		if (wake == WAKE_TIMEOUT)
 			exchange_tick(s->stream);
-		(void)eventfd_read(fd, &ignored);
-		s->gone = s->gone || pfds[1].revents & (POLLERR | POLLHUP | POLLNVAL);
+		s->gone = s->gone || wake == WAKE_LEFT;
 	}
-	stream_leave(s->stream, &waiter);
 	return NULL;
 }
 

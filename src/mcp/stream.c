@@ -13,7 +13,7 @@ struct mcp_stream {
 	struct waiter *waiters;
 	struct stream_message *first, *last;
 	size_t bytes;
-	uint64_t count, turn;
+	uint64_t count, turn, changes;
 	int expected;
 	bool endless, closed, broken;
 };
@@ -58,6 +58,13 @@ void stream_expect(struct mcp_stream *stream, int replies)
 	pthread_mutex_unlock(&stream->lock);
 }
 
+/* With the lock. */
+static void changed(struct mcp_stream *stream)
+{
+	stream->changes++;
+	waiter_wake(stream->waiters);
+}
+
 /* Forgets the oldest notifications of a stream that nobody reads. */
 static void trim(struct mcp_stream *stream)
 {
@@ -87,7 +94,7 @@ void stream_add(struct mcp_stream *stream, const char *text, size_t len, bool re
 	stream->bytes += len;
 	stream->expected -= reply;
 	trim(stream);
-	waiter_wake(stream->waiters);
+	changed(stream);
 	pthread_mutex_unlock(&stream->lock);
 }
 
@@ -103,7 +110,7 @@ void stream_skip(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
 	stream->expected--;
-	waiter_wake(stream->waiters);
+	changed(stream);
 	pthread_mutex_unlock(&stream->lock);
 }
 
@@ -111,7 +118,7 @@ void stream_break(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
 	stream->broken = true;
-	waiter_wake(stream->waiters);
+	changed(stream);
 	pthread_mutex_unlock(&stream->lock);
 }
 
@@ -140,24 +147,28 @@ void stream_close(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
 	stream->closed = true;
-	waiter_wake(stream->waiters);
+	changed(stream);
 	pthread_mutex_unlock(&stream->lock);
 }
 
-void stream_join(struct mcp_stream *stream, struct waiter *waiter, uint64_t *ret_turn)
+uint64_t stream_take(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);
-	*ret_turn = ++stream->turn;
-	waiter_wake(stream->waiters); /* whoever read it before sees that it is taken */
-	waiter_join(&stream->waiters, waiter);
+	uint64_t turn = ++stream->turn;
+	changed(stream); /* the reader before sees that it is taken */
 	pthread_mutex_unlock(&stream->lock);
+	return turn;
 }
 
-void stream_leave(struct mcp_stream *stream, const struct waiter *waiter)
+enum wake stream_wait(struct mcp_stream *stream, const struct stream_state *seen,
+		      const struct wait *wait)
 {
+	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&stream->lock);
-	waiter_leave(&stream->waiters, waiter);
+	if (stream->changes == seen->changes)
+		wake = wait_change(wait, &stream->lock, &stream->waiters, NULL);
 	pthread_mutex_unlock(&stream->lock);
+	return wake;
 }
 
 struct stream_state stream_look(struct mcp_stream *stream, uint64_t turn)
@@ -168,6 +179,7 @@ struct stream_state stream_look(struct mcp_stream *stream, uint64_t turn)
 	state.broken = stream->broken;
 	state.taken = stream->turn != turn;
 	state.last = stream->count;
+	state.changes = stream->changes;
 	for (struct stream_message *at = stream->first; at && !state.first_note; at = at->next)
 		state.first_note = at->reply ? 0 : at->number;
 	pthread_mutex_unlock(&stream->lock);

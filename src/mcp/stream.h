@@ -61,13 +61,16 @@ struct stream_state {
 	bool taken;          /* another connection reads it now */
 	uint64_t last;       /* the newest message's number */
 	uint64_t first_note; /* the oldest message that is no reply; 0: none */
+	uint64_t changes;    /* of all this; see stream_wait() */
 };
 
-/* The waiter of a reader is woken by every change. A new reader takes the stream over: *ret_turn is
- * what it is known by. */
-void stream_join(struct mcp_stream *stream, struct waiter *waiter, uint64_t *ret_turn);
-void stream_leave(struct mcp_stream *stream, const struct waiter *waiter);
+/* A new reader takes the stream over: what it is known by. */
+uint64_t stream_take(struct mcp_stream *stream);
 struct stream_state stream_look(struct mcp_stream *stream, uint64_t turn);
+
+/* Waits for what has changed since that look. */
+enum wake stream_wait(struct mcp_stream *stream, const struct stream_state *seen,
+		      const struct wait *wait);
 
 /* A copy of the first message after a number, to be freed; NULL when there is none. */
 struct stream_message *stream_next(struct mcp_stream *stream, uint64_t after);

@@ -272,6 +272,12 @@ struct wait call_until(const struct call *call, int64_t until_ms)
 	return (struct wait){ until_ms, call->sink->client_fd, server_stop_fd(call->server) };
 }
 
+struct wait call_until_ping(const struct call *call, int64_t until_ms)
+{
+	int64_t ping = clock_ms() + PING_MS;
+	return call_until(call, until_ms < ping ? until_ms : ping);
+}
+
 enum wake call_wait(struct call *call, int event_fd, int64_t until_ms)
 {
 	struct wait wait = call_until(call, until_ms);

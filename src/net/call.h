@@ -78,6 +78,9 @@ int call_event_ping(struct call *call, struct err *err);
 /* What a handler waits with: until a moment, until its caller leaves, until the server stops. */
 struct wait call_until(const struct call *call, int64_t until_ms);
 
+/* The same at most until the next moment to keep a stream of events alive: call_event_ping(). */
+struct wait call_until_ping(const struct call *call, int64_t until_ms);
+
 /* Waits so for an eventfd: see wait_event(). */
 enum wake call_wait(struct call *call, int event_fd, int64_t until_ms);
 

@@ -70,6 +70,31 @@ void command_unlock(struct command *command)
 	pthread_mutex_unlock(&command->lock);
 }
 
+/* With the lock. */
+static void changed(struct command *command)
+{
+	command->view.changes++;
+	waiter_wake(command->waiters);
+}
+
+enum wake command_wait(struct command *command, const struct wait *wait)
+{
+	return wait_change(wait, &command->lock, &command->waiters, NULL);
+}
+
+enum wake command_wait_next(struct command *command, uint64_t *seen, bool input,
+			    const struct wait *wait)
+{
+	enum wake wake = WAKE_READY;
+	pthread_mutex_lock(&command->lock);
+	const struct pollfd room = { .fd = command->input_fd, .events = POLLOUT };
+	if (command->view.changes == *seen)
+		wake = wait_change(wait, &command->lock, &command->waiters, input ? &room : NULL);
+	*seen = command->view.changes;
+	pthread_mutex_unlock(&command->lock);
+	return wake;
+}
+
 void command_join(struct command *command, struct waiter *waiter)
 {
 	waiter_join(&command->waiters, waiter);
@@ -126,7 +151,7 @@ static void link_done(struct source *source)
 	if (link == &command->pipes[link->stream] && link->stream < 2) {
 		pthread_mutex_lock(&command->lock);
 		command->view.open[link->stream] = false;
-		waiter_wake(command->waiters);
+		changed(command);
 		pthread_mutex_unlock(&command->lock);
 	}
 	command_unref(command);
@@ -142,7 +167,7 @@ static bool take(struct command *command, int stream, size_t *ret_taken)
 	*ret_taken = n > 0 ? (size_t)n : 0;
 	if (n > 0) {
 		output_add(&command->view.out[stream], data, (size_t)n);
-		waiter_wake(command->waiters);
+		changed(command);
 	}
 	if (!more) /* the pump closes it next: nobody may look at it any more */
 		command->at_end[stream] = true;
@@ -179,7 +204,7 @@ static bool end_ready(struct source *source)
 	if (command->input_fd >= 0)
 		close(command->input_fd);
 	command->input_fd = -1;
-	waiter_wake(command->waiters);
+	changed(command);
 	pthread_mutex_unlock(&command->lock);
 	if (command->timer.command)
 		pump_drop(&command->timer.source);
@@ -342,20 +367,12 @@ ssize_t command_input(struct command *command, const char *data, size_t len, str
 	return n < 0 ? err_set(err, code, "the command does not read its input any more") : n;
 }
 
-int command_input_fd(struct command *command)
-{
-	pthread_mutex_lock(&command->lock);
-	int fd = command->input_fd;
-	pthread_mutex_unlock(&command->lock);
-	return fd;
-}
-
 void command_input_close(struct command *command)
 {
 	pthread_mutex_lock(&command->lock);
 	if (command->input_fd >= 0) {
 		close(TAKE_FD(command->input_fd));
-		waiter_wake(command->waiters); /* not again: who is woken may close it once more */
+		changed(command); /* not again: who is woken may close it once more */
 	}
 	pthread_mutex_unlock(&command->lock);
 }

@@ -20,9 +20,10 @@ enum { COMMAND_STDOUT, COMMAND_STDERR };
 /* What a reader may look at between command_lock() and command_unlock(). */
 struct command_view {
 	enum command_state state;
-	int exit_code; /* once it has ended */
-	bool starved;  /* while it ran, the kernel killed something for want of memory */
-	bool open[2];  /* more may still be printed */
+	int exit_code;    /* once it has ended */
+	bool starved;     /* while it ran, the kernel killed something for want of memory */
+	bool open[2];     /* more may still be printed */
+	uint64_t changes; /* of all this; see command_wait_next() */
 	struct output out[2];
 };
 
@@ -36,7 +37,15 @@ void command_unref(struct command *command); /* NULL is fine; the program runs o
 const struct command_view *command_lock(struct command *command);
 void command_unlock(struct command *command);
 
-/* While joined, the waiter is woken by new output, by the end and by that of its input. Call with the lock held. */
+/* With the lock: waits for new output, for the end and for that of its input. See wait_change(). */
+enum wake command_wait(struct command *command, const struct wait *wait);
+
+/* The same without the lock, for what has changed since view->changes was *seen, which it then is;
+ * with `input`, also until it takes more input. */
+enum wake command_wait_next(struct command *command, uint64_t *seen, bool input,
+			    const struct wait *wait);
+
+/* For a waiter that is in other lists as well; with the lock. */
 void command_join(struct command *command, struct waiter *waiter);
 void command_leave(struct command *command, const struct waiter *waiter);
 
@@ -55,11 +64,9 @@ void command_condemn(struct command *command);
 /* Sends a signal to the process group. -1 with ESRCH once it has ended. */
 int command_signal(struct command *command, int number, struct err *err);
 
-/* Gives input, as much as fits at once: how much, 0 when the pipe is full (poll command_input_fd()
- * for POLLOUT, and a waiter, which is woken when that is closed), -1 when the program does not read any
- * more. */
+/* Gives input, as much as fits at once: how much, 0 when the pipe is full (see command_wait_next()),
+ * -1 when the program does not read any more. */
 ssize_t command_input(struct command *command, const char *data, size_t len, struct err *err);
-int command_input_fd(struct command *command);
 void command_input_close(struct command *command);
 
 /* Stops listening to pipes that outlived the program. */

@@ -137,7 +137,7 @@ static int start(struct server *server, struct err *err)
 {
 	int pair[2];
 	if (documents.ended)
-		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+		return wake_err(WAKE_STOPPING, err);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, ERR_LIMIT, "no sockets for the document worker");
 	auto_close int ours = pair[0];
@@ -216,29 +216,16 @@ void document_end(void)
 /* Waits for a turn. The time that passes here is not the document's. */
 static int turn_take(struct call *call, struct err *err)
 {
-	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = wake };
-	int64_t until = clock_ms() + call->server->config->document_ms * 4;
-	enum wake why = WAKE_READY;
-	if (wake < 0)
-		return err_set(err, ERR_LIMIT, "no descriptor to wait with");
+	struct wait wait = call_until(call, clock_ms() + call->server->config->document_ms * 4);
+	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&documents.lock);
-	waiter_join(&documents.waiters, &waiter);
-	while (documents.running >= AT_ONCE && why == WAKE_READY) {
-		pthread_mutex_unlock(&documents.lock);
-		why = call_wait(call, wake, until);
-		pthread_mutex_lock(&documents.lock);
-	}
-	waiter_leave(&documents.waiters, &waiter);
-	documents.running += why == WAKE_READY;
+	while (documents.running >= AT_ONCE && wake == WAKE_READY)
+		wake = wait_change(&wait, &documents.lock, &documents.waiters, NULL);
+	documents.running += wake == WAKE_READY;
 	pthread_mutex_unlock(&documents.lock);
-	if (why == WAKE_LEFT)
-		return err_set(err, ERR_GONE, "the caller has left");
-	if (why == WAKE_STOPPING)
-		return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-	if (why == WAKE_TIMEOUT)
+	if (wake == WAKE_TIMEOUT)
 		return err_set(err, ERR_LIMIT, "too many documents are waiting to be read");
-	return 0;
+	return wake_err(wake, err);
 }
 
 static void turn_give(void)
@@ -251,30 +238,20 @@ static void turn_give(void)
 
 /* A stream from the worker, and how long and for whom it is read. */
 struct stream_in {
-	struct call *call;
 	int fd;
-	int64_t until;
+	struct wait wait;
 };
 
 /* Reads some: how much, 0 at the end of the stream, -1 with err when it is not worth waiting. */
 static ssize_t some(const struct stream_in *in, void *to, size_t room, struct err *err)
 {
-	struct pollfd pfds[] = { { .fd = in->fd, .events = POLLIN },
-				 { .fd = in->call->sink->client_fd },
-				 { .fd = server_stop_fd(in->call->server), .events = POLLIN } };
 	for (;;) {
-		int64_t left = in->until - clock_ms();
-		if (left <= 0)
+		struct pollfd fd = { .fd = in->fd, .events = POLLIN };
+		enum wake wake = wait_stream(&in->wait, &fd, 1);
+		if (wake == WAKE_TIMEOUT)
 			return err_set(err, ERR_SLOW, "reading the document took too long");
-		int n = poll(pfds, COUNT(pfds), left > 60000 ? 60000 : (int)left);
-		if (n < 0 && errno != EINTR)
-			return err_set(err, errno, "poll");
-		if (n <= 0)
-			continue;
-		if (pfds[2].revents)
-			return err_set(err, ERR_UNAVAILABLE, "the server is stopping");
-		if (pfds[1].revents)
-			return err_set(err, ERR_GONE, "the caller has left");
+		if (wake != WAKE_READY)
+			return wake_err(wake, err);
 		ssize_t got = recv(in->fd, to, room, MSG_DONTWAIT);
 		if (got >= 0 || errno == ECONNRESET)
 			return got < 0 ? 0 : got;
@@ -356,9 +333,9 @@ static int begin(struct call *call, const char *job, size_t len, int document, i
 		return err_set(err, ERR_LIMIT, "no sockets to read a document with");
 	auto_close int ours = pair[0];
 	auto_close int theirs = pair[1];
-	struct stream_in in = { .call = call, .fd = ours };
-	if (submit(call->server, job, len, (int[2]){ theirs, document }, ret_generation, &in.until,
-		   err) < 0)
+	struct stream_in in = { ours, call_until(call, 0) };
+	if (submit(call->server, job, len, (int[2]){ theirs, document }, ret_generation,
+		   &in.wait.until_ms, err) < 0)
 		return -1;
 	close(TAKE_FD(theirs));
 	ssize_t n = some(&in, &started, 1, err);
@@ -386,8 +363,9 @@ static int run(struct call *call, const char *job, size_t len, int document, str
 	if (begun > 0)
 		result = err_set(err, ERR_UNAVAILABLE, "the document worker does not start");
 	if (begun == 0) {
-		struct stream_in in = { call, stream,
-					clock_ms() + call->server->config->document_ms };
+		const struct stream_in in = {
+			stream, call_until(call, clock_ms() + call->server->config->document_ms)
+		};
 		result = read_reply(&in, generation, ret, ret_metadata, err);
 	}
 	turn_give();

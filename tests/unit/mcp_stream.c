@@ -94,23 +94,21 @@ static void test_forgets_the_oldest(void)
 static void test_readers(void)
 {
 	struct mcp_stream *stream = stream_new(1, true);
-	struct waiter one = { .fd = eventfd(0, EFD_NONBLOCK) },
-		      two = { .fd = eventfd(0, EFD_NONBLOCK) };
-	uint64_t first, second;
-	eventfd_t value;
-	stream_join(stream, &one, &first);
-	CHECK(!stream_look(stream, first).taken);
+	const struct wait now = { 0, -1, -1 };
+	uint64_t first = stream_take(stream), second;
+	struct stream_state state = stream_look(stream, first);
+	CHECK(!state.taken && stream_wait(stream, &state, &now) == WAKE_TIMEOUT);
 	stream_add(stream, "x", 1, false);
-	CHECK(eventfd_read(one.fd, &value) == 0);
-	stream_join(stream, &two, &second);
-	CHECK(eventfd_read(one.fd, &value) == 0); /* told that it is taken */
+	CHECK(stream_wait(stream, &state, &now) == WAKE_READY);
+	state = stream_look(stream, first);
+	CHECK(stream_wait(stream, &state, &now) == WAKE_TIMEOUT);
+	second = stream_take(stream);
+	CHECK(stream_wait(stream, &state, &now) == WAKE_READY); /* told that it is taken */
 	CHECK(stream_look(stream, first).taken && !stream_look(stream, second).taken);
-	stream_leave(stream, &one);
+	state = stream_look(stream, second);
+	CHECK(stream_wait(stream, &state, &now) == WAKE_TIMEOUT);
 	stream_add(stream, "y", 1, false);
-	CHECK(eventfd_read(one.fd, &value) < 0 && eventfd_read(two.fd, &value) == 0);
-	stream_leave(stream, &two);
-	close(one.fd);
-	close(two.fd);
+	CHECK(stream_wait(stream, &state, &now) == WAKE_READY);
 	stream_unref(stream);
 }
 
