@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "base/wait.h"
 #include "kernel/kernel.h"
 #include "kernel/kernelspec.h"
@@ -30,7 +31,7 @@
 #include "proc/tree.h"
 #include "proc/user.h"
 
-enum { START_MS = 60000, KEEPER_STACK = 256 * 1024 };
+enum { START_MS = 60000 };
 
 /* ---- sessions ---- */
 
@@ -192,18 +193,12 @@ static void *keep(void *arg)
 static void start_keeper(struct server *server)
 {
 	static atomic_flag started = ATOMIC_FLAG_INIT;
-	pthread_attr_t attr;
-	pthread_t thread;
 	if (atomic_flag_test_and_set(&started))
 		return;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, KEEPER_STACK);
-	if (pthread_create(&thread, &attr, keep, server) != 0) {
+	if (thread_start(keep, server) != 0) {
 		atomic_flag_clear(&started);
 		log_warn("no thread to end idle kernels; the next session tries again");
 	}
-	pthread_attr_destroy(&attr);
 }
 
 /* ---- finding or making ---- */

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-enum { STACK_SIZE = 256 * 1024 };
+enum { STACK_SIZE = 512 * 1024 }; /* of address space: only what is used takes memory */
 
 int thread_start(void *(*run)(void *), void *arg)
 {

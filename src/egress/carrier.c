@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/thread.h"
 #include "egress/egress.h"
 #include "egress/rules.h"
 
-enum { CONNECT_MS = 15000, FORWARD_MS = 3000, SERVERS_MAX = 3, STACK = 256 << 10 };
+enum { CONNECT_MS = 15000, FORWARD_MS = 3000, SERVERS_MAX = 3 };
 
 /* What is asked; with it comes the stream to answer by. */
 struct ask {
@@ -244,19 +245,14 @@ static int receive(int asked, struct errand *errand)
 void carrier_run(const struct rules *rules, bool forwards, int asked)
 {
 	struct carrier carrier = { .rules = rules, .forward = forwards };
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK);
 	for (;;) {
-		pthread_t thread;
 		struct errand *errand = xcalloc(1, sizeof *errand);
 		*errand = (struct errand){ .carrier = &carrier, .answer = -1 };
 		carrier.errands++;
 		if (receive(asked, errand) < 0)
 			_exit(0); /* its threads are at work still */
 		if (errand->answer < 0 || carrier.errands > EGRESS_CONNECTIONS ||
-		    pthread_create(&thread, &attr, run, errand) != 0)
+		    thread_start(run, errand) != 0)
 			end(errand);
 	}
 }

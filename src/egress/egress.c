@@ -11,8 +11,9 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/thread.h"
 
-enum { EVENTS_MAX = 1 << 20, STACK = 256 << 10 };
+enum { EVENTS_MAX = 1 << 20 };
 
 struct visit {
 	struct egress *egress;
@@ -57,13 +58,12 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static void admit(struct egress *egress, int client, const pthread_attr_t *attr)
+static void admit(struct egress *egress, int client)
 {
-	pthread_t thread;
 	struct visit *visit = xmalloc(sizeof *visit);
 	*visit = (struct visit){ egress, client };
 	if (atomic_fetch_add(&egress->connections, 1) < EGRESS_CONNECTIONS &&
-	    pthread_create(&thread, attr, serve, visit) == 0)
+	    thread_start(serve, visit) == 0)
 		return;
 	egress->connections--;
 	close(client);
@@ -72,13 +72,7 @@ static void admit(struct egress *egress, int client, const pthread_attr_t *attr)
 
 void egress_run(struct egress *egress, int until)
 {
-	pthread_t dns, refused;
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK);
-	if (pthread_create(&dns, &attr, egress_dns, egress) != 0 ||
-	    pthread_create(&refused, &attr, egress_refused, egress) != 0)
+	if (thread_start(egress_dns, egress) != 0 || thread_start(egress_refused, egress) != 0)
 		return;
 	for (;;) {
 		struct pollfd wait[] = { { until, POLLIN, 0 },
@@ -92,7 +86,7 @@ void egress_run(struct egress *egress, int until)
 			continue;
 		int client = accept4(egress->relay, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (client >= 0)
-			admit(egress, client, &attr);
+			admit(egress, client);
 		else if (errno != EINTR && errno != ECONNABORTED)
 			poll(NULL, 0, 100); /* no descriptor or memory just now */
 	}

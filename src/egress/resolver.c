@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/own.h"
+#include "base/thread.h"
 #include "egress/carrier.h"
 #include "egress/dns.h"
 #include "egress/egress.h"
@@ -55,14 +56,11 @@ static void *forward(void *arg)
 
 static void start_forward(struct query *query)
 {
-	pthread_t thread;
 	struct query *copy = xmalloc(sizeof *copy);
 	*copy = *query;
 	if (atomic_fetch_add(&query->egress->queries, 1) < QUERIES_MAX &&
-	    pthread_create(&thread, NULL, forward, copy) == 0) {
-		pthread_detach(thread);
+	    thread_start(forward, copy) == 0)
 		return;
-	}
 	query->egress->queries--;
 	free(copy);
 }

@@ -28,6 +28,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "box/group.h"
 #include "host/apparmor.h"
 #include "host/gateway.h"
@@ -102,25 +103,17 @@ static void *run_job(void *arg)
 
 int host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id)
 {
-	pthread_t thread;
-	pthread_attr_t attr;
 	struct job *job = xcalloc(1, sizeof *job);
 	job->host = host;
 	job->fn = fn;
 	snprintf(job->id, sizeof job->id, "%s", id);
 	host->jobs++;
-	int result = 0;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
-	if (pthread_create(&thread, &attr, run_job, job) != 0) {
-		log_error("no thread to look after box %s", id);
-		host->jobs--;
-		free(job);
-		result = -1;
-	}
-	pthread_attr_destroy(&attr);
-	return result;
+	if (thread_start(run_job, job) == 0)
+		return 0;
+	log_error("no thread to look after box %s", id);
+	host->jobs--;
+	free(job);
+	return -1;
 }
 
 /* ---- what the gateway asks for ---- */

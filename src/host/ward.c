@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/thread.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* since Linux 6.16; older headers do not know it */
@@ -199,19 +200,13 @@ static struct ward *ward_of(const char *id, struct err *err)
 		ward = ward->next;
 	if (ward)
 		return ward;
-	pthread_t thread;
-	pthread_attr_t attr;
 	struct epoll_event wake = { EPOLLIN, .data.ptr = NULL };
 	ward = xcalloc(1, sizeof *ward);
 	snprintf(ward->id, sizeof ward->id, "%s", id);
 	ward->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	ward->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	bool ok = epoll_ctl(ward->epoll_fd, EPOLL_CTL_ADD, ward->wake_fd, &wake) == 0;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 128 * 1024);
-	ok = ok && pthread_create(&thread, &attr, watch_box, ward) == 0;
-	pthread_attr_destroy(&attr);
+	ok = ok && thread_start(watch_box, ward) == 0;
 	if (ok) {
 		ward->next = wards;
 		wards = ward;

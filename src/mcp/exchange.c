@@ -15,11 +15,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "mcp/method.h"
 #include "mcp/session.h"
 #include "net/server.h"
 
-enum { THREADS_MAX = 512, STACK_SIZE = 512 * 1024, NOTICE_MAX = 1 << 20 };
+enum { THREADS_MAX = 512, NOTICE_MAX = 1 << 20 };
 
 const char *const exchange_levels[] = { "debug",    "info",  "notice",    "warning", "error",
 					"critical", "alert", "emergency", NULL };
@@ -220,17 +221,12 @@ static void *run(void *arg)
 
 static bool start_thread(struct exchange *ex)
 {
-	pthread_attr_t attr;
-	pthread_t thread;
 	bool started = false;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	pthread_mutex_lock(&running.lock);
 	if (running.count < THREADS_MAX && pipe2(ex->cancel_fds, O_CLOEXEC) == 0) {
 		if (ex->cancelled) /* before there was anything to hang up */
 			close(TAKE_FD(ex->cancel_fds[1]));
-		started = pthread_create(&thread, &attr, run, exchange_ref(ex)) == 0;
+		started = thread_start(run, exchange_ref(ex)) == 0;
 		if (started) {
 			ex->next_running = running.first;
 			running.first = ex;
@@ -240,7 +236,6 @@ static bool start_thread(struct exchange *ex)
 		}
 	}
 	pthread_mutex_unlock(&running.lock);
-	pthread_attr_destroy(&attr);
 	return started;
 }
 

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "mcp/exchange.h"
 #include "mcp/hub_check.h"
 #include "mcp/hub_client.h"
@@ -36,7 +37,6 @@ enum {
 	RETRY_MS = 2000, /* after a failure, doubled with each further one, up to a minute */
 	RETRY_MOST_MS = 60000,
 	LOOK_MS = 2000,
-	STACK_SIZE = 512 * 1024,
 };
 
 enum state { IDLE, STARTING, READY, FAILED };
@@ -512,23 +512,17 @@ static void *starter(void *arg)
 /* With the server's lock. */
 static void start_apart(struct hub_server *s)
 {
-	pthread_t thread;
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	pthread_mutex_lock(&starters.lock);
 	starters.count++;
 	pthread_mutex_unlock(&starters.lock);
 	s->state = STARTING;
-	if (pthread_create(&thread, &attr, starter, server_ref(s)) != 0) {
+	if (thread_start(starter, server_ref(s)) != 0) {
 		s->state = IDLE;
 		atomic_fetch_sub(&s->refs, 1);
 		pthread_mutex_lock(&starters.lock);
 		starters.count--;
 		pthread_mutex_unlock(&starters.lock);
 	}
-	pthread_attr_destroy(&attr);
 }
 
 static bool is_wanted(const struct hub_server *s, const char *only)

@@ -23,6 +23,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "mcp/exchange.h"
 #include "mcp/hub_client.h"
 #include "net/server.h"
@@ -35,7 +36,6 @@ enum {
 	WRITE_MS = 10000, /* for a program to take a message */
 	GRACE_MS = 1000,  /* to end by itself when its input ends */
 	TAIL_MAX = 2000,  /* of what it says on stderr */
-	STACK_SIZE = 256 * 1024,
 };
 
 struct pending {
@@ -567,22 +567,16 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 		if (fds[i] >= 0)
 			close(fds[i]);
 	if (result == 0) {
-		pthread_t thread;
-		pthread_attr_t attr;
-		pthread_attr_init(&attr);
-		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		pthread_attr_setstacksize(&attr, STACK_SIZE);
 		hub_stdio_count(1);
 		c->started = true;
 		c->holders++;
-		if (pthread_create(&thread, &attr, reader, c) != 0) {
+		if (thread_start(reader, c) != 0) {
 			hub_stdio_count(-1);
 			c->started = false;
 			c->holders--;
 			finish(c);
 			result = err_set(err, ERR_LIMIT, "no thread for an MCP server");
 		}
-		pthread_attr_destroy(&attr);
 	}
 	if (result == 0)
 		return &c->client;

@@ -11,8 +11,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 
-enum { STACK_SIZE = 256 * 1024, BATCH = 64, LOOK_MS = 300000 };
+enum { BATCH = 64, LOOK_MS = 300000 };
 
 static struct {
 	pthread_mutex_t lock;
@@ -106,18 +107,6 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int start_thread(void)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	int code = pthread_create(&thread, &attr, run, NULL);
-	pthread_attr_destroy(&attr);
-	return code;
-}
-
 /* Leaves nothing behind when it fails: the next source tries again. */
 static int start(struct err *err)
 {
@@ -128,7 +117,7 @@ static int start(struct err *err)
 		return err_set(err, ERR_LIMIT, "no descriptors for the pump");
 	pump.wake_fd = wake;
 	pump.epoll_fd = epoll;
-	if (start_thread() != 0) {
+	if (thread_start(run, NULL) != 0) {
 		pump.wake_fd = pump.epoll_fd = 0;
 		return err_set(err, ERR_LIMIT, "no thread for the pump");
 	}
