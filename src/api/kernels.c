@@ -682,7 +682,6 @@ int kernels_warm(struct server *server, struct err *err)
 
 void kernels_end(void)
 {
-	sessions_close_all(&kernels_sessions);
 	pool_end();
 	kernel_end_all();
 }

@@ -77,6 +77,6 @@ extern struct sessions kernels_sessions;
 /* Where kernels and interpreters are looked for. */
 int kernels_where(struct server *server, struct tools_where *ret, struct err *err);
 
-/* Has a kernel made ready before the first use; ends everything. */
+/* Has a kernel made ready before the first use; ends what closed sessions leave. */
 int kernels_warm(struct server *server, struct err *err);
 void kernels_end(void);

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/kernels.h"
+#include "api/modules.h"
 #include "api/routes.h"
 #include "api/sessions.h"
 #include "base/clock.h"
@@ -90,9 +90,6 @@ static void put_memory(struct buf *to)
 	fclose(file);
 }
 
-static struct sessions *const kinds[] = { &shell_sessions, &bash_sessions, &kernels_sessions,
-					  &nodejs_sessions, &watch_sessions };
-
 static int metrics(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
@@ -114,9 +111,10 @@ static int metrics(struct call *call, const void *in, struct err *err)
 		   "From a request's head to the end of its answer.");
 	for_all_routes(&text, &server->router, put_latency);
 	put_family(&text, "aio_sessions", "gauge", "Sessions that are open, by kind.");
-	for (size_t i = 0; i < COUNT(kinds); i++)
-		buf_printf(&text, "aio_sessions{kind=\"%s\"} %zu\n", kinds[i]->kind,
-			   sessions_count(kinds[i]));
+	for (size_t i = 0; i < modules_count; i++)
+		if (modules[i].sessions)
+			buf_printf(&text, "aio_sessions{kind=\"%s\"} %zu\n",
+				   modules[i].sessions->kind, sessions_count(modules[i].sessions));
 	put_family(&text, "aio_services", "gauge", "Services that are running, by name.");
 	put_memory(&text);
 	return call_text(call, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len,

@@ -4,16 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/modules.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "mcp/mcp.h"
 #include "mcp/stdio.h"
 #include "net/server.h"
-#include "proc/child.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
 
@@ -63,12 +61,10 @@ int cmd_mcp(int argc, char **argv)
 	if (server_init(&server, &config, api_groups, &err) < 0)
 		return wrong(&err);
 	auto_close int out = take_stdout();
-	mcp_setup(&server);
+	modules_start(&server);
 	int result = stdio_serve(&server, STDIN_FILENO, out);
-	child_end_all();
-	mcp_end();
-	sessions_close_all(&shell_sessions);
-	sessions_close_all(&bash_sessions);
+	modules_stop();
+	modules_end();
 	server_done(&server);
 	return result < 0 ? 1 : 0;
 }

@@ -4,18 +4,15 @@
 #include <unistd.h>
 
 #include "api/kernels.h"
+#include "api/modules.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "mcp/mcp.h"
 #include "net/server.h"
-#include "proc/child.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
-#include "service/documents.h"
 
 static int wrong(const struct err *err)
 {
@@ -68,19 +65,13 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
 		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {
-		mcp_setup(&server);
+		modules_start(&server);
 		say_ready(&server);
 		bool ended = server_run(&server);
-		child_end_all();
-		document_end();
+		modules_stop();
 		if (!ended)
 			_exit(0);
-		mcp_end();
-		sessions_close_all(&shell_sessions);
-		sessions_close_all(&bash_sessions);
-		sessions_close_all(&watch_sessions);
-		kernels_end();
-		sessions_close_all(&nodejs_sessions);
+		modules_end();
 	}
 	server_done(&server);
 	return result < 0 ? wrong(&err) : 0;

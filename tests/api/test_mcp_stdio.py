@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from harness import STOP_SECONDS, check_sanitizers, clean_environment, eventually, program
+from harness import STOP_SECONDS, check_sanitizers, children_of, clean_environment, eventually, program
 from mcp_peer import META, MODERN
-from processes import gone
+from processes import below, gone
 
 AT_ONCE = 25  # seconds: less than the 30 that a call gets to end
 
@@ -44,6 +44,9 @@ class Stdio:
 
     def call(self, tool, /, **arguments):
         return self.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+
+    def children(self):
+        return children_of(self.proc.pid)
 
     def end(self):
         """Its exit code after the end of the input, and nothing may be left on the output."""
@@ -161,6 +164,26 @@ def test_a_signal_ends_it_and_all_it_started(stdio, tmp_path, number):
     s.proc.send_signal(number)
     assert s.proc.wait(AT_ONCE) == 0
     assert gone(pid)
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGKILL])
+def test_nothing_is_left_of_what_sessions_started(stdio, tmp_path, number):
+    """Of a kernel, its fork server, Node.js and the document worker: also when its first process, which would end what it
+    adopts, is killed."""
+    s = stdio()
+    s.initialize()
+    for language, code in [("python", "import os; print(os.getpid())"), ("javascript", "console.log(process.pid)")]:
+        result = s.call("sandbox_execute_code", language=language, code=code, session_id=f"kept-{language}")
+        assert int(result["structuredContent"]["stdout"]) in below(s)
+    (tmp_path / "page.html").write_text("<h1>Title</h1>")
+    assert "# Title" in s.call("sandbox_convert_to_markdown", uri=(tmp_path / "page.html").as_uri())["content"][0]["text"]
+    everything = below(s)
+    assert len(everything) >= 4
+    if number:
+        s.proc.send_signal(number)
+    else:
+        assert s.end() == (0, b"")
+    assert gone(*everything)
 
 
 def test_a_client_that_is_gone(stdio):

@@ -1,0 +1,45 @@
+#include "api/modules.h"
+
+#include "api/kernels.h"
+#include "api/routes.h"
+#include "api/sessions.h"
+#include "base/own.h"
+#include "mcp/mcp.h"
+#include "proc/child.h"
+#include "service/documents.h"
+
+const struct module modules[] = {
+	{ .stop = child_end_all },
+	{ .stop = document_end },
+	{ .start = mcp_setup, .end = mcp_end },
+	{ .sessions = &shell_sessions },
+	{ .sessions = &bash_sessions },
+	{ .sessions = &kernels_sessions, .end = kernels_end },
+	{ .sessions = &nodejs_sessions },
+	{ .sessions = &watch_sessions },
+};
+const size_t modules_count = COUNT(modules);
+
+void modules_start(struct server *server)
+{
+	for (size_t i = 0; i < modules_count; i++)
+		if (modules[i].start)
+			modules[i].start(server);
+}
+
+void modules_stop(void)
+{
+	for (size_t i = 0; i < modules_count; i++)
+		if (modules[i].stop)
+			modules[i].stop();
+}
+
+void modules_end(void)
+{
+	for (size_t i = 0; i < modules_count; i++) {
+		if (modules[i].sessions)
+			sessions_close_all(modules[i].sessions);
+		if (modules[i].end)
+			modules[i].end();
+	}
+}
