@@ -8,10 +8,15 @@
 #include "proc/child.h"
 #include "service/documents.h"
 
+static void start_mcp(struct server *server)
+{
+	mcp_setup(server, sandbox_text);
+}
+
 const struct module modules[] = {
 	{ .stop = child_end_all },
 	{ .stop = document_end },
-	{ .start = mcp_setup, .end = mcp_end },
+	{ .start = start_mcp, .end = mcp_end },
 	{ .sessions = &shell_sessions },
 	{ .sessions = &bash_sessions },
 	{ .sessions = &kernels_sessions, .end = kernels_end },

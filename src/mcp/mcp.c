@@ -5,8 +5,9 @@
 #include "mcp/session.h"
 #include "mcp/tool.h"
 
-void mcp_setup(struct server *server)
+void mcp_setup(struct server *server, resource_text *context)
 {
+	resource_context = context;
 	hub_setup(server);
 }
 

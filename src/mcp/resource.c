@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/routes.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/buf.h"
@@ -32,6 +31,7 @@ enum { FILES_MAX = 10000, DEPTH_MAX = 8, READ_MAX = 16 << 20, ENTRIES_MAX = 1000
 static const char context_uri[] = "sandbox://context", servers_uri[] = "sandbox://mcp-servers";
 
 const struct resource_extra *resource_extra;
+resource_text *resource_context;
 
 /* ---- URIs ---- */
 
@@ -288,7 +288,7 @@ static int read_path(struct exchange *ex, const char *uri, const char *path, str
 static int read_context(struct exchange *ex, struct err *err)
 {
 	auto_buf struct buf text = BUF(1 << 20);
-	if (sandbox_text(ex->from.server, &text, err) < 0)
+	if (resource_context(ex->from.server, &text, err) < 0)
 		return -1;
 	resource_put_text(ex, context_uri, "text/plain", text.data, text.len);
 	return 0;

@@ -3,8 +3,10 @@
 #include <jansson.h>
 #include <stddef.h>
 
+struct buf;
 struct err;
 struct exchange;
+struct server;
 
 /* Resources of a program's own, beside ours. Members are written to ex->jw. */
 struct resource_extra {
@@ -14,6 +16,10 @@ struct resource_extra {
 	int (*read)(struct exchange *ex, const char *uri);
 };
 extern const struct resource_extra *resource_extra;
+
+/* Appends what sandbox://context says: given to mcp_setup(). */
+typedef int resource_text(struct server *server, struct buf *to, struct err *err);
+extern resource_text *resource_context;
 
 /* The methods resources/list, resources/templates/list and resources/read. */
 int resource_list(struct exchange *ex, struct err *err);
