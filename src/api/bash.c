@@ -8,7 +8,6 @@
 #include "api/bash_sessions.h"
 #include "api/excerpt.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -262,7 +261,7 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 	if (workdir_find(call, "exec_dir", exec->exec_dir, &dir, err) < 0 ||
 	    check_environment(&exec->env, err) < 0)
 		return -1;
-	auto_bash_session struct bash_session *session =
+	auto_session struct bash_session *session =
 		bash_session_open(call->server->config, exec->session_id, dir, err);
 	if (!session)
 		return -1;
@@ -445,8 +444,7 @@ static int wait_news(struct call *call, struct command *command,
 static int read_output(struct call *call, const void *in, struct err *err)
 {
 	const struct output_request *request = in;
-	auto_bash_session struct bash_session *session =
-		bash_session_find(request->session_id, err);
+	auto_session struct bash_session *session = bash_session_find(request->session_id, err);
 	struct command_info info;
 	if (!session)
 		return -1;
@@ -525,8 +523,7 @@ static int give_input(struct call *call, struct command *command, const struct t
 static int write_input(struct call *call, const void *in, struct err *err)
 {
 	const struct write_request *request = in;
-	auto_bash_session struct bash_session *session =
-		bash_session_find(request->session_id, err);
+	auto_session struct bash_session *session = bash_session_find(request->session_id, err);
 	const char *id, *text;
 	struct command *command = session ? bash_session_pick(session, request->command_id,
 							      call->arena, &id, &text, err)
@@ -559,8 +556,7 @@ static int kill_command(struct call *call, const void *in, struct err *err)
 	int number = signal_number(request->signal);
 	if (number <= 0)
 		return err_set(err, ERR_BAD_REQUEST, "'%.20s' is not a signal", request->signal);
-	auto_bash_session struct bash_session *session =
-		bash_session_find(request->session_id, err);
+	auto_session struct bash_session *session = bash_session_find(request->session_id, err);
 	if (!session)
 		return -1;
 	int sent = bash_session_signal(session, request->command_id, number);

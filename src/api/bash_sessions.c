@@ -1,18 +1,13 @@
 #include "api/bash_sessions.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api/moment.h"
-#include "api/routes.h"
-#include "api/sessions.h"
 #include "api/workdir.h"
 #include "base/arena.h"
-#include "base/awake.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -30,14 +25,11 @@ struct entry {
 };
 
 struct bash_session {
-	_Atomic int refs;
-	pthread_mutex_t lock;
-	char id[SESSION_ID_MAX * 4 + 1], marker[112];
+	struct session base;
+	char marker[112];
 	struct entry *commands; /* the newest first */
-	int64_t count, used_ms;
+	int64_t count;
 	char *cwd, *snapshot;
-	struct timespec created, used;
-	bool closed;
 };
 
 static void entry_free(struct entry *entry)
@@ -48,25 +40,15 @@ static void entry_free(struct entry *entry)
 	free(entry);
 }
 
-static void session_ref(void *arg)
+static void session_done(void *arg)
 {
 	struct bash_session *session = arg;
-	atomic_fetch_add(&session->refs, 1);
-}
-
-static void session_unref(void *arg)
-{
-	struct bash_session *session = arg;
-	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
-		return;
 	for (struct entry *entry = session->commands, *older; entry; entry = older) {
 		older = entry->older;
 		entry_free(entry);
 	}
-	pthread_mutex_destroy(&session->lock);
 	free(session->cwd);
 	free(session->snapshot);
-	free(session);
 }
 
 static bool is_running(struct entry *entry)
@@ -85,68 +67,50 @@ static struct entry *current(struct bash_session *session)
 	return session->commands;
 }
 
-/* A command runs in it, or somebody has it beside the table, who may be about to start one. */
+/* A command runs in it, or a user may be about to start one. */
 static bool session_busy(void *arg)
 {
 	struct bash_session *session = arg;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	struct entry *entry = current(session);
-	bool busy = atomic_load(&session->refs) > 1 || (entry && is_running(entry));
-	pthread_mutex_unlock(&session->lock);
+	bool busy = session->base.users > 0 || (entry && is_running(entry));
+	pthread_mutex_unlock(&session->base.lock);
 	return busy;
-}
-
-static void touch(struct bash_session *session)
-{
-	session->used_ms = awake_ms();
-	clock_gettime(CLOCK_REALTIME, &session->used);
-}
-
-static int64_t session_used_ms(void *arg)
-{
-	struct bash_session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	int64_t used = session->used_ms;
-	pthread_mutex_unlock(&session->lock);
-	return used;
 }
 
 static void session_end(void *arg)
 {
 	struct bash_session *session = arg;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	bool used = session->count > 0;
-	session->closed = true;
 	for (struct entry *entry = session->commands; entry; entry = entry->older)
 		command_condemn(entry->command);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	if (used)
 		tree_end(session->marker);
 }
 
-static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
-						 session_used_ms, session_end };
-struct sessions bash_sessions = SESSIONS("bash", &session_ops);
+struct sessions bash_sessions = {
+	.kind = "bash",
+	.size = sizeof(struct bash_session),
+	.busy = session_busy,
+	.end = session_end,
+	.done = session_done,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
-static void *session_make(const char *id, void *cwd, struct err *err)
+static void session_fill(void *arg, void *cwd)
 {
-	(void)err;
-	struct bash_session *session = xcalloc(1, sizeof *session);
-	session->refs = 1;
-	pthread_mutex_init(&session->lock, NULL);
-	snprintf(session->id, sizeof session->id, "%s", id);
-	tree_marker(session->marker, sizeof session->marker, id);
+	struct bash_session *session = arg;
+	tree_marker(session->marker, sizeof session->marker, session->base.id);
 	session->cwd = xstrdup(cwd);
-	touch(session);
-	session->created = session->used;
-	return session;
 }
 
 struct bash_session *bash_session_open(const struct config *config, const char *id, const char *cwd,
 				       struct err *err)
 {
 	const char *dir = cwd && *cwd ? cwd : config->workspace;
-	return sessions_open(&bash_sessions, config, id, session_make, (void *)dir, err);
+	return sessions_open(&bash_sessions, id, session_fill, (void *)dir, err);
 }
 
 struct bash_session *bash_session_find(const char *id, struct err *err)
@@ -154,14 +118,9 @@ struct bash_session *bash_session_find(const char *id, struct err *err)
 	return sessions_find(&bash_sessions, id, err);
 }
 
-void bash_session_unref(struct bash_session *session)
-{
-	session_unref(session);
-}
-
 const char *bash_session_id(const struct bash_session *session)
 {
-	return session->id;
+	return session->base.id;
 }
 
 const char *bash_session_marker(const struct bash_session *session)
@@ -172,16 +131,17 @@ const char *bash_session_marker(const struct bash_session *session)
 int bash_session_place(struct bash_session *session, const char *dir, struct arena *arena,
 		       const char **ret_cwd, const char **ret_snapshot, struct err *err)
 {
-	pthread_mutex_lock(&session->lock);
-	bool closed = session->closed;
+	pthread_mutex_lock(&session->base.lock);
+	bool closed = session->base.closed;
 	if (dir) {
 		free(session->cwd);
 		session->cwd = xstrdup(dir);
 	}
 	*ret_cwd = arena_strdup(arena, session->cwd);
 	*ret_snapshot = session->snapshot ? arena_strdup(arena, session->snapshot) : NULL;
-	pthread_mutex_unlock(&session->lock);
-	return closed ? err_set(err, ERR_CONFLICT, "the session '%s' is closed", session->id) : 0;
+	pthread_mutex_unlock(&session->base.lock);
+	return closed ? err_set(err, ERR_CONFLICT, "the session '%s' is closed", session->base.id)
+		      : 0;
 }
 
 /* ---- their commands ---- */
@@ -207,15 +167,15 @@ const char *bash_session_remember(struct bash_session *session, const char *text
 	struct entry *entry = xcalloc(1, sizeof *entry);
 	entry->text = xstrdup(text);
 	entry->command = command_ref(command);
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	snprintf(entry->id, sizeof entry->id, "cmd-%lld", (long long)++session->count);
 	entry->older = session->commands;
 	session->commands = entry;
-	touch(session);
+	sessions_touch(&session->base);
 	trim(session, most);
 	const char *id = arena_strdup(arena, entry->id);
-	bool closed = session->closed;
-	pthread_mutex_unlock(&session->lock);
+	bool closed = session->base.closed;
+	pthread_mutex_unlock(&session->base.lock);
 	if (closed) { /* while it started: whoever closed the session has not seen it */
 		command_condemn(command);
 		tree_end(session->marker);
@@ -227,7 +187,7 @@ struct command *bash_session_pick(struct bash_session *session, const char *id, 
 				  const char **ret_id, const char **ret_text, struct err *err)
 {
 	struct command *command = NULL;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	struct entry *entry = id && *id ? session->commands : current(session);
 	while (id && *id && entry && strcmp(entry->id, id) != 0)
 		entry = entry->older;
@@ -236,25 +196,25 @@ struct command *bash_session_pick(struct bash_session *session, const char *id, 
 		*ret_id = arena_strdup(arena, entry->id);
 		*ret_text = arena_strdup(arena, entry->text);
 	}
-	touch(session);
-	pthread_mutex_unlock(&session->lock);
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
 	if (!command)
 		err_set(err, ERR_NOT_FOUND,
 			id && *id ? "there is no command '%.40s' in session '%s'"
 				  : "%.0sno command was run in session '%s'",
-			id ? id : "", session->id);
+			id ? id : "", session->base.id);
 	return command;
 }
 
 int bash_session_signal(struct bash_session *session, const char *id, int number)
 {
 	int sent = 0;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	for (struct entry *entry = session->commands; entry; entry = entry->older)
 		if (!id || !*id || !strcmp(entry->id, id))
 			sent += command_signal(entry->command, number, NULL) == 0;
-	touch(session);
-	pthread_mutex_unlock(&session->lock);
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
 	return sent;
 }
 
@@ -285,19 +245,19 @@ const struct field bash_session_list_data = { .type = T_LIST,
 
 static struct session_info describe(struct bash_session *session, struct arena *arena)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	struct entry *entry = current(session);
 	struct session_info info = {
-		.session_id = arena_strdup(arena, session->id),
-		.status = session_states[session->closed],
+		.session_id = arena_strdup(arena, session->base.id),
+		.status = session_states[session->base.closed],
 		.working_dir = arena_strdup(arena, session->cwd),
-		.created_at = moment_text(arena, &session->created),
-		.last_used_at = moment_text(arena, &session->used),
+		.created_at = moment_text(arena, &session->base.created),
+		.last_used_at = moment_text(arena, &session->base.used),
 		.current_command = entry && is_running(entry) ? arena_strdup(arena, entry->text)
 							      : NULL,
 		.command_count = session->count,
 	};
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return info;
 }
 
@@ -324,41 +284,30 @@ int bash_session_create(struct call *call, const void *in, struct err *err)
 	if (snapshot && *snapshot && (access(snapshot, R_OK) < 0 || strchr(snapshot, '\'')))
 		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read",
 			       snapshot);
-	auto_bash_session struct bash_session *session =
+	auto_session struct bash_session *session =
 		bash_session_open(call->server->config, request->session_id, dir, err);
 	if (!session)
 		return -1;
 	if (snapshot && *snapshot) {
-		pthread_mutex_lock(&session->lock);
+		pthread_mutex_lock(&session->base.lock);
 		free(session->snapshot);
 		session->snapshot = xstrdup(snapshot);
-		pthread_mutex_unlock(&session->lock);
+		pthread_mutex_unlock(&session->base.lock);
 	}
 	struct session_info info = describe(session, call->arena);
 	return call_reply(call, &info, err);
 }
 
-struct listing {
-	struct arena *arena;
-	struct session_info *infos;
-	size_t count, room;
-};
-
-static void list_one(void *session, void *arg)
-{
-	struct listing *listing = arg;
-	if (listing->count < listing->room)
-		listing->infos[listing->count++] = describe(session, listing->arena);
-}
-
 int bash_session_list(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	sessions_expire(&bash_sessions, call->server->config);
-	struct listing listing = { call->arena, NULL, 0, sessions_count(&bash_sessions) };
-	listing.infos = arena_alloc(call->arena, listing.room * sizeof *listing.infos);
-	sessions_each(&bash_sessions, list_one, &listing);
-	return call_reply(call, &(struct list){ listing.count, listing.infos }, err);
+	sessions_expire(&bash_sessions);
+	size_t count;
+	void **all = sessions_list(&bash_sessions, call->arena, &count);
+	struct session_info *infos = arena_alloc(call->arena, count * sizeof *infos);
+	for (size_t i = 0; i < count; i++)
+		infos[i] = describe(all[i], call->arena);
+	return call_reply(call, &(struct list){ count, infos }, err);
 }
 
 struct close_request {

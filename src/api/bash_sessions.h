@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/desc.h"
+#include "session/sessions.h"
 
 struct arena;
 struct bash_session;
@@ -12,17 +13,11 @@ struct command;
 struct config;
 struct err;
 
-/* Finds or makes one, with a reference: bash_session_unref(). */
+/* Finds or makes one: auto_session releases it. */
 struct bash_session *bash_session_open(const struct config *config, const char *id, const char *cwd,
 				       struct err *err);
 struct bash_session *bash_session_find(const char *id, struct err *err);
-void bash_session_unref(struct bash_session *session); /* NULL is fine */
-
-static inline void bash_session_release(struct bash_session **session)
-{
-	bash_session_unref(*session);
-}
-#define auto_bash_session __attribute__((cleanup(bash_session_release)))
+extern struct sessions bash_sessions;
 
 /* What does not change. */
 const char *bash_session_id(const struct bash_session *session);

@@ -76,8 +76,8 @@ static struct found of_node(struct call *call, const struct nodejs_session_info 
 /* All contexts: of struct found. */
 static struct list look(struct call *call)
 {
-	struct list kernels = kernels_list(call->server, call->arena);
-	struct list nodes = nodejs_session_list(call->server, call->arena);
+	struct list kernels = kernels_list(call->arena);
+	struct list nodes = nodejs_session_list(call->arena);
 	const struct kernels_info *kernel = kernels.items;
 	const struct nodejs_session_info *node = nodes.items;
 	struct found *found =
@@ -166,7 +166,7 @@ static int open_node(struct call *call, const char *id, const char *language,
 		return -1;
 	wish.program = where.program;
 	struct nodejs_session *session = nodejs_session_open(config, &wish, &made, err);
-	nodejs_session_unref(session);
+	sessions_release(session);
 	return session ? 0 : -1;
 }
 

@@ -166,7 +166,7 @@ static int get_info(struct call *call, const void *in, struct err *err)
 		.default_kernel = usual ? usual->name : "python3",
 		.available_kernels = { list.count, names },
 		.kernels = list,
-		.active_sessions = (int64_t)kernels_list(call->server, call->arena).count,
+		.active_sessions = (int64_t)kernels_list(call->arena).count,
 		.session_timeout_seconds = config->kernel_idle_ms / 1000,
 		.max_sessions = config->max_kernels,
 		.description = "Code in Jupyter kernels; a session keeps its variables.",
@@ -252,7 +252,7 @@ static int list_sessions(struct call *call, const void *in, struct err *err)
 {
 	struct timespec now;
 	(void)in;
-	struct list list = kernels_list(call->server, call->arena);
+	struct list list = kernels_list(call->arena);
 	const struct kernels_info *infos = list.items;
 	struct named *named = arena_alloc(call->arena, (list.count + 1) * sizeof *named);
 	struct session_info *sessions =

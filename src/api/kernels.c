@@ -10,7 +10,6 @@
 
 #include "api/events.h"
 #include "api/room.h"
-#include "api/sessions.h"
 #include "api/workdir.h"
 #include "base/arena.h"
 #include "base/awake.h"
@@ -35,91 +34,39 @@ enum { START_MS = 60000 };
 
 /* ---- sessions ---- */
 
-struct session {
-	_Atomic int refs;
-	char id[SESSION_ID_MAX * 4 + 1], marker[112];
+struct kernel_session {
+	struct session base; /* named: also one that was asked for as such */
+	char marker[112];
 	char *kernel_name, *language, *context;
 	char *asked, *notice; /* the kernel_name that its kernel stands in for, and why; or NULL */
-	struct timespec created;
 
-	pthread_mutex_t lock; /* of what follows */
-	struct waiter *waiters;
+	struct waiter *waiters; /* under the lock, like what follows */
 	char *cwd;
 	struct kernel *kernel; /* NULL before the first use; changed only by whoever made it busy */
 	char lost[160];        /* how the kernel before ended, until the next call has told */
-	bool busy, closed;
-	bool named; /* somebody chose its id, came back to it, or asked for a session as such */
-	int64_t used_ms, executions; /* used_ms: of awake_ms() */
-	struct timespec used;
+	bool busy;
+	int64_t executions;
 };
 
-static void session_ref(void *arg)
+static void session_done(void *arg)
 {
-	struct session *session = arg;
-	atomic_fetch_add(&session->refs, 1);
-}
-
-static void session_unref(void *arg)
-{
-	struct session *session = arg;
-	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
-		return;
+	struct kernel_session *session = arg;
 	kernel_unref(session->kernel);
-	pthread_mutex_destroy(&session->lock);
 	free(session->kernel_name);
 	free(session->language);
 	free(session->context);
 	free(session->asked);
 	free(session->notice);
 	free(session->cwd);
-	free(session);
-}
-
-static void session_release(struct session **session)
-{
-	session_unref(*session);
-}
-#define auto_session __attribute__((cleanup(session_release)))
-
-static void touch(struct session *session)
-{
-	session->used_ms = awake_ms();
-	clock_gettime(CLOCK_REALTIME, &session->used);
-}
-
-/* Somebody has it beside the table: who runs code in it, or is about to. */
-static bool session_busy(void *arg)
-{
-	struct session *session = arg;
-	return atomic_load(&session->refs) > 1;
-}
-
-static int64_t session_used_ms(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	int64_t used = session->used_ms;
-	pthread_mutex_unlock(&session->lock);
-	return used;
-}
-
-static bool session_unnamed(void *arg)
-{
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	bool named = session->named;
-	pthread_mutex_unlock(&session->lock);
-	return !named;
 }
 
 static void session_end(void *arg)
 {
-	struct session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	session->closed = true;
+	struct kernel_session *session = arg;
+	pthread_mutex_lock(&session->base.lock);
 	struct kernel *kernel = session->kernel ? kernel_ref(session->kernel) : NULL;
 	waiter_wake(session->waiters);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	if (!kernel)
 		return;
 	kernel_end(kernel);
@@ -127,9 +74,13 @@ static void session_end(void *arg)
 	tree_end(session->marker);
 }
 
-static const struct sessions_ops session_ops = { session_ref,     session_unref, session_busy,
-						 session_used_ms, session_end,   session_unnamed };
-struct sessions kernels_sessions = SESSIONS("jupyter", &session_ops);
+struct sessions kernels_sessions = {
+	.kind = "jupyter",
+	.size = sizeof(struct kernel_session),
+	.end = session_end,
+	.done = session_done,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 struct making {
 	const struct kernelspec *spec;
@@ -137,15 +88,11 @@ struct making {
 	bool made, back; /* back: somebody has its id from us, of a session before */
 };
 
-static void *session_make(const char *id, void *arg, struct err *err)
+static void session_fill(void *arg, void *how)
 {
-	struct making *making = arg;
-	(void)err;
-	struct session *session = xcalloc(1, sizeof *session);
-	session->refs = 1;
-	pthread_mutex_init(&session->lock, NULL);
-	snprintf(session->id, sizeof session->id, "%s", id);
-	tree_marker(session->marker, sizeof session->marker, id);
+	struct kernel_session *session = arg;
+	struct making *making = how;
+	tree_marker(session->marker, sizeof session->marker, session->base.id);
 	session->kernel_name = xstrdup(making->spec->name);
 	session->language = xstrdup(making->spec->language);
 	session->context = making->context ? xstrdup(making->context) : NULL;
@@ -156,46 +103,33 @@ static void *session_make(const char *id, void *arg, struct err *err)
 	}
 	if (making->back)
 		snprintf(session->lost, sizeof session->lost, "The session had ended.");
-	touch(session);
-	session->created = session->used;
 	making->made = true;
-	return session;
-}
-
-/* The table's limits, which for kernels are other ones. */
-static struct config limits(const struct config *config)
-{
-	struct config own = *config;
-	own.max_sessions = config->max_kernels;
-	own.session_ms = config->kernel_idle_ms;
-	return own;
 }
 
 /* ---- the keeper: a thread that ends what was idle for too long ---- */
 
 static void *keep(void *arg)
 {
-	const struct server *server = arg;
-	struct config own = limits(server->config);
-	int64_t pause = own.session_ms / 8 < 30000 ? own.session_ms / 8 : 30000;
+	(void)arg;
+	int64_t idle = kernels_sessions.idle_ms, pause = idle / 8 < 30000 ? idle / 8 : 30000;
 	awake_begin(pause);
 	for (;;) {
 		const struct timespec time = { pause / 1000, pause % 1000 * 1000000 };
 		nanosleep(&time, NULL);
 		(void)awake_ms();
-		sessions_expire(&kernels_sessions, &own);
+		sessions_expire(&kernels_sessions);
 		if (!sessions_count(&kernels_sessions))
-			pool_rest(own.session_ms);
+			pool_rest(idle);
 	}
 	return NULL;
 }
 
-static void start_keeper(struct server *server)
+static void start_keeper(void)
 {
 	static atomic_flag started = ATOMIC_FLAG_INIT;
 	if (atomic_flag_test_and_set(&started))
 		return;
-	if (thread_start(keep, server) != 0) {
+	if (thread_start(keep, NULL) != 0) {
 		atomic_flag_clear(&started);
 		log_warn("no thread to end idle kernels; the next session tries again");
 	}
@@ -225,36 +159,35 @@ static const struct kernelspec *pick_spec(const struct tools_where *where,
 }
 
 /* Whether this was asked for by a name that its kernel only stands in for. */
-static bool stands_in(const struct session *session, const struct kernels_wish *wish)
+static bool stands_in(const struct kernel_session *session, const struct kernels_wish *wish)
 {
 	return session->asked && wish->kernel_name && !strcmp(wish->kernel_name, session->asked);
 }
 
 /* A session that is there keeps its kernel: a wish for another one is a mistake. */
-static int check_same(const struct session *session, const struct kernels_wish *wish,
+static int check_same(const struct kernel_session *session, const struct kernels_wish *wish,
 		      struct err *err)
 {
 	if (wish->language && strcasecmp(wish->language, session->language) != 0)
 		return err_set(err, ERR_CONFLICT, "session '%.80s' speaks %s, not %.60s",
-			       session->id, session->language, wish->language);
+			       session->base.id, session->language, wish->language);
 	if (!wish->language && wish->kernel_name && *wish->kernel_name &&
 	    strcasecmp(kernelspec_name(wish->kernel_name), session->kernel_name) != 0 &&
 	    !stands_in(session, wish))
 		return err_set(err, ERR_CONFLICT, "session '%.80s' has the kernel %s, not %.60s",
-			       session->id, session->kernel_name, wish->kernel_name);
+			       session->base.id, session->kernel_name, wish->kernel_name);
 	return 0;
 }
 
-static struct session *find_or_make(struct call *call, const struct kernels_wish *wish,
-				    bool *ret_made, struct err *err)
+static struct kernel_session *find_or_make(struct call *call, const struct kernels_wish *wish,
+					   bool *ret_made, struct err *err)
 {
 	const struct config *config = call->server->config;
-	struct config own = limits(config);
 	struct tools_where where;
 	*ret_made = false;
 	if (kernels_where(call->server, &where, err) < 0)
 		return NULL;
-	struct session *session =
+	struct kernel_session *session =
 		wish->id && *wish->id ? sessions_find(&kernels_sessions, wish->id, NULL) : NULL;
 	if (!session) {
 		struct making making = {
@@ -266,17 +199,16 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 		};
 		if (!making.spec)
 			return NULL;
-		start_keeper(call->server);
-		session = sessions_open(&kernels_sessions, &own, wish->id, session_make, &making,
-					err);
+		start_keeper();
+		session = sessions_open(&kernels_sessions, wish->id, session_fill, &making, err);
 		*ret_made = making.made;
 		if (!session && err->code == ERR_LIMIT)
 			err_set(err, ERR_LIMIT,
 				"all %lld kernels are busy: end a session, or raise --max-kernels",
-				(long long)own.max_sessions);
+				(long long)config->max_kernels);
 	}
 	if (session && check_same(session, wish, err) < 0) {
-		session_unref(session);
+		sessions_release(session);
 		return NULL;
 	}
 	return session;
@@ -285,47 +217,49 @@ static struct session *find_or_make(struct call *call, const struct kernels_wish
 /* ---- one at a time ---- */
 
 /* Waits, with the lock, until nobody runs code in it. */
-static enum wake wait_turn(struct call *call, struct session *session, int64_t until_ms)
+static enum wake wait_turn(struct call *call, struct kernel_session *session, int64_t until_ms)
 {
 	struct wait wait = call_until(call, until_ms);
 	enum wake wake = WAKE_READY;
-	while (session->busy && !session->closed && wake == WAKE_READY)
-		wake = wait_change(&wait, &session->lock, &session->waiters, NULL);
+	while (session->busy && !session->base.closed && wake == WAKE_READY)
+		wake = wait_change(&wait, &session->base.lock, &session->waiters, NULL);
 	return wake;
 }
 
 /* Makes it busy, when it is one's turn. */
-static int enter(struct call *call, struct session *session, bool named, int64_t until_ms,
+static int enter(struct call *call, struct kernel_session *session, bool named, int64_t until_ms,
 		 struct err *err)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	enum wake wake = session->busy ? wait_turn(call, session, until_ms) : WAKE_READY;
-	bool closed = session->closed, mine = !session->busy && !closed;
+	bool closed = session->base.closed, mine = !session->busy && !closed;
 	if (mine)
 		session->busy = true;
-	touch(session);
-	session->named = session->named || named;
-	pthread_mutex_unlock(&session->lock);
+	sessions_touch(&session->base);
+	if (named)
+		session->base.named = true;
+	pthread_mutex_unlock(&session->base.lock);
 	if (mine)
 		return 0;
 	if (closed)
-		return err_set(err, ERR_CONFLICT, "session '%.80s' was ended", session->id);
+		return err_set(err, ERR_CONFLICT, "session '%.80s' was ended", session->base.id);
 	if (wake > WAKE_TIMEOUT)
 		return wake_err(wake, err);
-	return err_set(err, ERR_CONFLICT, "session '%.80s' is busy with other code", session->id);
+	return err_set(err, ERR_CONFLICT, "session '%.80s' is busy with other code",
+		       session->base.id);
 }
 
-static void leave(struct session *session)
+static void leave(struct kernel_session *session)
 {
-	if (session->kernel && session_unnamed(session))
+	if (session->kernel && !session->base.named)
 		kernel_set_expendable(session->kernel, true);
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	session->busy = false;
-	touch(session);
+	sessions_touch(&session->base);
 	waiter_wake(session->waiters);
-	bool closed = session->closed;
+	bool closed = session->base.closed;
 	struct kernel *kernel = closed && session->kernel ? kernel_ref(session->kernel) : NULL;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	if (kernel) { /* who closed it may not have seen a kernel that was being started */
 		kernel_end(kernel);
 		kernel_unref(kernel);
@@ -354,7 +288,7 @@ static struct kernel *take_kernel(const struct pool_config *config, const struct
 }
 
 /* While busy: a kernel that runs, a new one if need be. */
-static int have_kernel(struct call *call, struct session *session, struct err *err)
+static int have_kernel(struct call *call, struct kernel_session *session, struct err *err)
 {
 	struct tools_where where;
 	if (session->kernel && !kernel_ended(session->kernel))
@@ -376,30 +310,30 @@ static int have_kernel(struct call *call, struct session *session, struct err *e
 	struct kernel *kernel = take_kernel(&config, spec, &place, &wait, err);
 	if (!kernel)
 		return -1;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	struct kernel *old = session->kernel;
 	session->kernel = kernel;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	kernel_unref(old);
 	return 0;
 }
 
-static void describe(const struct session *session, bool made, struct arena *arena,
+static void describe(const struct kernel_session *session, bool made, struct arena *arena,
 		     struct kernels_opened *ret)
 {
-	*ret = (struct kernels_opened){ .id = arena_strdup(arena, session->id),
+	*ret = (struct kernels_opened){ .id = arena_strdup(arena, session->base.id),
 					.kernel_name = arena_strdup(arena, session->kernel_name),
 					.language = arena_strdup(arena, session->language),
 					.made = made,
-					.created = session->created };
+					.created = session->base.created };
 }
 
 /* Finds or makes a session, waits for one's turn, and sees to its kernel. leave() it. */
-static struct session *begin(struct call *call, const struct kernels_wish *wish, bool named,
-			     int64_t until_ms, struct kernels_opened *ret, struct err *err)
+static struct kernel_session *begin(struct call *call, const struct kernels_wish *wish, bool named,
+				    int64_t until_ms, struct kernels_opened *ret, struct err *err)
 {
 	bool made;
-	struct session *session = find_or_make(call, wish, &made, err);
+	struct kernel_session *session = find_or_make(call, wish, &made, err);
 	if (!session)
 		return NULL;
 	describe(session, made, call->arena, ret);
@@ -411,9 +345,9 @@ static struct session *begin(struct call *call, const struct kernels_wish *wish,
 		}
 		leave(session);
 		if (made)
-			(void)sessions_close(&kernels_sessions, session->id, NULL);
+			(void)sessions_close(&kernels_sessions, session->base.id, NULL);
 	}
-	session_unref(session);
+	sessions_release(session);
 	return NULL;
 }
 
@@ -423,7 +357,7 @@ int kernels_open(struct call *call, const struct kernels_wish *asked, struct ker
 	struct kernels_wish wish = *asked;
 	if (workdir_find(call, "cwd", asked->cwd, &wish.cwd, err) < 0)
 		return -1;
-	auto_session struct session *session =
+	auto_session struct kernel_session *session =
 		begin(call, &wish, true, clock_ms() + START_MS, ret, err);
 	if (!session)
 		return -1;
@@ -478,8 +412,8 @@ static bool write_change(const char *language, const char *cwd, struct jw *jw)
 }
 
 /* A directory that is given with code is where the code runs, in a kernel that is there already. */
-static int change_directory(struct call *call, const struct session *session, const char *cwd,
-			    struct err *err)
+static int change_directory(struct call *call, const struct kernel_session *session,
+			    const char *cwd, struct err *err)
 {
 	struct jw jw;
 	struct kernel_result result;
@@ -511,8 +445,9 @@ static void add_notice(struct call *call, struct kernels_result *ret, const char
 }
 
 /* The kernel's end, as an error among the outputs. */
-static void tell_death(struct call *call, struct session *session, const struct kernels_job *job,
-		       const struct kernel_result *result, struct kernels_result *ret)
+static void tell_death(struct call *call, struct kernel_session *session,
+		       const struct kernels_job *job, const struct kernel_result *result,
+		       struct kernels_result *ret)
 {
 	char how[128];
 	const char *what =
@@ -535,7 +470,7 @@ static void tell_death(struct call *call, struct session *session, const struct 
 	add_notice(call, ret, "The next call gets a new one, without its variables.");
 }
 
-static int run(struct call *call, struct session *session, const struct kernels_job *job,
+static int run(struct call *call, struct kernel_session *session, const struct kernels_job *job,
 	       struct kernels_result *ret, struct err *err)
 {
 	static const char *const states[] = { "ok", "error", "timeout", "error" };
@@ -552,7 +487,7 @@ static int run(struct call *call, struct session *session, const struct kernels_
 					session->lost));
 	*session->lost = 0;
 	if (job->events &&
-	    events_start(call, session->language, job->once ? NULL : session->id, err) < 0)
+	    events_start(call, session->language, job->once ? NULL : session->base.id, err) < 0)
 		return -1;
 	const struct wait wait = call_until(call, clock_ms() + job->timeout_ms);
 	int64_t killed = limits_killed();
@@ -595,14 +530,14 @@ int kernels_execute(struct call *call, const struct kernels_job *asked, struct k
 	outputs_init(ret->outputs, (size_t)call->server->config->kernel_output);
 	arena_defer(call->arena, free_outputs, ret->outputs);
 	bool named = job->where.id && *job->where.id;
-	auto_session struct session *session =
+	auto_session struct kernel_session *session =
 		begin(call, &job->where, named, clock_ms() + job->timeout_ms, &ret->session, err);
 	if (!session)
 		return -1;
 	int result = run(call, session, job, ret, err);
 	leave(session);
 	if (job->once)
-		(void)sessions_close(&kernels_sessions, session->id, NULL);
+		(void)sessions_close(&kernels_sessions, session->base.id, NULL);
 	if (result == 0 && job->events) {
 		const struct events_end end = { ret->status, job->once ? NULL : ret->session.id,
 						ret->notice, ret->exit_code, ret->count };
@@ -613,47 +548,38 @@ int kernels_execute(struct call *call, const struct kernels_job *asked, struct k
 
 /* ---- what is there; the end ---- */
 
-struct listing {
-	struct arena *arena;
-	struct kernels_info *infos;
-	size_t count, room;
-};
-
-static void list_one(void *arg, void *to)
+static struct kernels_info inform(struct kernel_session *session, struct arena *arena)
 {
-	struct session *session = arg;
-	struct listing *listing = to;
-	struct arena *arena = listing->arena;
-	if (listing->count == listing->room)
-		return;
-	pthread_mutex_lock(&session->lock);
-	listing->infos[listing->count++] = (struct kernels_info){
-		.id = arena_strdup(arena, session->id),
-		.kernel_name = arena_strdup(arena, session->kernel_name),
-		.language = arena_strdup(arena, session->language),
-		.context = session->context ? arena_strdup(arena, session->context) : NULL,
+	pthread_mutex_lock(&session->base.lock);
+	struct kernels_info info = {
+		.id = session->base.id,
+		.kernel_name = session->kernel_name,
+		.language = session->language,
+		.context = session->context,
 		.cwd = arena_strdup(arena, session->cwd),
 		.connection_file =
 			session->kernel
 				? arena_strdup(arena, kernel_connection_file(session->kernel))
 				: NULL,
-		.created = session->created,
-		.used = session->used,
+		.created = session->base.created,
+		.used = session->base.used,
 		.pid = session->kernel ? kernel_pid(session->kernel) : INT_ABSENT,
 		.executions = session->executions,
 		.busy = session->busy,
 	};
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
+	return info;
 }
 
-struct list kernels_list(struct server *server, struct arena *arena)
+struct list kernels_list(struct arena *arena)
 {
-	struct config own = limits(server->config);
-	sessions_expire(&kernels_sessions, &own);
-	struct listing listing = { arena, NULL, 0, sessions_count(&kernels_sessions) };
-	listing.infos = arena_alloc(arena, (listing.room + 1) * sizeof *listing.infos);
-	sessions_each(&kernels_sessions, list_one, &listing);
-	return (struct list){ listing.count, listing.infos };
+	sessions_expire(&kernels_sessions);
+	size_t count;
+	void **all = sessions_list(&kernels_sessions, arena, &count);
+	struct kernels_info *infos = arena_alloc(arena, (count + 1) * sizeof *infos);
+	for (size_t i = 0; i < count; i++)
+		infos[i] = inform(all[i], arena);
+	return (struct list){ count, infos };
 }
 
 int kernels_close(const char *id, struct err *err)
@@ -664,6 +590,12 @@ int kernels_close(const char *id, struct err *err)
 size_t kernels_close_all(void)
 {
 	return sessions_close_all(&kernels_sessions);
+}
+
+void kernels_start(struct server *server)
+{
+	sessions_limit(&kernels_sessions, server->config->max_kernels,
+		       server->config->kernel_idle_ms);
 }
 
 int kernels_warm(struct server *server, struct err *err)

@@ -8,13 +8,13 @@
 #include "base/desc.h"
 #include "kernel/outputs.h"
 #include "proc/tools.h"
+#include "session/sessions.h"
 
 struct arena;
 struct call;
 struct config;
 struct err;
 struct server;
-struct sessions;
 
 enum { KERNELS_CODE_MAX = 16 << 20 };
 
@@ -68,7 +68,7 @@ struct kernels_info {
 	int64_t pid, executions;
 	bool busy;
 };
-struct list kernels_list(struct server *server, struct arena *arena); /* of struct kernels_info */
+struct list kernels_list(struct arena *arena); /* of struct kernels_info */
 
 int kernels_close(const char *id, struct err *err);
 size_t kernels_close_all(void);
@@ -77,6 +77,7 @@ extern struct sessions kernels_sessions;
 /* Where kernels and interpreters are looked for. */
 int kernels_where(struct server *server, struct tools_where *ret, struct err *err);
 
-/* Has a kernel made ready before the first use; ends what closed sessions leave. */
+/* Sets the table's limits; has a kernel made ready before the first use; ends what sessions leave. */
+void kernels_start(struct server *server);
 int kernels_warm(struct server *server, struct err *err);
 void kernels_end(void);

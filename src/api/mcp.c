@@ -359,7 +359,7 @@ static bool find_session(struct post *post, int *ret_result, struct err *err)
 	if (method && !strcmp(method, "initialize") && !in->old_session) {
 		post->from.revision = wanted_revision(post->value);
 		post->from.session =
-			session_open(call->server->config, post->from.revision,
+			session_open(post->from.revision,
 				     json_object_get(json_object_get(post->value, "params"),
 						     "capabilities"),
 				     in->search, &why);
@@ -522,8 +522,7 @@ static int send_stream(struct sending *s, struct err *err)
  * address to send to. */
 static int serve_old(struct call *call, const struct request *in, struct err *err)
 {
-	struct mcp_session *session =
-		session_open(call->server->config, MCP_2024_11_05, NULL, in->search, err);
+	struct mcp_session *session = session_open(MCP_2024_11_05, NULL, in->search, err);
 	if (!session)
 		return -1;
 	char address[160];

@@ -5,10 +5,10 @@
 
 #include "api/modules.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "base/clock.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "session/sessions.h"
 
 static void put_family(struct buf *to, const char *name, const char *type, const char *help)
 {

@@ -1,10 +1,14 @@
 #include "api/modules.h"
 
+#include "api/bash_sessions.h"
 #include "api/kernels.h"
+#include "api/nodejs_sessions.h"
 #include "api/routes.h"
-#include "api/sessions.h"
+#include "api/shells.h"
+#include "base/config.h"
 #include "base/own.h"
 #include "mcp/mcp.h"
+#include "net/server.h"
 #include "proc/child.h"
 #include "service/documents.h"
 
@@ -19,7 +23,7 @@ const struct module modules[] = {
 	{ .start = start_mcp, .end = mcp_end },
 	{ .sessions = &shell_sessions },
 	{ .sessions = &bash_sessions },
-	{ .sessions = &kernels_sessions, .end = kernels_end },
+	{ .sessions = &kernels_sessions, .start = kernels_start, .end = kernels_end },
 	{ .sessions = &nodejs_sessions },
 	{ .sessions = &watch_sessions },
 };
@@ -27,9 +31,14 @@ const size_t modules_count = COUNT(modules);
 
 void modules_start(struct server *server)
 {
-	for (size_t i = 0; i < modules_count; i++)
-		if (modules[i].start)
-			modules[i].start(server);
+	const struct config *config = server->config;
+	for (size_t i = 0; i < modules_count; i++) {
+		const struct module *module = &modules[i];
+		if (module->sessions)
+			sessions_limit(module->sessions, config->max_sessions, config->session_ms);
+		if (module->start)
+			module->start(server);
+	}
 }
 
 void modules_stop(void)

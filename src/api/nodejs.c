@@ -57,7 +57,7 @@ static int run_in_session(struct listener *listener, const struct node_where *wh
 	bool made;
 	if (job->request.input.len)
 		return err_set(err, ERR_BAD_REQUEST, "stdin: a session has none");
-	auto_nodejs_session struct nodejs_session *session =
+	auto_session struct nodejs_session *session =
 		nodejs_session_open(config, &wish, &made, err);
 	if (!session)
 		return -1;

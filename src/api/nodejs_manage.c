@@ -105,7 +105,7 @@ int nodejs_manage_create(struct call *call, const void *in, struct err *err)
 						  .program = where.program,
 						  .idle_ms = request->max_idle_time * 1000,
 						  .wanted = true };
-	auto_nodejs_session struct nodejs_session *session =
+	auto_session struct nodejs_session *session =
 		nodejs_session_open(call->server->config, &wish, &made, err);
 	if (!session)
 		return -1;
@@ -147,7 +147,7 @@ int nodejs_manage_list(struct call *call, const void *in, struct err *err)
 	if (request->version && *request->version &&
 	    nodejs_programs_pick(call, request->version, false, &where, err) < 0)
 		return -1;
-	struct list all = nodejs_session_list(call->server, call->arena);
+	struct list all = nodejs_session_list(call->arena);
 	const struct nodejs_session_info *from = all.items;
 	struct session_info *infos = arena_alloc(call->arena, (all.count + 1) * sizeof *infos);
 	struct named *named = arena_alloc(call->arena, (all.count + 1) * sizeof *named);
@@ -172,7 +172,7 @@ static struct nodejs_session *find(struct call *call, const char *id, const char
 				   struct err *err)
 {
 	struct node_where where = { 0 };
-	nodejs_session_expire(call->server);
+	sessions_expire(&nodejs_sessions);
 	if (version && *version && nodejs_programs_pick(call, version, false, &where, err) < 0)
 		return NULL;
 	struct nodejs_session *session = nodejs_session_find(id, err);
@@ -180,7 +180,7 @@ static struct nodejs_session *find(struct call *call, const char *id, const char
 	    strcmp(where.program, nodejs_session_program(session)) != 0) {
 		err_set(err, ERR_NOT_FOUND, "the session '%.80s' runs %s", id,
 			nodejs_session_program(session));
-		nodejs_session_unref(session);
+		sessions_release(session);
 		return NULL;
 	}
 	return session;
@@ -200,7 +200,7 @@ const struct field nodejs_manage_session_answer_data = { .type = T_OBJ,
 int nodejs_manage_get(struct call *call, const void *in, struct err *err)
 {
 	const struct which *request = in;
-	auto_nodejs_session struct nodejs_session *session =
+	auto_session struct nodejs_session *session =
 		find(call, request->session_id, request->version, err);
 	if (!session)
 		return -1;
@@ -238,7 +238,7 @@ int nodejs_manage_update(struct call *call, const void *in, struct err *err)
 {
 	const struct update *request = in;
 	const char *cwd;
-	auto_nodejs_session struct nodejs_session *session =
+	auto_session struct nodejs_session *session =
 		find(call, request->session_id, request->version, err);
 	if (!session || workdir_find(call, "cwd", request->cwd, &cwd, err) < 0)
 		return -1;
@@ -263,7 +263,7 @@ const struct field nodejs_manage_deleted_data = { .type = T_OBJ, .of = &deleted_
 int nodejs_manage_delete(struct call *call, const void *in, struct err *err)
 {
 	const struct which *request = in;
-	auto_nodejs_session struct nodejs_session *session =
+	auto_session struct nodejs_session *session =
 		find(call, request->session_id, request->version, err);
 	if (!session || nodejs_session_close(request->session_id, err) < 0)
 		return -1;

@@ -5,13 +5,13 @@
 
 #include "base/desc.h"
 #include "proc/node.h"
+#include "session/sessions.h"
 
 struct arena;
 struct call;
 struct config;
 struct err;
 struct nodejs_session;
-struct server;
 struct wait;
 
 /* What a new one is like. */
@@ -25,19 +25,13 @@ struct nodejs_session_wish {
 	bool wanted; /* as such, and not only for what is run in it: it is kept as if it had a name */
 };
 
-/* Finds or makes one, with a reference: nodejs_session_unref(). */
+/* Finds or makes one: auto_session releases it. */
 struct nodejs_session *nodejs_session_open(const struct config *config,
 					   const struct nodejs_session_wish *wish, bool *ret_made,
 					   struct err *err);
 struct nodejs_session *nodejs_session_find(const char *id, struct err *err);
-void nodejs_session_unref(struct nodejs_session *session); /* NULL is fine */
 int nodejs_session_close(const char *id, struct err *err);
-
-static inline void nodejs_session_release(struct nodejs_session **session)
-{
-	nodejs_session_unref(*session);
-}
-#define auto_nodejs_session __attribute__((cleanup(nodejs_session_release)))
+extern struct sessions nodejs_sessions;
 
 /* What does not change. */
 const char *nodejs_session_id(const struct nodejs_session *session);
@@ -67,5 +61,4 @@ struct nodejs_session_info {
 struct nodejs_session_info nodejs_session_describe(struct nodejs_session *session,
 						   struct arena *arena);
 /* Of all: of struct nodejs_session_info. Those that were idle for too long are ended first. */
-struct list nodejs_session_list(struct server *server, struct arena *arena);
-void nodejs_session_expire(struct server *server);
+struct list nodejs_session_list(struct arena *arena);

@@ -1,8 +1,7 @@
 #include "api/room.h"
 
 #include "api/kernels.h"
-#include "api/routes.h"
-#include "api/sessions.h"
+#include "api/nodejs_sessions.h"
 #include "proc/limits.h"
 
 bool room_evict(void)

@@ -15,7 +15,7 @@ extern const struct route_group sandbox_group, shell_group, shells_group, termin
 	mcp_group, watch_wait_group, mcp_view_group, document_group, metrics_group, page_group,
 	attach_group;
 
-extern struct sessions bash_sessions, shell_sessions, watch_sessions, nodejs_sessions;
+extern struct sessions watch_sessions;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -6,7 +6,6 @@
 
 #include "api/excerpt.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "api/shell_events.h"
 #include "api/shells.h"
 #include "api/workdir.h"
@@ -404,7 +403,7 @@ static size_t hold_commands(struct shell *shell, struct arena *arena, struct she
 static int view(struct call *call, const void *in, struct err *err)
 {
 	const struct by_id *request = in;
-	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	auto_shell struct shell *shell = shells_find(request->id, err);
 	struct shell_command **commands;
 	bool alternate;
 	if (!shell)
@@ -497,7 +496,7 @@ static const char *locked_status(struct shell *shell, const struct shell_command
 static int wait_for(struct call *call, const void *in, struct err *err)
 {
 	const struct wait_request *request = in;
-	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	auto_shell struct shell *shell = shells_find(request->id, err);
 	bool silent;
 	if (!shell)
 		return -1;
@@ -578,7 +577,7 @@ int shells_type(struct shell *shell, const char *data, size_t len, struct err *e
 static int write_input(struct call *call, const void *in, struct err *err)
 {
 	const struct write_request *request = in;
-	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	auto_shell struct shell *shell = shells_find(request->id, err);
 	if (!shell)
 		return -1;
 	shell_lock(shell);
@@ -613,7 +612,7 @@ static const struct field kill_result_data = { .type = T_OBJ, .of = &kill_result
 static int kill_process(struct call *call, const void *in, struct err *err)
 {
 	const struct by_id *request = in;
-	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	auto_shell struct shell *shell = shells_find(request->id, err);
 	bool silent;
 	if (!shell)
 		return -1;

@@ -5,7 +5,6 @@
 
 #include "api/moment.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "api/workdir.h"
 #include "base/arena.h"
 #include "base/awake.h"
@@ -19,45 +18,69 @@
 
 enum { NO_CHANGE_S = 120, ACTIVE_MS = 5 * 60 * 1000 };
 
-static void session_ref(void *session)
+/* The shell itself notes when it is used, and whether a command runs. */
+struct shell_session {
+	struct session base;
+	struct shell *shell;
+};
+
+static void session_done(void *arg)
 {
-	shell_ref(session);
+	struct shell_session *session = arg;
+	shell_unref(session->shell);
 }
 
-static void session_unref(void *session)
+static bool session_busy(void *arg)
 {
-	shell_unref(session);
-}
-
-static bool session_busy(void *session)
-{
-	shell_lock(session);
-	const struct shell_command *latest = shell_latest(session);
+	struct shell_session *session = arg;
+	shell_lock(session->shell);
+	const struct shell_command *latest = shell_latest(session->shell);
 	bool busy = latest && latest->status <= SHELL_RUNNING;
-	shell_unlock(session);
+	shell_unlock(session->shell);
 	return busy;
 }
 
-static int64_t session_used_ms(void *session)
+static int64_t session_used_ms(void *arg)
 {
-	shell_lock(session);
-	int64_t used = shell_used_ms(session);
-	shell_unlock(session);
+	struct shell_session *session = arg;
+	shell_lock(session->shell);
+	int64_t used = shell_used_ms(session->shell);
+	shell_unlock(session->shell);
 	return used;
 }
 
-static void session_end(void *session)
+static void session_end(void *arg)
 {
-	shell_end(session);
+	struct shell_session *session = arg;
+	shell_end(session->shell);
 }
 
-static const struct sessions_ops session_ops = { session_ref, session_unref, session_busy,
-						 session_used_ms, session_end };
-struct sessions shell_sessions = SESSIONS("shell", &session_ops);
+struct sessions shell_sessions = {
+	.kind = "shell",
+	.size = sizeof(struct shell_session),
+	.busy = session_busy,
+	.used_ms = session_used_ms,
+	.end = session_end,
+	.done = session_done,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
-static void *session_make(const char *id, void *settings, struct err *err)
+static void session_fill(void *arg, void *settings)
 {
-	return shell_open(id, settings, err);
+	struct shell_session *session = arg;
+	session->shell = shell_open(session->base.id, settings, NULL);
+}
+
+static struct shell *shell_of(struct shell_session *session)
+{
+	struct shell *shell = session ? shell_ref(session->shell) : NULL;
+	sessions_release(session);
+	return shell;
+}
+
+struct shell *shells_find(const char *id, struct err *err)
+{
+	return shell_of(sessions_find(&shell_sessions, id, err));
 }
 
 struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
@@ -72,8 +95,7 @@ struct shell *shells_open(struct server *server, const char *id, const char *dir
 		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
 		.history = (size_t)server->config->max_history,
 	};
-	return user ? sessions_open(&shell_sessions, server->config, id, session_make, &settings,
-				    err)
+	return user ? shell_of(sessions_open(&shell_sessions, id, session_fill, &settings, err))
 		    : NULL;
 }
 
@@ -161,7 +183,7 @@ static const struct schema update_schema =
 static int update_session(struct call *call, const void *in, struct err *err)
 {
 	const struct update_request *request = in;
-	auto_shell struct shell *shell = sessions_find(&shell_sessions, request->id, err);
+	auto_shell struct shell *shell = shells_find(request->id, err);
 	if (!shell)
 		return -1;
 	shell_lock(shell);
@@ -201,23 +223,19 @@ static const struct field stats_fields[] = {
 static const struct schema stats_schema = SCHEMA(stats, "ShellSessionStats", stats_fields);
 static const struct field stats_data = { .type = T_OBJ, .of = &stats_schema };
 
-static void count_one(void *session, void *arg)
-{
-	struct stats *stats = arg;
-	bool active = awake_ms() - session_used_ms(session) < ACTIVE_MS;
-	stats->total_sessions++;
-	stats->active_sessions += active;
-	stats->idle_sessions += !active;
-}
-
 static int session_stats(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	const struct config *config = call->server->config;
-	struct stats stats = { .max_sessions = config->max_sessions,
+	sessions_expire(&shell_sessions);
+	size_t count;
+	void **all = sessions_list(&shell_sessions, call->arena, &count);
+	struct stats stats = { .total_sessions = (int64_t)count,
+			       .max_sessions = config->max_sessions,
 			       .session_timeout = config->session_ms / 1000 };
-	sessions_expire(&shell_sessions, config);
-	sessions_each(&shell_sessions, count_one, &stats);
+	for (size_t i = 0; i < count; i++)
+		stats.active_sessions += awake_ms() - session_used_ms(all[i]) < ACTIVE_MS;
+	stats.idle_sessions = stats.total_sessions - stats.active_sessions;
 	stats.usage_ratio = (double)stats.total_sessions / (double)stats.max_sessions;
 	return call_reply(call, &stats, err);
 }
@@ -248,43 +266,36 @@ static const struct schema session_list_schema =
 	SCHEMA(session_list, "ActiveShellSessionsResult", session_list_fields);
 static const struct field session_list_data = { .type = T_OBJ, .of = &session_list_schema };
 
-struct listing {
-	struct arena *arena;
-	struct named *named;
-	size_t count, room;
-};
-
-static void list_one(void *session, void *arg)
+static struct named describe(const struct shell_session *session, struct arena *arena)
 {
-	struct listing *listing = arg;
-	struct session_info *info = arena_alloc(listing->arena, sizeof *info);
+	struct shell *shell = session->shell;
+	struct session_info *info = arena_alloc(arena, sizeof *info);
 	char cwd[4096];
-	if (listing->count == listing->room)
-		return;
-	shell_lock(session);
-	shell_cwd(session, cwd, sizeof cwd);
-	const struct shell_command *current = shell_current(session);
+	shell_lock(shell);
+	shell_cwd(shell, cwd, sizeof cwd);
+	const struct shell_command *current = shell_current(shell);
 	*info = (struct session_info){
-		.working_dir = arena_strdup(listing->arena, cwd),
-		.created_at = moment_text(listing->arena, shell_created(session)),
-		.last_used_at = moment_text(listing->arena, shell_used(session)),
-		.age_seconds = time(NULL) - shell_created(session)->tv_sec,
+		.working_dir = arena_strdup(arena, cwd),
+		.created_at = moment_text(arena, shell_created(shell)),
+		.last_used_at = moment_text(arena, shell_used(shell)),
+		.age_seconds = time(NULL) - shell_created(shell)->tv_sec,
 		.status = current ? "running" : "ready",
-		.current_command = current ? arena_strdup(listing->arena, current->text) : NULL,
+		.current_command = current ? arena_strdup(arena, current->text) : NULL,
 	};
-	listing->named[listing->count++] =
-		(struct named){ arena_strdup(listing->arena, shell_id(session)), info };
-	shell_unlock(session);
+	shell_unlock(shell);
+	return (struct named){ shell_id(shell), info };
 }
 
 static int list_sessions(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	sessions_expire(&shell_sessions, call->server->config);
-	struct listing listing = { call->arena, NULL, 0, sessions_count(&shell_sessions) };
-	listing.named = arena_alloc(call->arena, listing.room * sizeof *listing.named);
-	sessions_each(&shell_sessions, list_one, &listing);
-	struct session_list result = { { listing.count, listing.named } };
+	sessions_expire(&shell_sessions);
+	size_t count;
+	void **all = sessions_list(&shell_sessions, call->arena, &count);
+	struct named *named = arena_alloc(call->arena, count * sizeof *named);
+	for (size_t i = 0; i < count; i++)
+		named[i] = describe(all[i], call->arena);
+	struct session_list result = { { count, named } };
 	return call_reply(call, &result, err);
 }
 

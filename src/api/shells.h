@@ -4,10 +4,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "session/sessions.h"
+
 struct err;
 struct server;
 struct shell;
 struct shell_command;
+
+extern struct sessions shell_sessions;
+
+/* The shell of a session, with a reference; NULL with err. */
+struct shell *shells_find(const char *id, struct err *err);
 
 /* Finds or makes a session (id NULL or empty: a new one), with a reference. dir NULL: the workspace;
  * no_change_s 0: the usual. */

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "api/shells.h"
 #include "base/arena.h"
 #include "base/clock.h"

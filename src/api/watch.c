@@ -1,7 +1,6 @@
 /* File watchers: what happens to files, asked for, streamed, or waited for. Answers have no envelope. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,10 +10,8 @@
 #include "api/file_user.h"
 #include "api/moment.h"
 #include "api/routes.h"
-#include "api/sessions.h"
 #include "api/watch_news.h"
 #include "base/arena.h"
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -24,6 +21,7 @@
 #include "fs/watch.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "session/sessions.h"
 
 enum {
 	PING_MS = 15000,
@@ -35,44 +33,20 @@ static const char *const states[] = { "starting", "active", "ended", NULL };
 /* ---- watchers ---- */
 
 struct watcher {
-	_Atomic int refs, users; /* users: requests that look at it */
-	_Atomic int64_t used_ms;
-	char id[SESSION_ID_MAX * 4 + 1];
+	struct session base;
 	struct watch *watch;
 	struct arena arena; /* of what follows */
 	const char *path;
 	struct list include, exclude;
 	bool recursive;
 	int64_t debounce;
-	struct timespec created;
 };
 
-static void watcher_ref(void *arg)
+static void watcher_done(void *arg)
 {
 	struct watcher *watcher = arg;
-	atomic_fetch_add(&watcher->refs, 1);
-}
-
-static void watcher_unref(void *arg)
-{
-	struct watcher *watcher = arg;
-	if (!watcher || atomic_fetch_sub(&watcher->refs, 1) > 1)
-		return;
 	watch_free(watcher->watch);
 	arena_done(&watcher->arena);
-	free(watcher);
-}
-
-static bool watcher_busy(void *arg)
-{
-	struct watcher *watcher = arg;
-	return atomic_load(&watcher->users) > 0;
-}
-
-static int64_t watcher_used_ms(void *arg)
-{
-	struct watcher *watcher = arg;
-	return atomic_load(&watcher->used_ms);
 }
 
 static void watcher_end(void *arg)
@@ -81,25 +55,23 @@ static void watcher_end(void *arg)
 	watch_stop(watcher->watch);
 }
 
-static const struct sessions_ops watcher_ops = { watcher_ref, watcher_unref, watcher_busy,
-						 watcher_used_ms, watcher_end };
-struct sessions watch_sessions = SESSIONS("watch", &watcher_ops);
+struct sessions watch_sessions = {
+	.kind = "watch",
+	.size = sizeof(struct watcher),
+	.end = watcher_end,
+	.done = watcher_done,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
-/* For as long as a request looks at it, a watcher does not expire. */
-static struct watcher *watcher_use(struct watcher *watcher)
-{
-	if (watcher)
-		atomic_fetch_add(&watcher->users, 1);
-	return watcher;
-}
-
+/* It is idle from the end of the last request that looked at it. */
 static void watcher_release(struct watcher **watcher)
 {
 	if (!*watcher)
 		return;
-	atomic_store(&(*watcher)->used_ms, awake_ms());
-	atomic_fetch_sub(&(*watcher)->users, 1);
-	watcher_unref(*watcher);
+	pthread_mutex_lock(&(*watcher)->base.lock);
+	sessions_touch(&(*watcher)->base);
+	pthread_mutex_unlock(&(*watcher)->base.lock);
+	sessions_release(*watcher);
 }
 #define auto_watcher __attribute__((cleanup(watcher_release)))
 
@@ -129,11 +101,11 @@ static struct watcher_info describe(struct watcher *watcher, struct arena *arena
 {
 	const struct watch_view *view = watch_lock(watcher->watch);
 	struct watcher_info info = {
-		.watcher_id = watcher->id,
+		.watcher_id = watcher->base.id,
 		.path = watcher->path,
 		.status = states[view->state],
 		.reason = view->state == WATCH_ENDED ? arena_strdup(arena, view->why.msg) : NULL,
-		.created_at = moment_text(arena, &watcher->created),
+		.created_at = moment_text(arena, &watcher->base.created),
 		.recursive = watcher->recursive,
 		.incomplete = view->incomplete,
 		.debounce = watcher->debounce,
@@ -198,23 +170,31 @@ static struct list copy_list(struct arena *arena, const struct list *from)
 	return (struct list){ from->count, items };
 }
 
-static void *watcher_make(const char *id, void *arg, struct err *err)
+struct recipe {
+	const struct watch_spec *spec;
+	struct watch *watch; /* NULL: a watcher has it */
+};
+
+static void watcher_fill(void *arg, void *how)
 {
-	const struct watch_spec *spec = arg;
-	struct watch *watch = watch_start(spec, err);
-	if (!watch)
-		return NULL;
-	struct watcher *watcher = xcalloc(1, sizeof *watcher);
-	watcher->refs = 1;
-	watcher->watch = watch;
-	snprintf(watcher->id, sizeof watcher->id, "%s", id);
+	struct watcher *watcher = arg;
+	struct recipe *recipe = how;
+	const struct watch_spec *spec = recipe->spec;
+	watcher->watch = TAKE(recipe->watch);
 	watcher->path = arena_strdup(&watcher->arena, spec->path);
 	watcher->exclude = copy_list(&watcher->arena, &spec->exclude);
 	watcher->include = copy_list(&watcher->arena, &spec->include);
 	watcher->recursive = spec->recursive;
 	watcher->debounce = spec->window_ms;
-	watcher->used_ms = awake_ms();
-	clock_gettime(CLOCK_REALTIME, &watcher->created);
+}
+
+static struct watcher *open_watcher(const struct watch_spec *spec, struct err *err)
+{
+	struct recipe recipe = { spec, watch_start(spec, err) };
+	if (!recipe.watch)
+		return NULL;
+	struct watcher *watcher = sessions_open(&watch_sessions, NULL, watcher_fill, &recipe, err);
+	watch_free(recipe.watch);
 	return watcher;
 }
 
@@ -233,13 +213,11 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 		return -1;
 	if (!spec.exclude.items)
 		spec.exclude = (struct list){ COUNT(default_exclude), default_exclude };
-	auto_watcher struct watcher *watcher =
-		watcher_use(sessions_open(&watch_sessions, call->server->config, NULL, watcher_make,
-					  &spec, err));
+	auto_watcher struct watcher *watcher = open_watcher(&spec, err);
 	if (!watcher)
 		return -1;
 	if (watch_news_start(call, watcher->watch, err) < 0) {
-		(void)sessions_close(&watch_sessions, watcher->id, NULL);
+		(void)sessions_close(&watch_sessions, watcher->base.id, NULL);
 		return -1;
 	}
 	struct watcher_info info = describe(watcher, call->arena);
@@ -266,34 +244,16 @@ static const struct field listing_fields[] = {
 static const struct schema listing_schema = SCHEMA(listing, "FileWatcherList", listing_fields);
 static const struct field listing_data = { .type = T_OBJ, .of = &listing_schema };
 
-struct collection {
-	struct arena *arena;
-	struct watcher_info *infos;
-	size_t count, room;
-};
-
-static void collect(void *session, void *arg)
-{
-	struct collection *collection = arg;
-	if (collection->count == collection->room)
-		return;
-	struct watcher_info *info = &collection->infos[collection->count++];
-	const struct watcher *watcher = session;
-	*info = describe(session, collection->arena);
-	info->watcher_id = arena_strdup(collection->arena, watcher->id);
-	info->path = arena_strdup(collection->arena, watcher->path);
-	info->exclude = copy_list(collection->arena, &watcher->exclude);
-	info->include_patterns = copy_list(collection->arena, &watcher->include);
-}
-
 static int list_watchers(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	sessions_expire(&watch_sessions, call->server->config);
-	struct collection all = { call->arena, NULL, 0, sessions_count(&watch_sessions) };
-	all.infos = arena_alloc(call->arena, all.room * sizeof *all.infos);
-	sessions_each(&watch_sessions, collect, &all);
-	struct listing listing = { { all.count, all.infos }, (int64_t)all.count };
+	sessions_expire(&watch_sessions);
+	size_t count;
+	void **all = sessions_list(&watch_sessions, call->arena, &count);
+	struct watcher_info *infos = arena_alloc(call->arena, count * sizeof *infos);
+	for (size_t i = 0; i < count; i++)
+		infos[i] = describe(all[i], call->arena);
+	struct listing listing = { { count, infos }, (int64_t)count };
 	return call_reply(call, &listing, err);
 }
 
@@ -366,7 +326,7 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 {
 	const struct poll_request *request = in;
 	auto_watcher struct watcher *watcher =
-		watcher_use(sessions_find(&watch_sessions, request->watcher_id, err));
+		sessions_find(&watch_sessions, request->watcher_id, err);
 	struct events_page page;
 	if (!watcher)
 		return -1;
@@ -377,7 +337,7 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 	events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
 		    &page);
 	struct polled polled = {
-		.watcher_id = watcher->id,
+		.watcher_id = watcher->base.id,
 		.status = states[view->state],
 		.reason = view->state == WATCH_ENDED ? arena_strdup(call->arena, view->why.msg)
 						     : NULL,
@@ -446,17 +406,17 @@ static int put_page(struct call *call, struct watcher *watcher, const struct eve
 		    struct err *err)
 {
 	if (page->overflow &&
-	    put_overflow(call, watcher->id, page->cursor - (int64_t)page->count, err) < 0)
+	    put_overflow(call, watcher->base.id, page->cursor - (int64_t)page->count, err) < 0)
 		return -1;
 	for (size_t i = 0; i < page->count; i++) {
 		const struct event *event = &page->events[i];
 		struct watch_news info;
 		int result;
 		if (event->type == EVENT_OVERFLOW) {
-			result = put_overflow(call, watcher->id, event->seq, err);
+			result = put_overflow(call, watcher->base.id, event->seq, err);
 		} else {
 			info = watch_news_describe(call, watch_root(watcher->watch), event);
-			result = put_event(call, "file_change", watcher->id, event->seq,
+			result = put_event(call, "file_change", watcher->base.id, event->seq,
 					   &watch_news_schema, &info, err);
 		}
 		if (result < 0)
@@ -480,13 +440,13 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 {
 	const struct stream_request *request = in;
 	auto_watcher struct watcher *watcher =
-		watcher_use(sessions_find(&watch_sessions, request->watcher_id, err));
+		sessions_find(&watch_sessions, request->watcher_id, err);
 	if (!watcher)
 		return -1;
 	int64_t cursor = stream_cursor(request);
 	struct watcher_info info = describe(watcher, call->arena);
-	int result =
-		put_event(call, "watch_started", watcher->id, cursor, &info_schema, &info, err);
+	int result = put_event(call, "watch_started", watcher->base.id, cursor, &info_schema, &info,
+			       err);
 	while (result == 0) {
 		struct events_page page;
 		struct arena arena = { 0 },
@@ -500,8 +460,8 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		result = put_page(call, watcher, &page, err);
 		if (result == 0 && ended) {
 			info = describe(watcher, &arena);
-			result = put_event(call, "watch_ended", watcher->id, cursor, &info_schema,
-					   &info, err);
+			result = put_event(call, "watch_ended", watcher->base.id, cursor,
+					   &info_schema, &info, err);
 		}
 		call->arena = whole;
 		arena_done(&arena);

@@ -4,10 +4,12 @@
 #include "mcp/hub.h"
 #include "mcp/session.h"
 #include "mcp/tool.h"
+#include "net/server.h"
 
 void mcp_setup(struct server *server, resource_text *context)
 {
 	resource_context = context;
+	session_setup(server->config);
 	hub_setup(server);
 }
 

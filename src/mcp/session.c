@@ -2,19 +2,19 @@
 
 #include <openssl/rand.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "api/sessions.h"
-#include "base/awake.h"
+#include "base/arena.h"
+#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "mcp/exchange.h"
 #include "mcp/stream.h"
 #include "mcp/watch.h"
+#include "session/sessions.h"
 
 enum {
 	KEPT_MAX = 16,
@@ -38,34 +38,34 @@ struct asked {
 };
 
 struct mcp_session {
-	_Atomic int refs;
-	char id[SESSION_ID_MAX];
+	struct session base;
 	struct mcp_stream *stream;
 	char *only;
 	_Atomic int revision, log_level;
-	_Atomic int64_t used_ms;
-	pthread_mutex_t lock; /* of what follows */
-	json_t *capabilities; /* set once */
+	json_t *capabilities; /* set once; under the lock, like what follows */
 	struct kept *kept;    /* the newest first */
 	struct exchange *exchanges;
 	struct asked *asked;
 	json_t *uris;
 	uint64_t next_stream;
 	json_int_t next_ask;
-	bool ended;
 };
 
 /* ---- life ---- */
 
 void session_ref(struct mcp_session *session)
 {
-	atomic_fetch_add(&session->refs, 1);
+	sessions_use(&session->base);
 }
 
 void session_unref(struct mcp_session *session)
 {
-	if (!session || atomic_fetch_sub(&session->refs, 1) > 1)
-		return;
+	sessions_release(session);
+}
+
+static void done(void *arg)
+{
+	struct mcp_session *session = arg;
 	for (struct kept *kept = session->kept, *older; kept; kept = older) {
 		older = kept->older;
 		stream_unref(kept->stream);
@@ -74,26 +74,14 @@ void session_unref(struct mcp_session *session)
 	stream_unref(session->stream);
 	json_decref(session->capabilities);
 	json_decref(session->uris);
-	pthread_mutex_destroy(&session->lock);
 	free(session->only);
-	free(session);
-}
-
-static void table_ref(void *session)
-{
-	session_ref(session);
-}
-
-static void table_unref(void *session)
-{
-	session_unref(session);
 }
 
 bool session_busy(struct mcp_session *session)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	bool result = session->exchanges != NULL;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return result;
 }
 
@@ -102,23 +90,17 @@ static bool busy(void *session)
 	return session_busy(session);
 }
 
-static int64_t used_ms(void *session)
-{
-	return ((struct mcp_session *)session)->used_ms;
-}
-
 static void end(void *arg)
 {
 	struct mcp_session *session = arg;
-	pthread_mutex_lock(&session->lock);
-	session->ended = true;
+	pthread_mutex_lock(&session->base.lock);
 	for (struct exchange *ex = session->exchanges; ex; ex = ex->next)
 		exchange_cancel(ex);
 	for (struct kept *kept = session->kept; kept; kept = kept->older)
 		stream_close(kept->stream);
 	json_t *uris = session->uris;
 	session->uris = NULL;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	stream_close(session->stream);
 	const char *uri;
 	json_t *ignored;
@@ -127,8 +109,19 @@ static void end(void *arg)
 	json_decref(uris);
 }
 
-static const struct sessions_ops ops = { table_ref, table_unref, busy, used_ms, end };
-static struct sessions sessions = SESSIONS("mcp", &ops);
+static struct sessions sessions = {
+	.kind = "mcp",
+	.size = sizeof(struct mcp_session),
+	.busy = busy,
+	.end = end,
+	.done = done,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+void session_setup(const struct config *config)
+{
+	sessions_limit(&sessions, config->max_sessions, config->session_ms);
+}
 
 /* What a session starts with. */
 struct start {
@@ -137,26 +130,20 @@ struct start {
 	const char *only;
 };
 
-static void *make(const char *id, void *arg, struct err *err)
+static void fill(void *arg, void *how)
 {
-	(void)err;
-	const struct start *start = arg;
-	struct mcp_session *session = xcalloc(1, sizeof *session);
-	session->refs = 1;
-	snprintf(session->id, sizeof session->id, "%s", id);
+	struct mcp_session *session = arg;
+	const struct start *start = how;
 	session->revision = (int)start->revision;
 	session->log_level = RANK_INFO;
-	session->used_ms = awake_ms();
 	session->only = start->only ? xstrdup(start->only) : NULL;
 	session->capabilities = json_deep_copy(start->capabilities);
 	session->uris = json_object();
 	session->stream = stream_new(0, true);
-	pthread_mutex_init(&session->lock, NULL);
-	return session;
 }
 
-struct mcp_session *session_open(const struct config *config, enum mcp_revision revision,
-				 const json_t *capabilities, const char *only, struct err *err)
+struct mcp_session *session_open(enum mcp_revision revision, const json_t *capabilities,
+				 const char *only, struct err *err)
 {
 	unsigned char random[16];
 	char id[2 * sizeof random + 1];
@@ -167,15 +154,18 @@ struct mcp_session *session_open(const struct config *config, enum mcp_revision 
 	for (size_t i = 0; i < sizeof random; i++)
 		snprintf(id + 2 * i, 3, "%02x", random[i]);
 	struct start start = { revision, capabilities, only };
-	sessions_expire(&sessions, config);
-	return sessions_open(&sessions, config, id, make, &start, err);
+	sessions_expire(&sessions);
+	return sessions_open(&sessions, id, fill, &start, err);
 }
 
 struct mcp_session *session_find(const char *id, struct err *err)
 {
 	struct mcp_session *session = sessions_find(&sessions, id, err);
-	if (session)
-		session->used_ms = awake_ms();
+	if (!session)
+		return NULL;
+	pthread_mutex_lock(&session->base.lock);
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
 	return session;
 }
 
@@ -193,7 +183,7 @@ void session_close_all(void)
 
 const char *session_id(const struct mcp_session *session)
 {
-	return session->id;
+	return session->base.id;
 }
 
 enum mcp_revision session_revision(const struct mcp_session *session)
@@ -225,10 +215,10 @@ void session_begin(struct mcp_session *session, enum mcp_revision revision,
 		   const json_t *capabilities)
 {
 	session->revision = (int)revision;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	if (!session->capabilities)
 		session->capabilities = json_deep_copy(capabilities);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 }
 
 /* ---- streams ---- */
@@ -240,9 +230,9 @@ struct mcp_stream *session_stream(struct mcp_session *session)
 
 struct mcp_stream *session_new_stream(struct mcp_session *session)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	uint64_t id = ++session->next_stream;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return stream_new(id, false);
 }
 
@@ -250,7 +240,7 @@ void session_keep_stream(struct mcp_session *session, struct mcp_stream *stream)
 {
 	struct kept *kept = xcalloc(1, sizeof *kept), *gone = NULL, *older;
 	kept->stream = stream_ref(stream);
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	kept->older = session->kept;
 	session->kept = kept;
 	size_t count = 0, bytes = 0;
@@ -262,9 +252,9 @@ void session_keep_stream(struct mcp_session *session, struct mcp_stream *stream)
 			break;
 		}
 	}
-	if (session->ended)
+	if (session->base.closed)
 		stream_close(stream);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	for (; gone; gone = older) {
 		older = gone->older;
 		stream_unref(gone->stream);
@@ -275,11 +265,11 @@ void session_keep_stream(struct mcp_session *session, struct mcp_stream *stream)
 struct mcp_stream *session_find_stream(struct mcp_session *session, uint64_t id)
 {
 	struct mcp_stream *found = id == 0 ? stream_ref(session->stream) : NULL;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	for (struct kept *kept = session->kept; kept && !found; kept = kept->older)
 		if (stream_id(kept->stream) == id)
 			found = stream_ref(kept->stream);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return found;
 }
 
@@ -287,36 +277,36 @@ struct mcp_stream *session_find_stream(struct mcp_session *session, uint64_t id)
 
 void session_remember(struct mcp_session *session, struct exchange *ex)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	ex->next = session->exchanges;
 	session->exchanges = exchange_ref(ex);
-	if (session->ended)
+	if (session->base.closed)
 		exchange_cancel(ex);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 }
 
 void session_forget(struct mcp_session *session, const struct exchange *ex)
 {
 	struct exchange *found = NULL;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	for (struct exchange **at = &session->exchanges; *at; at = &(*at)->next)
 		if (*at == ex) {
 			found = *at;
 			*at = found->next;
 			break;
 		}
-	session->used_ms = awake_ms();
-	pthread_mutex_unlock(&session->lock);
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
 	exchange_unref(found);
 }
 
 void session_cancel(struct mcp_session *session, const json_t *id)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	for (struct exchange *ex = session->exchanges; ex; ex = ex->next)
 		if (ex->id && json_equal(ex->id, id))
 			exchange_cancel(ex);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 }
 
 /* ---- questions to the client ---- */
@@ -325,31 +315,31 @@ json_t *session_ask(struct mcp_session *session, int event_fd)
 {
 	struct asked *asked = xcalloc(1, sizeof *asked);
 	asked->event_fd = event_fd;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	asked->id = ++session->next_ask;
 	asked->next = session->asked;
 	session->asked = asked;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return json_integer(asked->id);
 }
 
 void session_answered(struct mcp_session *session, const json_t *message)
 {
 	const json_t *id = json_object_get(message, "id");
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	for (struct asked *asked = session->asked; asked && json_is_integer(id);
 	     asked = asked->next)
 		if (asked->id == json_integer_value(id) && !asked->answer) {
 			asked->answer = json_deep_copy(message);
 			(void)eventfd_write(asked->event_fd, 1);
 		}
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 }
 
 json_t *session_asked(struct mcp_session *session, const json_t *id)
 {
 	json_t *answer = NULL;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	for (struct asked **at = &session->asked; *at; at = &(*at)->next)
 		if ((*at)->id == json_integer_value(id)) {
 			struct asked *asked = *at;
@@ -358,7 +348,7 @@ json_t *session_asked(struct mcp_session *session, const json_t *id)
 			free(asked);
 			break;
 		}
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return answer;
 }
 
@@ -367,8 +357,8 @@ json_t *session_asked(struct mcp_session *session, const json_t *id)
 int session_subscribe(struct mcp_session *session, const char *uri, struct err *err)
 {
 	int result = 0;
-	pthread_mutex_lock(&session->lock);
-	if (session->ended || json_object_get(session->uris, uri))
+	pthread_mutex_lock(&session->base.lock);
+	if (session->base.closed || json_object_get(session->uris, uri))
 		goto out;
 	if (json_object_size(session->uris) >= SUBSCRIPTIONS_MAX)
 		result = err_set(err, ERR_LIMIT, "no more than %d subscriptions at once",
@@ -378,17 +368,17 @@ int session_subscribe(struct mcp_session *session, const char *uri, struct err *
 	if (result == 0)
 		json_object_set_new(session->uris, uri, json_true());
 out:
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	return result;
 }
 
 void session_unsubscribe(struct mcp_session *session, const char *uri)
 {
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&session->base.lock);
 	bool known = json_object_get(session->uris, uri);
 	if (known)
 		json_object_del(session->uris, uri);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&session->base.lock);
 	if (known)
 		watch_remove(uri);
 }
@@ -440,20 +430,28 @@ struct news_item {
 	json_t *params;
 };
 
-static void tell_session(void *arg, void *what)
+static void tell_session(struct mcp_session *session, const struct news_item *item)
 {
-	struct mcp_session *session = arg;
-	const struct news_item *item = what;
 	if (item->rank >= 0 && item->rank < session->log_level)
 		return;
 	if (item->rank < 0 && item->news == NEWS_UPDATED) {
-		pthread_mutex_lock(&session->lock);
+		pthread_mutex_lock(&session->base.lock);
 		bool wanted = json_object_get(session->uris, item->uri);
-		pthread_mutex_unlock(&session->lock);
+		pthread_mutex_unlock(&session->base.lock);
 		if (!wanted)
 			return;
 	}
 	put_news(session->stream, item->method, item->params);
+}
+
+static void tell_sessions(const struct news_item *item)
+{
+	struct arena arena = { 0 };
+	size_t count;
+	void **all = sessions_list(&sessions, &arena, &count);
+	for (size_t i = 0; i < count; i++)
+		tell_session(all[i], item);
+	arena_done(&arena);
 }
 
 static bool wants(const struct listener *listener, enum news news, const char *uri)
@@ -484,7 +482,7 @@ void session_tell(enum news news, const char *uri)
 {
 	struct news_item item = { news, uri, -1, kinds[news].method,
 				  uri ? json_pack("{s:s}", "uri", uri) : NULL };
-	sessions_each(&sessions, tell_session, &item);
+	tell_sessions(&item);
 	pthread_mutex_lock(&listeners.lock);
 	for (struct listener *at = listeners.first; at; at = at->next)
 		if (wants(at, news, uri))
@@ -499,7 +497,7 @@ void session_log(int rank, const char *logger, const char *text)
 				  json_pack("{s:s,s:s,s:s}", "level", exchange_levels[rank],
 					    "logger", logger, "data", text) };
 	if (item.params)
-		sessions_each(&sessions, tell_session, &item);
+		tell_sessions(&item);
 	json_decref(item.params);
 }
 

@@ -12,9 +12,12 @@ struct exchange;
 struct mcp_session;
 struct mcp_stream;
 
+/* How many there may be, and for how long each may be idle. */
+void session_setup(const struct config *config);
+
 /* A new one, with a reference. only: see struct exchange_from. */
-struct mcp_session *session_open(const struct config *config, enum mcp_revision revision,
-				 const json_t *capabilities, const char *only, struct err *err);
+struct mcp_session *session_open(enum mcp_revision revision, const json_t *capabilities,
+				 const char *only, struct err *err);
 /* One by its id, with a reference. */
 struct mcp_session *session_find(const char *id, struct err *err);
 int session_close(const char *id, struct err *err);

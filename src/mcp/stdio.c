@@ -214,7 +214,7 @@ int stdio_serve(struct server *server, int in, int out)
 			   .signal_fd = signal_fd,
 			   .line = BUF((size_t)server->config->max_body) };
 	pthread_t thread;
-	s.session = session_open(server->config, MCP_NEWEST_SESSION, NULL, NULL, &err);
+	s.session = session_open(MCP_NEWEST_SESSION, NULL, NULL, &err);
 	if (!s.session) {
 		log_error("%s", err.msg);
 		return -1;

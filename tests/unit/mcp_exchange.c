@@ -44,10 +44,10 @@ static void cancelled_at_once(struct server *server)
 	stream_unref(stream);
 }
 
-static void its_session_has_ended(struct server *server, const struct config *config)
+static void its_session_has_ended(struct server *server)
 {
 	struct err err;
-	struct mcp_session *session = session_open(config, MCP_NEWEST_SESSION, NULL, NULL, &err);
+	struct mcp_session *session = session_open(MCP_NEWEST_SESSION, NULL, NULL, &err);
 	struct mcp_stream *stream = session_new_stream(session);
 	struct exchange *ex = listen_on(server, session, stream);
 	CHECK(session_close(session_id(session), &err) == 0);
@@ -100,8 +100,9 @@ int main(void)
 	struct config config = { .max_sessions = 4, .session_ms = 60000 };
 	CHECK(pipe(stop) == 0);
 	struct server server = { .config = &config, .stop_fd = stop[0] };
+	session_setup(&config);
 	cancelled_at_once(&server);
-	its_session_has_ended(&server, &config);
+	its_session_has_ended(&server);
 	progress_only_increases(&server);
 	close(stop[1]); /* what is left ends, too */
 	exchange_end_all();
