@@ -103,7 +103,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 # --- test --------------------------------------------------------------------------------------
-STEPS  := check-format unit api serial tsan tsan-serial
+STEPS  := check-format layers unit api serial tsan tsan-serial
 BESIDE := old warnings tidy fuzz coverage docs-check
 # The release before this one: the boxes that it has made must go on under this one.
 OLD := c96c4d5
@@ -130,6 +130,8 @@ check-format: ## our C is formatted as .clang-format says
 	@build/venv/bin/clang-format --dry-run -Werror $(OWN)
 format: ## make it so
 	@build/venv/bin/clang-format -i $(OWN)
+layers: ## includes point downwards only, in the order of docs/architecture.md
+	@tools/layers
 warnings: ## gcc and clang compile without a warning
 	+@$(SUB) -k WERROR=1 all fixture
 	+@$(SUB) -k WERROR=1 VARIANT=fuzz all fixture
