@@ -34,7 +34,8 @@ enum {
 	SEND_MS = 24 * 3600000,  /* a caller may look at a page of output for long */
 	KEEPALIVE_MS = 30000,
 	CELLS_MAX = 1000,
-	WORD_MAX = 4096, /* of those after the first */
+	WORD_MAX = 4096,          /* of those after the first */
+	TERMINAL_MAX = 2 * PIECE, /* more than a terminal holds that nobody has read */
 };
 
 enum { IN, OUT, ERR };
@@ -147,8 +148,8 @@ static int start(struct attached *a, const json_t *wish, struct err *err)
 
 /* ---- passing on ---- */
 
-/* Reads once and sends it, behind a byte that tells which it is. 1: there may be more. */
-static int pass_output(struct attached *a, int which, char *piece, struct err *err)
+/* Reads once and sends it, behind a byte that tells which it is. How much; 0: there is none now. */
+static ssize_t pass_output(struct attached *a, int which, char *piece, struct err *err)
 {
 	if (a->fds[which] < 0)
 		return 0;
@@ -160,7 +161,21 @@ static int pass_output(struct attached *a, int which, char *piece, struct err *e
 		return 0;
 	}
 	piece[0] = (char)which;
-	return ws_send(a->call->ws, WS_BINARY, piece, (size_t)n + 1, err) < 0 ? -1 : 1;
+	return ws_send(a->call->ws, WS_BINARY, piece, (size_t)n + 1, err) < 0 ? -1 : n;
+}
+
+/* What the command has printed before it ended. Others may hold the pipe, and fill it for ever. */
+static int pass_rest(struct attached *a, int which, char *piece, struct err *err)
+{
+	int held = TERMINAL_MAX;
+	if (!a->terminal && a->fds[which] >= 0)
+		(void)ioctl(a->fds[which], FIONREAD, &held);
+	ssize_t left = held, n = 1;
+	while (left > 0 && n > 0) {
+		n = pass_output(a, which, piece, err);
+		left -= n;
+	}
+	return n < 0 ? -1 : 0;
 }
 
 static int send_word(const struct attached *a, const char *type, const char *key, int64_t value,
@@ -259,15 +274,11 @@ static int attend(struct attached *a, char *piece, struct err *err)
 	if (pass_output(a, OUT, piece, err) < 0 || pass_output(a, ERR, piece, err) < 0)
 		return -1;
 	if (pfds[4].revents) {
-		int number, got = 1;
+		int number;
 		a->status = process_reap(&a->process, &number);
 		a->process.pidfd = -1;
 		a->ended = true;
-		for (int which = OUT; which <= ERR; which++) /* others may hold it for ever */
-			for (got = 1; got > 0;)
-				if ((got = pass_output(a, which, piece, err)) < 0)
-					return -1;
-		return 0;
+		return pass_rest(a, OUT, piece, err) < 0 ? -1 : pass_rest(a, ERR, piece, err);
 	}
 	return take_messages(a, err);
 }

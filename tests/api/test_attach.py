@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import socket
+import sys
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -14,8 +16,8 @@ OUT, ERR = 1, 2
 
 
 class Attached:
-    def __init__(self, server, **wish):
-        self.ws = connect(f"ws{server.url[4:]}/v1/bash/ws", max_size=None, compression=None).__enter__()
+    def __init__(self, server, sock=None, **wish):
+        self.ws = connect(f"ws{server.url[4:]}/v1/bash/ws", max_size=None, compression=None, sock=sock).__enter__()
         self.ws.send(json.dumps(wish))
         self.said, self.taken = {OUT: b"", ERR: b""}, 0
 
@@ -52,6 +54,26 @@ def test_both_outputs_and_the_exit_code(server):
     assert run.end() == 9 and run.said == {OUT: b"a\xff\0b", ERR: b"c"}
     assert Attached(server, command="kill -9 $$").end() == 137
     assert Attached(server, command="nonsense-nonsense 2>/dev/null").end() == 127
+
+
+def test_a_command_is_over_although_what_it_left_behind_prints_on(server):
+    """As much comes as the pipe held, and what was on its way: to wait until the pipe is empty may take for ever."""
+    enlarge = f"{sys.executable} -Sc 'import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)'"
+    run = Attached(server, server.connect(receive_buffer=4096).sock,
+                   command=f"{enlarge}; echo $$ >&2; for i in {{1..8}}; do yes & done; read x")
+    run.until(b"\n", ERR)
+
+    def seen(most):
+        size = 0
+        while size < most and run.step() is None:
+            size += len(run.said[OUT])
+            run.said[OUT] = b""
+        return size
+
+    seen(32 << 20)  # from here on it comes as fast as it is read
+    os.kill(pid := int(run.said[ERR]), signal.SIGKILL)
+    assert gone(pid)
+    assert seen(8 << 20) < 8 << 20
 
 
 def test_input_until_its_end(server, tmp_path):
