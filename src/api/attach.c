@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "api/routes.h"
@@ -21,6 +20,7 @@
 #include "net/server.h"
 #include "net/ws.h"
 #include "proc/environment.h"
+#include "proc/pty.h"
 #include "proc/signals.h"
 #include "proc/spawn.h"
 #include "proc/tree.h"
@@ -53,34 +53,21 @@ struct attached {
 
 /* ---- the command's descriptors ---- */
 
-static int set_size(int fd, const json_t *message)
+static void set_size(int fd, const json_t *message)
 {
 	json_int_t cols = json_integer_value(json_object_get(message, "cols"));
 	json_int_t rows = json_integer_value(json_object_get(message, "rows"));
-	if (cols < 1 || cols > CELLS_MAX || rows < 1 || rows > CELLS_MAX)
-		return 0;
-	struct winsize size = { .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows };
-	return ioctl(fd, TIOCSWINSZ, &size);
+	if (cols >= 1 && cols <= CELLS_MAX && rows >= 1 && rows <= CELLS_MAX)
+		(void)pty_resize(fd, (int)cols, (int)rows);
 }
 
 static int open_terminal(struct attached *a, const struct user *user, const json_t *wish,
 			 int theirs[3], struct err *err)
 {
-	char name[64];
-	struct termios modes;
-	a->fds[IN] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-	if (a->fds[IN] < 0 || grantpt(a->fds[IN]) < 0 || unlockpt(a->fds[IN]) < 0 ||
-	    ptsname_r(a->fds[IN], name, sizeof name) ||
-	    (theirs[IN] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0)
-		return err_set(err, errno, "no terminal");
+	if (pty_open(user, &a->fds[IN], &theirs[IN], err) < 0)
+		return -1;
+	set_size(a->fds[IN], wish);
 	a->fds[OUT] = fcntl(a->fds[IN], F_DUPFD_CLOEXEC, 3);
-	(void)set_size(a->fds[IN], wish);
-	if (tcgetattr(theirs[IN], &modes) == 0) {
-		modes.c_iflag |= IUTF8;
-		tcsetattr(theirs[IN], TCSANOW, &modes);
-	}
-	if (user->other)
-		(void)!fchown(theirs[IN], user->uid, (gid_t)-1);
 	theirs[OUT] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
 	theirs[ERR] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
 	return a->fds[OUT] < 0 || theirs[OUT] < 0 || theirs[ERR] < 0
@@ -228,7 +215,7 @@ static void take_word(struct attached *a, const struct ws_message *message)
 	if (type && !strcmp(type, "eof"))
 		a->input_ended = true;
 	else if (type && !strcmp(type, "resize") && a->terminal && a->fds[IN] >= 0)
-		(void)set_size(a->fds[IN], word);
+		set_size(a->fds[IN], word);
 	else if (type && !strcmp(type, "signal") && name && signal_number(name))
 		kill(-a->process.pid, signal_number(name));
 	json_decref(word);

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/awake.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "proc/pty.h"
 #include "proc/shell_state.h"
 #include "proc/tree.h"
 #include "term/screen.h"
@@ -335,10 +335,8 @@ unsigned shell_resize(struct shell *shell, int cols, int rows)
 		return version;
 	shell_screen_fit(shell); /* before what runs hears of it, and draws for the new size */
 	pthread_mutex_lock(&shell->lock);
-	struct winsize size = { .ws_col = (unsigned short)shell->cols,
-				.ws_row = (unsigned short)shell->rows };
 	if (shell_running(shell))
-		(void)ioctl(shell->pty, TIOCSWINSZ, &size);
+		(void)pty_resize(shell->pty, shell->cols, shell->rows);
 	waiter_wake(shell->waiters);
 	pthread_mutex_unlock(&shell->lock);
 	return version;

@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -16,6 +14,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/environment.h"
+#include "proc/pty.h"
 #include "proc/shell_state.h"
 #include "proc/stage.h"
 #include "proc/tree.h"
@@ -98,40 +97,6 @@ void shell_remove_dir(const struct shell *shell)
 		unlink(path);
 	}
 	rmdir(shell->dir);
-}
-
-/* A terminal of our size; the slave's end for the shell. */
-static int open_terminal(struct shell *shell, int *ret_slave, struct err *err)
-{
-	char name[64];
-	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-	if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
-	    ptsname_r(master, name, sizeof name)) {
-		int code = errno;
-		if (master >= 0)
-			close(master);
-		return code == ENOSPC ? err_set(err, ERR_LIMIT,
-						"there are no more terminals: end a session")
-				      : err_set(err, code, "no terminal");
-	}
-	*ret_slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	struct winsize size = { .ws_col = (unsigned short)shell->cols,
-				.ws_row = (unsigned short)shell->rows };
-	if (*ret_slave < 0) {
-		int code = errno;
-		close(master);
-		return err_set(err, code, "open '%s'", name);
-	}
-	ioctl(master, TIOCSWINSZ, &size);
-	struct termios modes;
-	if (tcgetattr(*ret_slave, &modes) == 0) {
-		modes.c_iflag |= IUTF8;
-		tcsetattr(*ret_slave, TCSANOW, &modes);
-	}
-	if (shell->has_user && shell->user.other)
-		(void)!fchown(*ret_slave, shell->user.uid, (gid_t)-1);
-	shell->pty = master;
-	return 0;
 }
 
 /* Everything of the process that has ended is let go; the pump closes the descriptors. */
@@ -444,7 +409,9 @@ int shell_start(struct shell *shell, struct err *err)
 		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
 	int result = make_dir(shell, err);
 	if (result == 0)
-		result = open_terminal(shell, &slave, err);
+		result = pty_open(shell->has_user ? &shell->user : NULL, &shell->pty, &slave, err);
+	if (result == 0)
+		(void)pty_resize(shell->pty, shell->cols, shell->rows);
 	if (result == 0 && (result = spawn_shell(shell, slave, err)) < 0)
 		close(TAKE_FD(shell->pty));
 	if (slave >= 0)
