@@ -23,6 +23,7 @@
 #include "box/identity.h"
 #include "box/ids.h"
 #include "box/inside.h"
+#include "box/live_copy.h"
 #include "box/maker.h"
 #include "box/template.h"
 
@@ -236,15 +237,22 @@ int64_t box_oom_kills(const char *cgroup)
 	return group_usage(cgroup, &usage, NULL) < 0 ? 0 : usage.oom_kills;
 }
 
-int box_copy(const char *from_dir, const char *to_dir, uint32_t to_uid_base, struct err *err)
+static int stop_users(const void *cgroup, bool stopped, struct err *err)
 {
+	return box_freeze(cgroup, stopped, err);
+}
+
+int box_copy(const char *from_dir, const char *cgroup, const char *to_dir, uint32_t to_uid_base,
+	     struct err *err)
+{
+	const struct live_copy_users users = { stop_users, cgroup };
 	uint32_t owner = ids_on_disk(to_uid_base);
 	auto_free char *note = xasprintf("%s/template", from_dir),
 		       *copy = xasprintf("%s/template", to_dir);
 	auto_free char *rw = xasprintf("%s/rw", to_dir);
 	if (owner && (mkdir(rw, 0755) < 0 || chown(rw, owner, owner) < 0))
 		return err_set(err, errno, "'%s'", rw);
-	if (disk_copy(from_dir, to_dir, err) < 0)
+	if (disk_copy(from_dir, to_dir, cgroup ? &users : NULL, err) < 0)
 		return -1;
 	return access(note, F_OK) < 0 ? 0 : files_copy_one(note, copy, err);
 }
@@ -270,8 +278,9 @@ static int read_base(const char *dir, char *to, size_t room, struct err *err)
 	return 0;
 }
 
-int box_snapshot(const char *dir, const char *template, struct err *err)
+int box_snapshot(const char *dir, const char *cgroup, const char *template, struct err *err)
 {
+	const struct live_copy_users users = { stop_users, cgroup };
 	char base[4096], written[64];
 	if (read_base(dir, base, sizeof base, err) < 0)
 		return -1;
@@ -279,7 +288,7 @@ int box_snapshot(const char *dir, const char *template, struct err *err)
 	if (tree < 0)
 		return -1;
 	snprintf(written, sizeof written, "/proc/self/fd/%d", tree);
-	return template_snapshot(base, written, template, err);
+	return template_snapshot(base, written, cgroup ? &users : NULL, template, err);
 }
 
 int box_exit_status(const char *dir)

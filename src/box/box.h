@@ -116,12 +116,13 @@ int box_usage(const char *dir, const char *cgroup, const struct box_proc *proc,
 /* Processes in it that were killed because its memory was full. */
 int64_t box_oom_kills(const char *cgroup);
 
-/* Copies the files of a box (frozen meanwhile by the caller) to those of another, not started yet. */
-int box_copy(const char *from_dir, const char *to_dir, uint32_t to_uid_base, struct err *err);
+/* Copies the files of a box to those of another, not started yet. If the box runs, cgroup is its, and it is
+ * frozen for moments only (see live_copy.h); NULL: it is frozen, or stopped. */
+int box_copy(const char *from_dir, const char *cgroup, const char *to_dir, uint32_t to_uid_base,
+	     struct err *err);
 
-/* Makes a template, in a directory that is not there yet, of what a box (frozen meanwhile, or stopped)
- * looks like. */
-int box_snapshot(const char *dir, const char *template, struct err *err);
+/* Makes a template, in a directory that is not there yet, of what a box looks like; cgroup as above. */
+int box_snapshot(const char *dir, const char *cgroup, const char *template, struct err *err);
 
 /* The exit status that its init wrote, as wait() has it; -1 when there is none. */
 int box_exit_status(const char *dir);

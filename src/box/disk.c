@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "box/files.h"
+#include "box/live_copy.h"
 #include "box/subvolume.h"
 
 #ifndef PRJQUOTA
@@ -363,16 +364,32 @@ static int copy_image(const char *from, const char *to, struct err *err)
 	return files_copy_one(from, to, err);
 }
 
-int disk_copy(const char *from_dir, const char *to_dir, struct err *err)
+static int copy_tree(const char *from, const char *to, const struct live_copy_users *users,
+		     struct err *err)
+{
+	struct files_copy *copy = files_copy_new(from, to, err);
+	int result = copy ? live_copy(&copy, 1, users, err) : -1;
+	files_copy_free(copy);
+	return result;
+}
+
+int disk_copy(const char *from_dir, const char *to_dir, const struct live_copy_users *users,
+	      struct err *err)
 {
 	auto_free char *image = xasprintf("%s/disk", from_dir),
 		       *copy = xasprintf("%s/disk", to_dir), *rw = xasprintf("%s/rw", from_dir),
 		       *to = xasprintf("%s/rw", to_dir);
-	if (access(image, F_OK) == 0)
-		return copy_image(image, copy, err);
+	if (access(image, F_OK) == 0) {
+		int result = users ? users->stop(users->arg, true, err) : 0;
+		if (result == 0)
+			result = copy_image(image, copy, err);
+		if (users)
+			(void)users->stop(users->arg, false, NULL);
+		return result;
+	}
 	if (make_rw(to_dir) < 0 && errno != EEXIST)
 		return err_set(err, errno, "'%s'", to);
-	if (files_copy(rw, to, NULL, err) < 0)
+	if (copy_tree(rw, to, users, err) < 0)
 		return -1;
 	/* What a subvolume shares with another is counted when it is on disk. */
 	auto_close int fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct err;
+struct live_copy_users;
 
 enum disk_means { DISK_NONE, DISK_PROJECT, DISK_SUBVOLUME, DISK_IMAGE };
 
@@ -27,5 +28,6 @@ int64_t disk_used(const char *dir);
 /* Removes what is quicker removed as a whole; the rest of DIR is files. */
 void disk_remove(const char *dir);
 
-/* Copies all of it, of a box that is frozen or stopped. */
-int disk_copy(const char *from_dir, const char *to_dir, struct err *err);
+/* Copies all of it. users: see live_copy.h; while an image is copied they stand still. */
+int disk_copy(const char *from_dir, const char *to_dir, const struct live_copy_users *users,
+	      struct err *err);

@@ -14,6 +14,20 @@ struct err;
 int files_copy(const char *from, const char *to,
 	       bool (*keep)(const char *path, const struct stat *st), struct err *err);
 
+/* The same of files that are in use, in passes: files_copy_moving() as often as that is worth it, then
+ * files_copy_rest() while nothing changes them. Only then the copy is that of one moment.
+ * The first pass copies everything. Later ones add what is missing, remove what is gone, and copy again
+ * what has changed `since`: a moment before the previous pass at which nothing was in the middle of a change,
+ * by CLOCK_REALTIME_COARSE; 0 if that clock was set meanwhile. */
+struct files_copy;
+struct files_copy *files_copy_new(const char *from, const char *to, struct err *err);
+void files_copy_free(struct files_copy *copy); /* NULL is fine */
+/* Returns about how many bytes it wrote, or -1. It ends early when all passes have written twice what there
+ * was at first, so that nobody can keep it busy, and does nothing on file systems on which changes cannot be
+ * seen (others than ext4, XFS and btrfs). */
+int64_t files_copy_moving(struct files_copy *copy, const struct timespec *since, struct err *err);
+int files_copy_rest(struct files_copy *copy, const struct timespec *since, struct err *err);
+
 /* Copies one file to a new one, with its holes, whose space is taken all the same. */
 int files_copy_one(const char *from, const char *to, struct err *err);
 
@@ -22,3 +36,4 @@ int64_t files_size(const char *path);
 
 /* Removes a tree, however deep. Fine when it is not there. */
 int files_remove(const char *path, struct err *err);
+int files_remove_at(int dir, const char *name, struct err *err); /* at most 200 deep */

@@ -24,6 +24,7 @@
 #include "box/ground.h"
 #include "box/hidden.h"
 #include "box/ids.h"
+#include "box/live_copy.h"
 
 #define LIVE   "/usr" /* shown as it is, but for what must be hidden */
 #define PREFIX "machine-"
@@ -525,19 +526,29 @@ int template_hide(struct template *template, const char *state, const char *pyth
 	return 0;
 }
 
-/* Copies a layer of `origin` that is not the machine's own directory, and adds its name to the line. */
-static int copy_layer(const char *from, const char *origin, const char *dir, const char *name,
-		      struct buf *line, struct err *err)
+/* An empty layer, as the one it will be a copy of, and its name in the line. */
+static char *make_layer(const char *from, const char *origin, const char *dir, const char *name,
+			struct buf *line, struct err *err)
 {
 	auto_free char *to = xasprintf("%s/%s", dir, name);
 	uint32_t shift = ids_owner(dir) - ids_owner(origin);
 	struct stat st;
 	if (stat(from, &st) < 0 || mkdir(to, 0700) < 0 ||
 	    chown(to, st.st_uid + shift, st.st_gid + shift) < 0 ||
-	    chmod(to, st.st_mode & 07777) < 0)
-		return err_set(err, errno, "'%s'", to);
+	    chmod(to, st.st_mode & 07777) < 0) {
+		err_set(err, errno, "'%s'", to);
+		return NULL;
+	}
 	buf_printf(line, " %s", name);
-	return files_copy(from, to, NULL, err);
+	return TAKE(to);
+}
+
+/* Copies a layer of `origin` that is not the machine's own directory, and adds its name to the line. */
+static int copy_layer(const char *from, const char *origin, const char *dir, const char *name,
+		      struct buf *line, struct err *err)
+{
+	auto_free char *to = make_layer(from, origin, dir, name, line, err);
+	return to ? files_copy(from, to, NULL, err) : -1;
 }
 
 /* A directory whose files are to have the ids from `owner` on. */
@@ -548,33 +559,49 @@ static int make_owned(const char *dir, uint32_t owner, struct err *err)
 	return 0;
 }
 
-int template_snapshot(const char *base, const char *written, const char *dir, struct err *err)
+/* The layers of one place: what was written, whose copy is made later, and those below it. */
+static int copy_place(const struct template_place *place, const char *base, const char *written,
+		      const char *dir, size_t number, struct files_copy **ret, struct buf *lines,
+		      struct err *err)
+{
+	char name[64];
+	auto_free char *upper = xasprintf("%s/upper%zu", written, number);
+	snprintf(name, sizeof name, "%zu", number);
+	buf_str(lines, place->at);
+	auto_free char *to = make_layer(upper, written, dir, name, lines, err);
+	*ret = to ? files_copy_new(upper, to, err) : NULL;
+	int result = *ret ? 0 : -1;
+	for (size_t n = 0; n < place->count && result == 0; n++) {
+		snprintf(name, sizeof name, "%zu.%zu", number, n);
+		if (!strcmp(place->layers[n], LIVE))
+			buf_printf(lines, " %s", place->layers[n]);
+		else
+			result = copy_layer(place->layers[n], base, dir, name, lines, err);
+	}
+	buf_str(lines, "\n");
+	return result;
+}
+
+int template_snapshot(const char *base, const char *written, const struct live_copy_users *users,
+		      const char *dir, struct err *err)
 {
 	struct template template;
+	struct files_copy *copies[TEMPLATE_PLACES] = { 0 };
 	auto_buf struct buf lines = BUF(TEXT_MAX);
 	auto_close int hold = template_hold(base, NULL); /* nobody removes it meanwhile */
 	(void)hold;
 	if (template_read(base, &template, err) < 0)
 		return -1;
 	int result = make_owned(dir, ids_of_templates(), err);
-	for (size_t i = 0; i < template.count && result == 0; i++) {
-		const struct template_place *place = &template.places[i];
-		auto_free char *upper = xasprintf("%s/upper%zu", written, i);
-		char name[64];
-		snprintf(name, sizeof name, "%zu", i);
-		buf_str(&lines, place->at);
-		result = copy_layer(upper, written, dir, name, &lines, err);
-		for (size_t n = 0; n < place->count && result == 0; n++) {
-			snprintf(name, sizeof name, "%zu.%zu", i, n);
-			if (!strcmp(place->layers[n], LIVE))
-				buf_printf(&lines, " %s", place->layers[n]);
-			else
-				result = copy_layer(place->layers[n], base, dir, name, &lines, err);
-		}
-		buf_str(&lines, "\n");
-	}
+	for (size_t i = 0; i < template.count && result == 0; i++)
+		result = copy_place(&template.places[i], base, written, dir, i, &copies[i], &lines,
+				    err);
+	if (result == 0)
+		result = live_copy(copies, template.count, users, err);
 	if (result == 0)
 		result = write_text(dir, "layers", 0644, lines.data, err);
+	for (size_t i = 0; i < template.count; i++)
+		files_copy_free(copies[i]);
 	template_done(&template);
 	if (result < 0)
 		(void)files_remove(dir, NULL);

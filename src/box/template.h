@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct err;
+struct live_copy_users;
 struct stat;
 
 enum { TEMPLATE_PLACES = 4, TEMPLATE_LAYERS = 17 }; /* 16 of its own, and template_hide()'s */
@@ -51,5 +52,7 @@ bool template_is_public(const struct stat *st);
  * there. */
 int template_machine(const char *state, const char *python, char **ret, struct err *err);
 
-/* Makes a template in `dir`, which is not there yet, from another and what was written over it. */
-int template_snapshot(const char *base, const char *written, const char *dir, struct err *err);
+/* Makes a template in `dir`, which is not there yet, from another and what was written over it. users: of
+ * what was written, see live_copy.h. */
+int template_snapshot(const char *base, const char *written, const struct live_copy_users *users,
+		      const char *dir, struct err *err);

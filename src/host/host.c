@@ -420,7 +420,7 @@ int host_ensure_default(struct host *host, struct err *err)
 			 "'aio create --name default --template NAME', or start with --template");
 		return 0;
 	}
-	box = life_create(host, default_spec(host->config), NULL, err);
+	box = life_create(host, default_spec(host->config), err);
 	boxes_put(&host->boxes, box);
 	return box ? 0 : -1;
 }

@@ -85,9 +85,8 @@ int host_job(struct host *host, void (*fn)(struct host *host, const char *id), c
 
 /* ---- life.c: each waits for the box's turn, and is durable when it returns ---- */
 
-/* Makes a box as `spec` says (given up), from a template or from the files in `from` (may be NULL).
- * With a reference. */
-struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err);
+/* Makes a box as `spec` says (given up). With a reference. */
+struct box *life_create(struct host *host, json_t *spec, struct err *err);
 int life_delete(struct host *host, const char *id, struct err *err);
 /* Deletes a box whose time is over; one that has got more meanwhile stays. */
 int life_expire(struct host *host, const char *id, struct err *err);
@@ -102,10 +101,10 @@ int life_readdress(struct host *host, const char *id, struct err *err);
 int life_reconnect(struct host *host, const char *id, struct err *err);
 /* Its processes have ended by themselves. */
 int life_ended(struct host *host, const char *id, struct err *err);
-/* Makes a template, in a directory that is not there yet, of a box, which stands still meanwhile. */
+/* Makes a template, in a directory that is not there yet, of a box, which stands still for moments. */
 int life_snapshot(struct host *host, const char *id, const char *to, struct err *err);
 
-/* A new box as `spec` (given up) says, with the files of another, which stands still meanwhile. */
+/* A new box as `spec` (given up) says, with the files of another, which stands still for moments. */
 struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err);
 
 /* Takes back what the store knows, and removes what it does not. */

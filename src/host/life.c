@@ -38,6 +38,14 @@ void life_cgroup(const struct host *host, const char *id, char *to, size_t room)
 	snprintf(to, room, "%08x-%s", host->seed, id);
 }
 
+/* That of a box that runs; NULL: it is paused or stopped. */
+static const char *running_cgroup(const struct host *host, const struct box *box, char *to,
+				  size_t room)
+{
+	life_cgroup(host, box->id, to, room);
+	return box->state == BOX_RUNNING ? to : NULL;
+}
+
 /* ---- what is stored ---- */
 
 static json_t *proc_json(const struct box_proc *proc)
@@ -183,19 +191,29 @@ static bool is_unmade(int result, int64_t until_ms, struct err *err)
 	return false;
 }
 
-static int furnish_once(struct host *host, struct box *box, const char *from, struct err *err)
+static int copy_files(struct host *host, const struct box *from, const struct box *to,
+		      struct err *err)
+{
+	char cgroup[64];
+	auto_free char *source = host_path(host, "boxes", from->id, ""),
+		       *dir = host_path(host, "boxes", to->id, "");
+	return box_copy(source, running_cgroup(host, from, cgroup, sizeof cgroup), dir,
+			to->uid_base, err);
+}
+
+static int furnish_once(struct host *host, struct box *box, const struct box *from, struct err *err)
 {
 	auto_free char *root = NULL, *dir = host_path(host, "boxes", box->id, "");
 	if (templates_find(host, text(box->spec, "template"), &root, err) < 0)
 		return -1;
 	if (mkdir(dir, 0700) < 0)
 		return err_set(err, errno, "mkdir '%s'", dir);
-	if (from && box_copy(from, dir, box->uid_base, err) < 0)
+	if (from && copy_files(host, from, box, err) < 0)
 		return -1;
 	return run_start(host, box, root, err);
 }
 
-static int furnish(struct host *host, struct box *box, const char *from, struct err *err)
+static int furnish(struct host *host, struct box *box, const struct box *from, struct err *err)
 {
 	int64_t until = clock_ms() + MAKE_MS;
 	int result = furnish_once(host, box, from, err);
@@ -235,7 +253,8 @@ static struct box *new_box(struct host *host, json_t *spec, struct err *err)
 	return NULL;
 }
 
-struct box *life_create(struct host *host, json_t *spec, const char *from, struct err *err)
+/* from: NULL, or a box whose turn the caller has. */
+static struct box *create(struct host *host, json_t *spec, const struct box *from, struct err *err)
 {
 	struct box *box = new_box(host, spec, err);
 	struct err ignored;
@@ -261,6 +280,11 @@ struct box *life_create(struct host *host, json_t *spec, const char *from, struc
 	struct box *mine = boxes_get(&host->boxes, box->id);
 	boxes_end(&host->boxes, box);
 	return mine;
+}
+
+struct box *life_create(struct host *host, json_t *spec, struct err *err)
+{
+	return create(host, spec, NULL, err);
 }
 
 /* ---- changes ---- */
@@ -511,33 +535,22 @@ int life_reconnect(struct host *host, const char *id, struct err *err)
 int life_snapshot(struct host *host, const char *id, const char *to, struct err *err)
 {
 	struct box *box;
+	char cgroup[64];
 	if (begin(host, id, &box, err) < 0)
 		return -1;
 	auto_free char *dir = host_path(host, "boxes", id, "");
-	bool running = box->state == BOX_RUNNING;
-	int result = running ? freeze(host, box, true, err) : 0;
-	if (result == 0)
-		result = box_snapshot(dir, to, err);
-	if (running) /* also if not all of it froze in time */
-		(void)freeze(host, box, false, NULL);
-	return end(host, box, result);
+	return end(host, box,
+		   box_snapshot(dir, running_cgroup(host, box, cgroup, sizeof cgroup), to, err));
 }
 
 struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err)
 {
-	struct box *box, *made = NULL;
+	struct box *box;
 	if (begin(host, id, &box, err) < 0) {
 		json_decref(spec);
 		return NULL;
 	}
-	auto_free char *dir = host_path(host, "boxes", id, "");
-	bool running = box->state == BOX_RUNNING;
-	if (running && freeze(host, box, true, err) < 0)
-		json_decref(spec);
-	else
-		made = life_create(host, spec, dir, err);
-	if (running)
-		(void)freeze(host, box, false, NULL);
+	struct box *made = create(host, spec, box, err);
 	if (made)
 		host_event(host, box, "forked", "{\"to\":\"%s\"}", made->id);
 	end(host, box, 0);

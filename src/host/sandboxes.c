@@ -348,7 +348,7 @@ static int create(struct call *call, const void *in, struct err *err)
 		json_decref(spec);
 		spec = NULL;
 	}
-	struct box *box = spec ? life_create(host, spec, NULL, err) : NULL;
+	struct box *box = spec ? life_create(host, spec, err) : NULL;
 	if (!box)
 		return -1;
 	hold(call, box);
@@ -489,8 +489,6 @@ static const struct field fork_fields[] = {
 const struct schema sandboxes_fork_schema =
 	SCHEMA(fork, "SandboxForkRequest", fork_fields, .strict = true);
 
-/* The first box stands still only while its files are copied, to a place from where the second
- * takes them over. */
 static int fork_box(struct call *call, const void *in, struct err *err)
 {
 	const struct fork *request = in;
