@@ -96,6 +96,54 @@ static const struct opt_table down_table = {
 	down_options, COUNT(down_options)
 };
 
+/* A pidfd of the host, unless it has ended; errno says why. */
+static int open_host(const char *state, int *ret_pid)
+{
+	auto_free char *path = xasprintf("%s/lock", state);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return -1;
+	/* Nobody holds it: who wrote the number is gone, and the number may be another's. */
+	if (flock(fileno(file), LOCK_SH | LOCK_NB) == 0 || fscanf(file, "%d", ret_pid) != 1)
+		*ret_pid = 0;
+	fclose(file);
+	errno = ESRCH;
+	auto_close int pidfd = *ret_pid > 0 ? (int)syscall(SYS_pidfd_open, *ret_pid, 0) : -1;
+	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
+	return pidfd < 0 || poll(&pfd, 1, 0) != 0 ? -1 : TAKE_FD(pidfd);
+}
+
+static int no_host(const struct down *down)
+{
+	bool denied = errno == EACCES || errno == EPERM;
+	fprintf(stderr, "aio down: no host runs on '%s'%s%s\n", down->state, denied ? ": " : "",
+		denied ? strerror(errno) : "");
+	return 1;
+}
+
+/* The host was killed, and its boxes go on without it. */
+static int end_left(const struct down *down, char **argv)
+{
+	int why = errno;
+	struct err err;
+	size_t count = 0;
+	auto_free char *store = xasprintf("%s/store.db", down->state);
+	bool known = access(store, R_OK) == 0;
+	errno = why;
+	if (down->keep || !known)
+		return no_host(down);
+	if ((geteuid() != 0 && rootless_enter(down->state, argv, &err) < 0) ||
+	    host_end_left(down->state, &count, &err) < 0) {
+		fprintf(stderr, "aio down: %s\n", err.msg);
+		return 1;
+	}
+	if (!count)
+		return no_host(down);
+	printf("no host runs on '%s': ended %zu box%s that it had left\n", down->state, count,
+	       count > 1 ? "es" : "");
+	return 0;
+}
+
 int cmd_down(int argc, char **argv)
 {
 	struct down down = { 0 };
@@ -113,23 +161,12 @@ int cmd_down(int argc, char **argv)
 		fprintf(stderr, "aio down: %s\n", err.msg);
 		return 2;
 	}
-	auto_free char *path = xasprintf("%s/lock", down.state);
-	FILE *file = fopen(path, "re");
 	int pid = 0;
-	if (file) {
-		/* Nobody holds it: who wrote the number is gone, and the number may be another's. */
-		if (flock(fileno(file), LOCK_SH | LOCK_NB) == 0 || fscanf(file, "%d", &pid) != 1)
-			pid = 0;
-		fclose(file);
-	}
-	auto_close int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	if (pidfd < 0 ||
-	    syscall(SYS_pidfd_send_signal, pidfd, down.keep ? SIGTERM : SIGINT, NULL, 0) < 0) {
-		fprintf(stderr, "aio down: no host runs on '%s'%s%s\n", down.state,
-			errno == EACCES || errno == EPERM ? ": " : "",
-			errno == EACCES || errno == EPERM ? strerror(errno) : "");
-		return 1;
-	}
+	auto_close int pidfd = open_host(down.state, &pid);
+	if (pidfd < 0)
+		return end_left(&down, argv);
+	if (syscall(SYS_pidfd_send_signal, pidfd, down.keep ? SIGTERM : SIGINT, NULL, 0) < 0)
+		return no_host(&down);
 	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
 	if (poll(&pfd, 1, DOWN_MS) <= 0) {
 		fprintf(stderr, "aio down: the host (process %d) does not end\n", pid);

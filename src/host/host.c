@@ -570,10 +570,10 @@ static void stop(struct host *host)
 	free(host->state);
 }
 
-int host_run(const struct host_config *config, void (*ready)(const struct host *host),
-	     struct err *err)
+/* One for the whole process: threads of unfinished requests may outlive host_run(). */
+static struct host *prepare(const struct host_config *config)
 {
-	static struct host host; /* threads of unfinished requests may outlive this function */
+	static struct host host;
 	host = (struct host){
 		.config = config, .state_fd = -1, .lock_fd = -1, .netns = -1, .listener.fd = -1
 	};
@@ -581,17 +581,38 @@ int host_run(const struct host_config *config, void (*ready)(const struct host *
 	boxes_init(&host.boxes);
 	host.boxes.changed = on_change;
 	host.boxes.arg = &host;
+	return &host;
+}
+
+int host_run(const struct host_config *config, void (*ready)(const struct host *host),
+	     struct err *err)
+{
+	struct host *host = prepare(config);
 	spawn_raise_limit();
-	int result = start(&host, err);
+	int result = start(host, err);
 	bool ended = true;
 	if (result == 0) {
-		ready(&host);
-		ended = server_run(&host.server);
-		if (host.server.signal == SIGINT)
-			end_boxes(&host);
+		ready(host);
+		ended = server_run(&host->server);
+		if (host->server.signal == SIGINT)
+			end_boxes(host);
 	}
 	if (!ended)
 		_exit(0);
-	stop(&host);
+	stop(host);
+	return result;
+}
+
+int host_end_left(const char *state, size_t *ret_count, struct err *err)
+{
+	const struct host_config config = { .state = state };
+	struct host *host = prepare(&config);
+	int result = open_state(host, err) < 0 ? -1 : take_lock(host, err);
+	if (result == 0) {
+		auto_free char *db = host_path(host, "store.db", "", "");
+		host->store = store_open(db, err);
+		result = host->store ? life_end_left(host, ret_count, err) : -1;
+	}
+	stop(host);
 	return result;
 }

@@ -58,6 +58,9 @@ struct host {
 int host_run(const struct host_config *config, void (*ready)(const struct host *host),
 	     struct err *err);
 
+/* Ends the boxes that a host which no longer runs has left running; their files stay. Counts them. */
+int host_end_left(const char *state, size_t *ret_count, struct err *err);
+
 static inline struct host *host_of(struct server *server)
 {
 	return (struct host *)server;
@@ -109,6 +112,8 @@ struct box *life_fork(struct host *host, const char *id, json_t *spec, struct er
 
 /* Takes back what the store knows, and removes what it does not. */
 int life_recover(struct host *host, struct err *err);
+/* Loads what the store knows, and ends all that still runs. Counts those. */
+int life_end_left(struct host *host, size_t *ret_count, struct err *err);
 
 /* The name of a box's cgroup. */
 void life_cgroup(const struct host *host, const char *id, char *to, size_t room);

@@ -691,12 +691,19 @@ static void claim_ids(struct host *host, struct box *const *list, size_t count)
 	}
 }
 
-int life_recover(struct host *host, struct err *err)
+static int load(struct host *host, struct err *err)
 {
 	struct store_reader reader = { load_box, load_event, host };
 	if (store_load(host->store, &reader, err) < 0)
 		return -1;
 	remove_strays(host);
+	return 0;
+}
+
+int life_recover(struct host *host, struct err *err)
+{
+	if (load(host, err) < 0)
+		return -1;
 	size_t count;
 	struct box **list = boxes_list(&host->boxes, &count);
 	int result = 0;
@@ -706,6 +713,28 @@ int life_recover(struct host *host, struct err *err)
 		if (result == 0)
 			take_back(host, list[i]);
 		boxes_put(&host->boxes, list[i]);
+	}
+	free(list);
+	return result;
+}
+
+int life_end_left(struct host *host, size_t *ret_count, struct err *err)
+{
+	size_t count;
+	*ret_count = 0;
+	if (load(host, err) < 0)
+		return -1;
+	int result = 0;
+	struct box **list = boxes_list(&host->boxes, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct err why;
+		struct box *box = list[i];
+		box->pidfd = open_alive(box, &why);
+		box->log_fd = box->pidfd < 0 ? -1
+					     : box_log(&box->proc); /* what it still says is kept */
+		*ret_count += box->pidfd >= 0;
+		result |= life_stop(host, box->id, err);
+		boxes_put(&host->boxes, box);
 	}
 	free(list);
 	return result;

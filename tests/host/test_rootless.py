@@ -271,3 +271,15 @@ def test_network_full_and_addresses_that_the_machine_gets_later(rootless):
 
 def test_no_socket_of_a_box_belongs_to_the_machines_network(rootless):
     check_sockets(rootless, rootless.create(template="small"))
+
+
+def test_down_ends_the_boxes_of_a_host_that_was_killed(rootless):
+    box = rootless.create(template="small", name="left")
+    box.run("echo kept >~/f")
+    rootless.kill()
+    assert "ended 1 box" in rootless.cli("down").stdout
+    rootless.start()
+    assert box.state == "stopped"
+    box.call("POST", "/resume")
+    assert box.run("cat ~/f") == "kept\n"
+    box.delete()
