@@ -35,19 +35,10 @@ struct check {
 	const char *original_uri, *authorization, *api_key;
 };
 static const struct field check_fields[] = {
-	{ .name = "x-original-uri",
-	  .type = T_STR,
-	  .at = FIELD_AT(check, original_uri, const char *),
-	  .flags = HEADER,
-	  .help = "The URI that the gateway was asked for; its query is looked at." },
-	{ .name = "authorization",
-	  .type = T_STR,
-	  .at = FIELD_AT(check, authorization, const char *),
-	  .flags = HEADER | HIDDEN },
-	{ .name = "x-aio-api-key",
-	  .type = T_STR,
-	  .at = FIELD_AT(check, api_key, const char *),
-	  .flags = HEADER | HIDDEN },
+	NAMED("x-original-uri", STR, check, original_uri, HEADER,
+	      "The URI that the gateway was asked for; its query is looked at."),
+	NAMED("authorization", STR, check, authorization, HEADER | HIDDEN, NULL),
+	NAMED("x-aio-api-key", STR, check, api_key, HEADER | HIDDEN, NULL),
 };
 static const struct schema check_schema = SCHEMA(check, "AuthCheck", check_fields);
 static const struct field check_data = { .type = T_MAP };
@@ -68,10 +59,7 @@ static int check(struct call *call, const void *in, struct err *err)
 /* ---- signing in ---- */
 
 static const struct field sign_in_fields[] = {
-	{ .name = "x-aio-box",
-	  .type = T_STR,
-	  .at = FIELD_AT(sign_in, box, const char *),
-	  .flags = HEADER },
+	NAMED("x-aio-box", STR, sign_in, box, HEADER, NULL),
 	STR(sign_in, to, QUERY, NULL),
 	TEXT(sign_in, form, 0, NULL, .max_len = SIGN_IN_MAX),
 };

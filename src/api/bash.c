@@ -70,7 +70,6 @@ struct exec_result {
 	bool truncated;
 	enum command_state state;
 };
-#define RESULT_AT(member) FIELD_AT(exec_result, member, struct stream)
 static const struct field exec_result_fields[] = {
 	STR(exec_result, session_id, 0, "Session identifier."),
 	STR(exec_result, command_id, 0, "Command identifier."),
@@ -78,16 +77,9 @@ static const struct field exec_result_fields[] = {
 	ENUM(exec_result, status, 0,
 	     "`running`; `completed`, whatever its exit code; `timed_out` by hard_timeout; `killed`.",
 	     .choices = command_states),
-	{ .name = "stdout",
-	  .type = T_STREAM,
-	  .at = RESULT_AT(stdout_text),
-	  .flags = NULLABLE,
-	  .help = "What it printed so far." },
-	{ .name = "stderr",
-	  .type = T_STREAM,
-	  .at = RESULT_AT(stderr_text),
-	  .flags = NULLABLE,
-	  .help = "What it printed as errors so far." },
+	NAMED("stdout", STREAM, exec_result, stdout_text, NULLABLE, "What it printed so far."),
+	NAMED("stderr", STREAM, exec_result, stderr_text, NULLABLE,
+	      "What it printed as errors so far."),
 	INT(exec_result, exit_code, NULLABLE, "Once it has ended; 128 and the number of a signal."),
 	INT(exec_result, offset, 0, "Where the next stdout begins, in bytes: for /v1/bash/output."),
 	INT(exec_result, stderr_offset, 0, "Where the next stderr begins."),
@@ -409,14 +401,10 @@ struct output_result {
 };
 static const struct field output_result_fields[] = {
 	STR(output_result, session_id, 0, "Session identifier."),
-	{ .name = "stdout",
-	  .type = T_STREAM,
-	  .at = FIELD_AT(output_result, stdout_text, struct stream),
-	  .help = "What was printed since the offset." },
-	{ .name = "stderr",
-	  .type = T_STREAM,
-	  .at = FIELD_AT(output_result, stderr_text, struct stream),
-	  .help = "What was printed as errors since the offset." },
+	NAMED("stdout", STREAM, output_result, stdout_text, 0,
+	      "What was printed since the offset."),
+	NAMED("stderr", STREAM, output_result, stderr_text, 0,
+	      "What was printed as errors since the offset."),
 	INT(output_result, offset, 0, "For the next request."),
 	INT(output_result, stderr_offset, 0, "For the next request."),
 	OBJ(output_result, command, NULLABLE, "The command.", .of = &command_info_schema),

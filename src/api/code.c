@@ -49,22 +49,13 @@ struct executed {
 	struct list outputs, traceback;
 	int64_t exit_code;
 };
-#define EXECUTED_AT(member) FIELD_AT(executed, member, const char *)
 static const struct field executed_fields[] = {
 	STR(executed, language, 0, "The language."),
 	STR(executed, status, 0, "`ok`, `error` or `timeout`."),
 	LIST(executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
 	STR(executed, code, 0, "The code."),
-	{ .name = "stdout",
-	  .type = T_STR,
-	  .at = EXECUTED_AT(stdout_text),
-	  .flags = NULLABLE,
-	  .help = "What it printed." },
-	{ .name = "stderr",
-	  .type = T_STR,
-	  .at = EXECUTED_AT(stderr_text),
-	  .flags = NULLABLE,
-	  .help = "What it printed as errors." },
+	NAMED("stdout", STR, executed, stdout_text, NULLABLE, "What it printed."),
+	NAMED("stderr", STR, executed, stderr_text, NULLABLE, "What it printed as errors."),
 	INT(executed, exit_code, NULLABLE,
 	    "Of its process; of a session 0 or 1, and null after a time-out."),
 	LIST(executed, traceback, NULLABLE, "Of the error, where there is one.", .item = T_STR),

@@ -256,14 +256,9 @@ struct output {
 	const char *stdout_text, *stderr_text;
 };
 static const struct field output_fields[] = {
-	{ .name = "stdout",
-	  .type = T_STR,
-	  .at = FIELD_AT(output, stdout_text, const char *),
-	  .help = "What it printed." },
-	{ .name = "stderr",
-	  .type = T_STR,
-	  .at = FIELD_AT(output, stderr_text, const char *),
-	  .help = "What it printed as errors, and the traceback of one that ended it." },
+	NAMED("stdout", STR, output, stdout_text, 0, "What it printed."),
+	NAMED("stderr", STR, output, stderr_text, 0,
+	      "What it printed as errors, and the traceback of one that ended it."),
 };
 static const struct schema output_schema = SCHEMA(output, "ContextOutput", output_fields);
 

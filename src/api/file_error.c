@@ -24,11 +24,8 @@ static const struct field fields[] = {
 	    "Kind of failure: not_found, permission_denied, invalid_target, already_exists, "
 	    "invalid_path, read_only_filesystem, no_space_left, decode_error, io_error, …"),
 	BOOL(file_error, retryable, REQUIRED, "Whether the same call may succeed later."),
-	{ .name = "errno",
-	  .type = T_INT,
-	  .at = offsetof(struct file_error, errno_),
-	  .flags = NULLABLE,
-	  .help = "Number of the system's error, where it was one." },
+	NAMED("errno", INT, file_error, errno_, NULLABLE,
+	      "Number of the system's error, where it was one."),
 	STR(file_error, errno_name, NULLABLE, "Its name, such as ENOENT."),
 	STR(file_error, exception_type, NULLABLE, "The Python exception it would be."),
 };

@@ -35,19 +35,20 @@ struct request {
 	const char *session, *accept, *protocol, *method, *name, *last_event, *origin, *host;
 	const char *search, *old_session;
 };
-#define AT(member) .at = FIELD_AT(request, member, const char *)
 static const struct field fields[] = {
 	TEXT(request, body, HIDDEN, "One message of JSON-RPC, or a batch of them."),
-	{ "mcp-session-id", T_STR, AT(session), HEADER, "From the answer to `initialize`." },
-	{ "mcp-protocol-version", T_STR, AT(protocol), HEADER, "The revision that was agreed." },
-	{ "mcp-method", T_STR, AT(method), HEADER, "From 2026-07-28 on: the message's method." },
-	{ "mcp-name", T_STR, AT(name), HEADER, "From 2026-07-28 on: what it is about." },
-	{ "last-event-id", T_STR, AT(last_event), HEADER, "Where a stream broke." },
-	{ "accept", T_STR, AT(accept), HEADER | HIDDEN },
-	{ "origin", T_STR, AT(origin), HEADER | HIDDEN },
-	{ "host", T_STR, AT(host), HEADER | HIDDEN },
+	NAMED("mcp-session-id", STR, request, session, HEADER, "From the answer to `initialize`."),
+	NAMED("mcp-protocol-version", STR, request, protocol, HEADER,
+	      "The revision that was agreed."),
+	NAMED("mcp-method", STR, request, method, HEADER,
+	      "From 2026-07-28 on: the message's method."),
+	NAMED("mcp-name", STR, request, name, HEADER, "From 2026-07-28 on: what it is about."),
+	NAMED("last-event-id", STR, request, last_event, HEADER, "Where a stream broke."),
+	NAMED("accept", STR, request, accept, HEADER | HIDDEN, NULL),
+	NAMED("origin", STR, request, origin, HEADER | HIDDEN, NULL),
+	NAMED("host", STR, request, host, HEADER | HIDDEN, NULL),
 	STR(request, search, QUERY, "Only the tools of this server.", .max_len = 128),
-	{ "sessionId", T_STR, AT(old_session), QUERY | HIDDEN },
+	NAMED("sessionId", STR, request, old_session, QUERY | HIDDEN, NULL),
 };
 static const struct schema request_schema = SCHEMA(request, "McpRequest", fields);
 

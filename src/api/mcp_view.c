@@ -101,9 +101,9 @@ struct tools_result {
 };
 static const struct field tools_fields[] = {
 	LIST(tools_result, tools, 0, "The tools, as MCP's tools/list has them.", .item = T_JSON),
-	{ "nextCursor", T_STR, FIELD_AT(tools_result, next_cursor, const char *), NULLABLE,
-	  "Always null: all tools come at once." },
-	{ "_meta", T_JSON, FIELD_AT(tools_result, meta, json_t *), NULLABLE, "Always null." },
+	NAMED("nextCursor", STR, tools_result, next_cursor, NULLABLE,
+	      "Always null: all tools come at once."),
+	NAMED("_meta", JSON, tools_result, meta, NULLABLE, "Always null."),
 };
 static const struct schema tools_schema = SCHEMA(tools_result, "ListToolsResult", tools_fields);
 static const struct field tools_data = { .type = T_OBJ, .of = &tools_schema };
@@ -116,11 +116,10 @@ struct call_result {
 static const struct field result_fields[] = {
 	LIST(call_result, content, 0, "What the tool gave: text, images, resources.",
 	     .item = T_JSON),
-	{ "structuredContent", T_JSON, FIELD_AT(call_result, structured, json_t *), NULLABLE,
-	  "The same as a structure, where the tool has one." },
-	{ "isError", T_BOOL, FIELD_AT(call_result, is_error, bool), 0, "Whether the tool failed." },
-	{ "_meta", T_JSON, FIELD_AT(call_result, meta, json_t *), NULLABLE,
-	  "What else the tool's server says." },
+	NAMED("structuredContent", JSON, call_result, structured, NULLABLE,
+	      "The same as a structure, where the tool has one."),
+	NAMED("isError", BOOL, call_result, is_error, 0, "Whether the tool failed."),
+	NAMED("_meta", JSON, call_result, meta, NULLABLE, "What else the tool's server says."),
 };
 static const struct schema result_schema = SCHEMA(call_result, "CallToolResult", result_fields);
 static const struct field result_data = { .type = T_OBJ, .of = &result_schema };

@@ -28,16 +28,8 @@ struct install {
 static const struct field install_fields[] = {
 	LIST(install, command, REQUIRED, "Executed dependency command.", .item = T_STR),
 	BOOL(install, success, REQUIRED, "Whether the command succeeded."),
-	{ .name = "stdout",
-	  .type = T_TEXT,
-	  .at = FIELD_AT(install, out, struct text),
-	  .flags = NULLABLE,
-	  .help = "The end of what it printed." },
-	{ .name = "stderr",
-	  .type = T_TEXT,
-	  .at = FIELD_AT(install, err, struct text),
-	  .flags = NULLABLE,
-	  .help = "The end of what it printed as errors." },
+	NAMED("stdout", TEXT, install, out, NULLABLE, "The end of what it printed."),
+	NAMED("stderr", TEXT, install, err, NULLABLE, "The end of what it printed as errors."),
 };
 static const struct schema install_schema =
 	SCHEMA(install, "DependencyCommandResult", install_fields);

@@ -362,11 +362,8 @@ struct stream_request {
 static const struct field stream_fields[] = {
 	STR(stream_request, watcher_id, PATH | REQUIRED, "Watcher."),
 	INT(stream_request, cursor, QUERY | MIN, "Events after it are told.", .def = "0", .min = 0),
-	{ .name = "last-event-id",
-	  .type = T_STR,
-	  .at = FIELD_AT(stream_request, last_event_id, const char *),
-	  .flags = HEADER,
-	  .help = "The id of the last event that was received: the stream goes on after it." },
+	NAMED("last-event-id", STR, stream_request, last_event_id, HEADER,
+	      "The id of the last event that was received: the stream goes on after it."),
 };
 static const struct schema stream_schema = SCHEMA(stream_request, "FileWatchStream", stream_fields);
 

@@ -139,29 +139,45 @@ struct schema {
 	 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct s *)0)->m), c_type) \
 				 ? 1                                                          \
 				 : -1]))
-#define FIELD(s, m, c_type, t, f, h, ...)                                                         \
-	{                                                                                         \
-		.name = #m, .type = (t), .at = FIELD_AT(s, m, c_type), .flags = (f), .help = (h), \
-		__VA_ARGS__                                                                       \
+/* What a type is in C, by the name of its macro. */
+#define C_STR    const char *
+#define C_TEXT   struct text
+#define C_INT    int64_t
+#define C_NUM    double
+#define C_BOOL   bool
+#define C_TRI    enum tri
+#define C_ENUM   const char *
+#define C_JSON   json_t *
+#define C_LIST   struct list
+#define C_MAP    struct list
+#define C_UNION  struct tagged
+#define C_STREAM struct stream
+#define C_FILE   struct upload *
+
+/* A field whose name in JSON is not the member's: NAMED("stdout", TEXT, result, out, 0, "…"). */
+#define NAMED(json, t, s, m, f, h, ...)                                                   \
+	{                                                                                 \
+		.name = (json), .type = T_##t, .at = FIELD_AT(s, m, C_##t), .flags = (f), \
+		.help = (h), __VA_ARGS__                                                  \
 	}
-#define STR(s, m, f, ...)  FIELD(s, m, const char *, T_STR, f, __VA_ARGS__)
-#define TEXT(s, m, f, ...) FIELD(s, m, struct text, T_TEXT, f, __VA_ARGS__)
-#define INT(s, m, f, ...)  FIELD(s, m, int64_t, T_INT, f, __VA_ARGS__)
-#define NUM(s, m, f, ...)  FIELD(s, m, double, T_NUM, f, __VA_ARGS__)
-#define BOOL(s, m, f, ...) FIELD(s, m, bool, T_BOOL, f, __VA_ARGS__)
-#define TRI(s, m, f, ...)  FIELD(s, m, enum tri, T_TRI, f, __VA_ARGS__)
-#define ENUM(s, m, f, ...) FIELD(s, m, const char *, T_ENUM, f, __VA_ARGS__)
-#define JSON(s, m, f, ...) FIELD(s, m, json_t *, T_JSON, f, __VA_ARGS__)
+#define STR(s, m, f, ...)  NAMED(#m, STR, s, m, f, __VA_ARGS__)
+#define TEXT(s, m, f, ...) NAMED(#m, TEXT, s, m, f, __VA_ARGS__)
+#define INT(s, m, f, ...)  NAMED(#m, INT, s, m, f, __VA_ARGS__)
+#define NUM(s, m, f, ...)  NAMED(#m, NUM, s, m, f, __VA_ARGS__)
+#define BOOL(s, m, f, ...) NAMED(#m, BOOL, s, m, f, __VA_ARGS__)
+#define TRI(s, m, f, ...)  NAMED(#m, TRI, s, m, f, __VA_ARGS__)
+#define ENUM(s, m, f, ...) NAMED(#m, ENUM, s, m, f, __VA_ARGS__)
+#define JSON(s, m, f, ...) NAMED(#m, JSON, s, m, f, __VA_ARGS__)
 #define OBJ(s, m, f, ...)                                                             \
 	{                                                                             \
 		.name = #m, .type = T_OBJ, .at = offsetof(struct s, m), .flags = (f), \
 		.help = __VA_ARGS__                                                   \
 	}
-#define LIST(s, m, f, ...)       FIELD(s, m, struct list, T_LIST, f, __VA_ARGS__)
-#define MAP(s, m, f, ...)        FIELD(s, m, struct list, T_MAP, f, __VA_ARGS__)
-#define UNION(s, m, f, ...)      FIELD(s, m, struct tagged, T_UNION, f, __VA_ARGS__)
-#define STREAM(s, m, f, ...)     FIELD(s, m, struct stream, T_STREAM, f, __VA_ARGS__)
-#define FILE_FIELD(s, m, f, ...) FIELD(s, m, struct upload *, T_FILE, f, __VA_ARGS__)
+#define LIST(s, m, f, ...)       NAMED(#m, LIST, s, m, f, __VA_ARGS__)
+#define MAP(s, m, f, ...)        NAMED(#m, MAP, s, m, f, __VA_ARGS__)
+#define UNION(s, m, f, ...)      NAMED(#m, UNION, s, m, f, __VA_ARGS__)
+#define STREAM(s, m, f, ...)     NAMED(#m, STREAM, s, m, f, __VA_ARGS__)
+#define FILE_FIELD(s, m, f, ...) NAMED(#m, FILE, s, m, f, __VA_ARGS__)
 
 #define SCHEMA(s, title, table, ...)                                          \
 	{                                                                     \

@@ -15,16 +15,11 @@
 struct ask {
 	const char *box, *original_uri, *authorization, *api_key;
 };
-#define FROM_HEADER(header, member)                                                         \
-	{                                                                                   \
-		.name = (header), .type = T_STR, .at = FIELD_AT(ask, member, const char *), \
-		.flags = HEADER                                                             \
-	}
 static const struct field ask_fields[] = {
-	FROM_HEADER("x-aio-box", box),
-	FROM_HEADER("x-original-uri", original_uri),
-	FROM_HEADER("authorization", authorization),
-	FROM_HEADER("x-aio-api-key", api_key),
+	NAMED("x-aio-box", STR, ask, box, HEADER, NULL),
+	NAMED("x-original-uri", STR, ask, original_uri, HEADER, NULL),
+	NAMED("authorization", STR, ask, authorization, HEADER, NULL),
+	NAMED("x-aio-api-key", STR, ask, api_key, HEADER, NULL),
 };
 static const struct schema ask_schema = SCHEMA(ask, "HostTicket", ask_fields);
 

@@ -37,10 +37,7 @@ struct static_request {
 };
 
 static const struct field static_fields[] = {
-	{ .name = "*",
-	  .type = T_STR,
-	  .at = FIELD_AT(static_request, rest, const char *),
-	  .flags = PATH | REQUIRED },
+	NAMED("*", STR, static_request, rest, PATH | REQUIRED, NULL),
 };
 const struct schema static_schema = SCHEMA(static_request, "StaticFile", static_fields);
 
