@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "net/call.h"
@@ -279,9 +280,15 @@ static int run(struct attached *a, const json_t *wish, struct err *err)
 	ws_set_send_timeout_ms(a->call->ws, SEND_MS);
 	ws_set_keepalive_ms(a->call->ws, KEEPALIVE_MS);
 	auto_free char *piece = xmalloc(PIECE + 1);
+	const char *text = json_string_value(json_object_get(wish, "command"));
+	const struct journal_started started = {
+		"exec", NULL, NULL, { text ? text : "bash", strlen(text ? text : "bash") }
+	};
+	struct journal_run *running = journal_begin(JOURNAL_COMMAND_STARTED, &started);
 	int result;
 	while ((result = attend(a, piece, err)) > 0)
 		;
+	journal_end(running, a->ended ? "completed" : "killed", a->ended ? a->status : INT_ABSENT);
 	if (a->ended)
 		return result < 0 ? -1 : send_word(a, "exit", "exit_code", a->status, err);
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/utf8.h"
@@ -266,6 +267,10 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 	}
 	const char *id = bash_session_remember(session, exec->command, command,
 					       call->server->config->max_history, call->arena);
+	const struct journal_started started = {
+		"bash", session_id, id, { exec->command, strlen(exec->command) }
+	};
+	command_record(command, started);
 	int result = answer_exec(call, exec, command, session_id, id, err);
 	command_unref(command);
 	return result;

@@ -15,6 +15,7 @@
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/utf8.h"
 #include "fs/place.h"
 #include "fs/regular.h"
@@ -410,6 +411,9 @@ static int edit_file(struct call *call, const void *in, struct err *err)
 			       ? file_error_say(call, "str_replace_editor", edit.path, cause.code,
 						edit.message, err)
 			       : file_error(call, "str_replace_editor", edit.path, &cause, err);
+	if (strcmp(r->command, "view") != 0)
+		journal_add(JOURNAL_FILE_WRITTEN,
+			    &(struct journal_file){ edit.path, r->command, INT_ABSENT });
 	return call_reply(call, &edit.result, err);
 }
 

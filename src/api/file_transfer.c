@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "fs/place.h"
 #include "fs/regular.h"
 #include "fs/save.h"
@@ -100,6 +101,8 @@ static int upload_file(struct call *call, const void *in, struct err *err)
 	if (!path || place_upload(call, r->file, &path, &cause) < 0)
 		return file_error(call, "upload", path ? path : given, &cause, err);
 	struct file_uploaded uploaded = { path, r->file->size, true };
+	journal_add(JOURNAL_FILE_WRITTEN,
+		    &(struct journal_file){ path, "upload", uploaded.file_size });
 	return call_reply(call, &uploaded, err);
 }
 

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/utf8.h"
 #include "fs/place.h"
 #include "fs/save.h"
@@ -112,6 +113,9 @@ static int write_file(struct call *call, const void *in, struct err *err)
 	    put(call, r, path, bytes, &cause) < 0)
 		return file_error(call, "write", path ? path : r->file, &cause, err);
 	struct file_written written = { path, (int64_t)bytes.len };
+	journal_add(JOURNAL_FILE_WRITTEN,
+		    &(struct journal_file){ path, r->append ? "append" : "write",
+					    written.bytes_written });
 	return call_reply(call, &written, err);
 }
 
@@ -175,6 +179,9 @@ static int replace_in_file(struct call *call, const void *in, struct err *err)
 	if (!replaced.file || change(call, r, replaced.file, &replaced.replaced_count, &cause) < 0)
 		return file_error(call, "replace", replaced.file ? replaced.file : r->file, &cause,
 				  err);
+	if (replaced.replaced_count)
+		journal_add(JOURNAL_FILE_WRITTEN,
+			    &(struct journal_file){ replaced.file, "replace", INT_ABSENT });
 	call->message = arena_printf(call->arena,
 				     "Replacement completed, replaced %lld occurrences",
 				     (long long)replaced.replaced_count);

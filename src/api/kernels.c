@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -534,7 +535,13 @@ int kernels_execute(struct call *call, const struct kernels_job *asked, struct k
 		begin(call, &job->where, named, clock_ms() + job->timeout_ms, &ret->session, err);
 	if (!session)
 		return -1;
+	const struct journal_started started = { ret->session.language,
+						 job->once ? NULL : ret->session.id, NULL,
+						 job->code };
+	struct journal_run *running = journal_begin(JOURNAL_CODE_STARTED, &started);
 	int result = run(call, session, job, ret, err);
+	journal_end(running, result < 0 ? "cancelled" : ret->status,
+		    result < 0 ? INT_ABSENT : ret->exit_code);
 	leave(session);
 	if (job->once)
 		(void)sessions_close(&kernels_sessions, session->base.id, NULL);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/json.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -92,9 +93,17 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 	    nodejs_programs_pick(call, copy.version, copy.request.typescript, &where, err) < 0)
 		return -1;
 	int64_t killed = limits_killed();
+	const struct journal_started started = {
+		copy.request.typescript ? "typescript" : "javascript",
+		copy.session_id && *copy.session_id ? copy.session_id : NULL, NULL,
+		copy.request.code
+	};
+	struct journal_run *running = journal_begin(JOURNAL_CODE_STARTED, &started);
 	int result = copy.stateful
 			     ? run_in_session(&listener, &where, &caller, ret, ret_session, err)
 			     : node_run(&where, &copy.request, &caller, call->arena, ret, err);
+	journal_end(running, result < 0 ? "cancelled" : node_status_names[ret->status],
+		    result < 0 ? INT_ABSENT : ret->exit_code);
 	if (result == 0 && ret->exit_code == 128 + SIGKILL && limits_killed() > killed)
 		ret->notice = arena_printf(call->arena,
 					   LIMITS_STARVED ". " LIMITS_STARVED_HINT "%s%s",

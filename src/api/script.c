@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/utf8.h"
@@ -272,11 +273,15 @@ int script_run(struct call *call, const struct script_job *job, struct script_re
 	tree_marker(marker, sizeof marker, "script");
 	if (start(&script, marker, err) < 0)
 		return -1;
+	const struct journal_started started = { job->language, NULL, NULL, job->code };
+	struct journal_run *running = journal_begin(JOURNAL_CODE_STARTED, &started);
 	int result = job->events ? events_start(call, job->language, NULL, err) : 0;
 	if (result == 0)
 		result = attend(&script, err);
 	if (result == 0)
 		finish(&script);
+	journal_end(running, result < 0 ? "cancelled" : ret->status,
+		    result < 0 ? INT_ABSENT : ret->exit_code);
 	command_condemn(script.command);
 	tree_end(marker); /* what it left running, too */
 	command_abandon(script.command);

@@ -120,6 +120,7 @@ struct field {
 struct variant {
 	const char *tag;
 	const struct schema *of;
+	const char *help; /* what it says; NULL: its schema tells */
 };
 
 struct schema {
@@ -132,6 +133,7 @@ struct schema {
 	const char *tag; /* of a tagged union: the field that tells, and what it can say */
 	const struct variant *variants;
 	size_t variant_count;
+	bool outside; /* that field stands beside the union, not in it: for answers only */
 };
 
 #define FIELD_AT(s, m, c_type)                                                                \

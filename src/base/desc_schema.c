@@ -151,11 +151,13 @@ void desc_field_schema(const struct field *f, bool answer, struct jw *jw)
 
 static void put_union(const struct schema *schema, struct jw *jw)
 {
-	jw_key(jw, "oneOf");
+	jw_key(jw, schema->outside ? "anyOf" : "oneOf"); /* two may look the same */
 	jw_open(jw, '[');
 	for (size_t i = 0; i < schema->variant_count; i++)
 		desc_schema_ref(schema->variants[i].of, jw);
 	jw_close(jw, ']');
+	if (schema->outside)
+		return;
 	jw_key(jw, "discriminator");
 	jw_open(jw, '{');
 	jw_key_str(jw, "propertyName", schema->tag);

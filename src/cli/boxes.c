@@ -339,7 +339,8 @@ static const struct verb {
 	  &watch_logs_schema },
 	{ "events", "[BOX] [flags]",
 	  "Prints what happened to a box, or to all of them: created, started, exec, denied, oom, paused, "
-	  "resumed, exited, deleted … With --json and --follow it is one object a line.",
+	  "resumed, exited, deleted … With --inside, what happened in a box. With --json and --follow it is one "
+	  "object a line.",
 	  watch_events, 0, 1, &watch_events_schema },
 	{ "top", "[flags]", "Shows what each box uses.", watch_top, 0, 0, &watch_top_schema },
 	{ "pause", "BOX…", "Pauses boxes: their processes stand still.", pause_boxes, 1, 1000,

@@ -74,6 +74,14 @@ static int open_host(const struct remote *remote, struct client *client, struct 
 		       remote->state, remote->url);
 }
 
+static void put_headers(const struct remote *remote, const char *bearer, const char *to[3])
+{
+	bool inside = remote->box[0];
+	to[0] = inside ? remote->box[0] : bearer;
+	to[1] = inside ? remote->box[1] : NULL;
+	to[2] = NULL;
+}
+
 int remote_stream(const struct remote *remote, const char *path, remote_sink *sink, void *arg,
 		  struct err *err)
 {
@@ -81,8 +89,9 @@ int remote_stream(const struct remote *remote, const char *path, remote_sink *si
 	char piece[16384];
 	ssize_t n = 0;
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
-	const char *headers[] = { bearer, NULL };
+	const char *headers[3];
 	struct client_request request = { "GET", path, headers, NULL, NULL, 0 };
+	put_headers(remote, bearer, headers);
 	if (open_host(remote, &client, err) < 0)
 		return -1;
 	int status = client_ask(&client, &request, err);
@@ -104,7 +113,8 @@ json_t *remote_send(const struct remote *remote, const struct client_request *gi
 {
 	struct client client;
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
-	const char *headers[] = { bearer, NULL };
+	const char *headers[3];
+	put_headers(remote, bearer, headers);
 	if (open_host(remote, &client, err) < 0)
 		return NULL;
 	struct client_request request = *given;

@@ -11,6 +11,7 @@ struct remote {
 	const char *state; /* --state */
 	bool json;         /* --json: print answers as they are */
 	char url[300], token[128];
+	char *box[3]; /* from remote_box(): then calls are the box's; NULL: the host's */
 };
 
 /* Finds the host's address and token: AIO_URL and AIO_HOST_TOKEN, else in its state directory. */

@@ -70,11 +70,13 @@ int watch_logs(struct ask *ask)
 /* ---- events ---- */
 
 struct events_flags {
-	bool follow;
+	bool follow, inside;
 };
 static const struct field events_fields[] = {
 	BOOL(events_flags, follow, OPTIONAL,
 	     "Go on with what happens next, until Ctrl+C. Also -f."),
+	BOOL(events_flags, inside, OPTIONAL,
+	     "What happened in the box instead: commands, code, files written, tools, sessions."),
 };
 const struct schema watch_events_schema = SCHEMA(events_flags, "EventsFlags", events_fields);
 
@@ -124,7 +126,8 @@ static void show_event(const struct ask *ask, json_t *event)
 		putchar('\n');
 	} else {
 		event_row(ask, event, cells, when, sizeof when, &more);
-		printf("%s  %-14s  %-9s  %s\n", cells[0], cells[1], cells[2], cells[3]);
+		printf("%s  %-14s  %-*s  %s\n", cells[0], cells[1], ask->remote.box[0] ? 15 : 9,
+		       cells[2], cells[3]);
 	}
 	fflush(stdout);
 }
@@ -174,24 +177,37 @@ static int show_events(const struct ask *ask, json_t *list)
 	return 0;
 }
 
-int watch_events(struct ask *ask)
+static int print_events(const struct ask *ask, const char *path, bool follow, struct err *err)
 {
-	bool follow = json_is_true(json_object_get(ask->fields, "follow"));
-	auto_buf struct buf path = BUF(512);
-	buf_str(&path, ask->argc ? "/v1/sandboxes/" : "/v1");
-	if (ask->argc)
-		url_encode(&path, ask->argv[0]);
-	buf_str(&path, follow ? "/events?follow=true" : "/events");
 	if (follow) {
 		struct following following = { ask, BUF(1 << 20) };
-		int result =
-			remote_stream(&ask->remote, path.data, take_events, &following, &ask->err);
+		int result = remote_stream(&ask->remote, path, take_events, &following, err);
 		buf_done(&following.line);
 		return result;
 	}
-	json_t *list = remote_call(&ask->remote, "GET", path.data, NULL, &ask->err);
+	json_t *list = remote_call(&ask->remote, "GET", path, NULL, err);
 	int result = list ? show_events(ask, list) : -1;
 	json_decref(list);
+	return result;
+}
+
+int watch_events(struct ask *ask)
+{
+	bool follow = json_is_true(json_object_get(ask->fields, "follow"));
+	bool inside = json_is_true(json_object_get(ask->fields, "inside"));
+	char **box = ask->remote.box;
+	auto_buf struct buf path = BUF(512);
+	if (inside && !ask->argc)
+		return err_set(&ask->err, ERR_INVALID, "--inside needs a BOX");
+	if (inside && remote_box(&ask->remote, ask->argv[0], box, &ask->err) < 0)
+		return -1;
+	buf_str(&path, inside ? "/v1/sandbox" : ask->argc ? "/v1/sandboxes/" : "/v1");
+	if (ask->argc && !inside)
+		url_encode(&path, ask->argv[0]);
+	buf_str(&path, follow ? "/events?follow=true" : "/events");
+	int result = print_events(ask, path.data, follow, &ask->err);
+	for (int i = 0; i < 3; i++)
+		free(TAKE(box[i]));
 	return result;
 }
 

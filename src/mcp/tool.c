@@ -7,8 +7,10 @@
 
 #include "base/arena.h"
 #include "base/base64.h"
+#include "base/clock.h"
 #include "base/desc.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "mcp/bridge.h"
@@ -489,8 +491,8 @@ static json_t *result_of(struct tool_use *use)
 	return result;
 }
 
-int tool_call_named(struct exchange *ex, const char *server, const char *name, const json_t *args,
-		    json_t **ret_result, struct err *err)
+static int call_named(struct exchange *ex, const char *server, const char *name, const json_t *args,
+		      json_t **ret_result, struct err *err)
 {
 	const struct tool_entry *entry = tool_find(ex->from.server, name);
 	if (entry && server && strcmp(entry->table->server, server) != 0)
@@ -514,5 +516,16 @@ int tool_call_named(struct exchange *ex, const char *server, const char *name, c
 	json_decref(use.structured);
 	json_decref(use.content);
 	json_decref(none);
+	return result;
+}
+
+int tool_call_named(struct exchange *ex, const char *server, const char *name, const json_t *args,
+		    json_t **ret_result, struct err *err)
+{
+	int64_t began = clock_ms();
+	int result = call_named(ex, server, name, args, ret_result, err);
+	bool failed = result < 0 || json_is_true(json_object_get(*ret_result, "isError"));
+	journal_add(JOURNAL_TOOL_CALLED,
+		    &(struct journal_tool){ server, name, failed, clock_ms() - began });
 	return result;
 }

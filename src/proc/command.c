@@ -35,6 +35,8 @@ struct command {
 	bool overdue, signalled;
 	bool at_end[2];        /* the pipes that the pump closes */
 	int64_t killed_before; /* limits_killed() when it started */
+	int64_t began_us;
+	struct journal_run *run; /* NULL: not recorded, or over */
 };
 
 /* ---- references ---- */
@@ -56,6 +58,7 @@ void command_unref(struct command *command)
 	if (command->process.pidfd >= 0)
 		close(command->process.pidfd);
 	pthread_mutex_destroy(&command->lock);
+	free(command->run);
 	free(command);
 }
 
@@ -137,6 +140,24 @@ pid_t command_pid(const struct command *command)
 	return command->process.pid;
 }
 
+/* With the lock. */
+static void record_end(struct command *command)
+{
+	static const char *const names[] = { "running", "completed", "timed_out", "killed" };
+	if (command->view.state != COMMAND_RUNNING)
+		journal_end(TAKE(command->run), names[command->view.state],
+			    command->view.exit_code);
+}
+
+void command_record(struct command *command, struct journal_started as)
+{
+	pthread_mutex_lock(&command->lock);
+	as.began_us = command->began_us;
+	command->run = journal_begin(JOURNAL_COMMAND_STARTED, &as);
+	record_end(command); /* it may be over already */
+	pthread_mutex_unlock(&command->lock);
+}
+
 /* ---- what the pump calls ---- */
 
 static struct link *link_of(struct source *source)
@@ -204,6 +225,7 @@ static bool end_ready(struct source *source)
 	if (command->input_fd >= 0)
 		close(command->input_fd);
 	command->input_fd = -1;
+	record_end(command);
 	changed(command);
 	pthread_mutex_unlock(&command->lock);
 	if (command->timer.command)
@@ -317,6 +339,7 @@ struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *
 		if (input)
 			spawn->fds[0] = input;
 		command->killed_before = limits_killed();
+		command->began_us = clock_us();
 		if (spawn_start(spawn, &command->process, err) < 0) {
 			command->process.pidfd = -1;
 			command_unref(command);

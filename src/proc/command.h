@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/journal.h"
 #include "base/wait.h"
 #include "proc/output.h"
 #include "proc/spawn.h"
@@ -30,6 +31,9 @@ struct command_view {
 /* Starts the program, whose fds are made here, but for fds[0] where it is not 0. hard_ms: the moment (of clock_ms(); INT64_MAX for
  * none) at which its process group is told to end, and two seconds later is killed. */
 struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err);
+
+/* Has it in the journal: that it began, and once it has ended, how. */
+void command_record(struct command *command, struct journal_started as);
 
 struct command *command_ref(struct command *command);
 void command_unref(struct command *command); /* NULL is fine; the program runs on */

@@ -9,6 +9,7 @@
 #include "base/awake.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/own.h"
 #include "proc/pty.h"
 #include "proc/shell_state.h"
@@ -35,6 +36,7 @@ static void command_free(struct shell_command *command)
 	free(command->text);
 	free(command->dir);
 	free(command->prompt);
+	free(command->run);
 	free(command);
 }
 
@@ -177,6 +179,9 @@ struct shell_command *shell_latest(const struct shell *shell)
 
 void shell_command_over(struct shell *shell, int code, bool shell_ended_too)
 {
+	static const char *const status_names[] = { [SHELL_COMPLETED] = "completed",
+						    [SHELL_HARD_TIMEOUT] = "hard_timeout",
+						    [SHELL_TERMINATED] = "terminated" };
 	struct shell_command *command = shell->current;
 	if (!command)
 		return;
@@ -185,6 +190,7 @@ void shell_command_over(struct shell *shell, int code, bool shell_ended_too)
 	command->status = shell->overdue    ? SHELL_HARD_TIMEOUT
 			  : shell->stopping ? SHELL_TERMINATED
 					    : SHELL_COMPLETED;
+	journal_end(TAKE(command->run), status_names[command->status], code);
 	shell->current = NULL;
 	if (shell->phase != PROMPT_SHOWN) /* else it may be on the screen already */
 		shell->prompt.len = shell->prompt_shown = 0;

@@ -18,6 +18,7 @@
 #include "proc/output.h"
 
 struct err;
+struct journal_run;
 struct screen;
 struct shell;
 struct user;
@@ -43,6 +44,7 @@ struct shell_command {
 	struct output raw;  /* what the terminal showed, escape sequences and all */
 	int64_t hard_ms;    /* how long it may run; INT64_MAX: for ever */
 	int64_t changed_ms; /* when it last printed something */
+	struct journal_run *run; /* while it runs */
 	int refs;
 	bool forgotten;
 };

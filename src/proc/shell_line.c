@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/own.h"
 #include "proc/shell_state.h"
 
@@ -305,6 +306,10 @@ int shell_launch(struct shell *shell, struct shell_command *command, struct err 
 	command->fresh = shell->fresh;
 	command->status = SHELL_RUNNING;
 	command->changed_ms = clock_ms();
+	const struct journal_started started = {
+		"shell", shell->id, NULL, { command->text, strlen(command->text) }
+	};
+	command->run = journal_begin(JOURNAL_COMMAND_STARTED, &started);
 	shell->fresh = shell->at_prompt = shell->settling = false;
 	shell->code_known = shell->mark_seen = false;
 	shell->phase = TYPED;

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/err.h"
+#include "base/journal.h"
 #include "base/own.h"
 
 void sessions_limit(struct sessions *sessions, int64_t most, int64_t idle_ms)
@@ -87,6 +88,8 @@ static struct session **locate(struct sessions *sessions, const char *id)
 static struct session *unlist(struct sessions *sessions, struct session **at)
 {
 	struct session *session = *at;
+	journal_add(JOURNAL_SESSION_CLOSED,
+		    &(struct journal_session){ sessions->kind, session->id });
 	*at = session->next;
 	sessions->count--;
 	return session;
@@ -155,6 +158,8 @@ static struct session *add(struct sessions *sessions, const char *id,
 	session->next = sessions->first;
 	sessions->first = session;
 	sessions->count++;
+	journal_add(JOURNAL_SESSION_OPENED,
+		    &(struct journal_session){ sessions->kind, session->id });
 	return session;
 }
 

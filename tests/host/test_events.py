@@ -1,0 +1,75 @@
+"""What happened in a box, seen through the host, whose own history has nothing of it."""
+
+import json
+import subprocess
+
+from harness import ANSWER_SECONDS
+
+PATH = "/v1/sandbox/events"
+
+
+def inside(box, query=""):
+    answer = box.request("GET", f"{PATH}{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def write(box, name, content="x"):
+    answer = box.request("POST", "/v1/file/write", json={"file": f"/tmp/{name}", "content": content})
+    assert answer.json()["success"] is True, answer.text
+
+
+def test_events_in_a_box(host, box):
+    box.run("true")
+    write(box, "a")
+    assert [e["type"] for e in inside(box)][-4:] == ["session_opened", "command_started", "command_ended", "file_written"]
+    assert host.client.get(PATH, headers={"x-aio-sandbox": box.id}).status_code == 401
+
+
+def test_the_stream_through_the_host(host, box):
+    with host.client.stream("GET", PATH, headers={**box.headers, "Accept": "text/event-stream"}) as answer:
+        write(box, "streamed")
+        for line in answer.iter_lines():
+            if line.startswith("data: ") and "/tmp/streamed" in line:
+                break
+
+
+def test_events_stay_out_of_the_hosts_history(host):
+    """Neither that of the box nor that of all: a box could flood it."""
+    box = host.create()
+    before = len(host.api("GET", "/v1/events"))
+    own = box.events()
+    for i in range(50):
+        write(box, "flood", f"{i}")
+    assert len([e for e in inside(box) if e["type"] == "file_written"]) == 50
+    assert box.events() == own
+    assert len(host.api("GET", "/v1/events")) == before
+    box.run("true")  # an "exec", as ever, which the host saw itself
+    assert box.events() == own + ["exec"]
+    box.delete()
+
+
+def test_the_history_of_a_box_is_its_own(host):
+    one, two = host.create(), host.create()
+    write(one, "mine")
+    assert "/tmp/mine" in json.dumps(inside(one)) and inside(two) == []
+    one.delete()
+    two.delete()
+
+
+def test_the_command_line_shows_them(host):
+    box = host.create(name="busy")
+    box.run("exit 0")
+    table = [line.split() for line in host.cli("events", box.id, "--inside").stdout.splitlines()]
+    assert [row[2:4] for row in table[1:]] == [["busy", "session_opened"], ["busy", "command_started"], ["busy", "command_ended"]]
+    assert "exit_code=0" in table[-1]
+    listed = json.loads(host.cli("events", "--inside", box.id, "--json").stdout)
+    assert [event["type"] for event in listed] == ["session_opened", "command_started", "command_ended"]
+    proc = host.begin("events", box.id, "--inside", "-f", "--json", text=True, stdout=subprocess.PIPE)
+    write(box, "seen")
+    while json.loads(proc.stdout.readline())["data"].get("path") != "/tmp/seen":
+        pass
+    box.delete()
+    proc.wait(ANSWER_SECONDS)
+    proc.stdout.close()
+    assert "--inside needs a BOX" in host.cli("events", "--inside", check=False).stderr
