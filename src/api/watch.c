@@ -120,10 +120,6 @@ static struct watcher_info describe(struct watcher *watcher, struct arena *arena
 
 /* ---- create ---- */
 
-static const char *const default_exclude[] = { ".git",      "node_modules", "__pycache__",
-					       ".venv",     "*.pyc",        "*.pyo",
-					       ".DS_Store", "*.swp",        "*.swo" };
-
 struct create {
 	const char *path, *path_b64;
 	bool recursive;
@@ -211,8 +207,6 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 	};
 	if (!spec.path || file_user_of(call, false, &spec.user, err) < 0)
 		return -1;
-	if (!spec.exclude.items)
-		spec.exclude = (struct list){ COUNT(default_exclude), default_exclude };
 	auto_watcher struct watcher *watcher = open_watcher(&spec, err);
 	if (!watcher)
 		return -1;

@@ -531,9 +531,16 @@ static void take_value(const struct take *take, const json_t *value, void *to)
 	}
 }
 
-static void set_default(const struct field *f, void *to)
+static void decref(void *json)
 {
+	json_decref(json);
+}
+
+static void set_default(const struct take *take, void *to)
+{
+	const struct field *f = take->field;
 	const char *def = f->def;
+	json_t *list;
 	switch (f->type) {
 	case T_STR:
 	case T_ENUM:
@@ -554,7 +561,15 @@ static void set_default(const struct field *f, void *to)
 	case T_TRI:
 		*(enum tri *)to = !def ? UNSET : !strcmp(def, "true") ? YES : NO;
 		break;
-	default: /* pointers and lists start as zeroes */
+	case T_LIST:
+		*(struct list *)to = (struct list){ 0 };
+		if (!def || !strcmp(def, "[]"))
+			break;
+		list = json_loads(def, 0, NULL);
+		arena_defer(take->arena, decref, list); /* its strings are the list's */
+		take_list(take, list, to);
+		break;
+	default: /* pointers start as zeroes */
 		break;
 	}
 }
@@ -592,11 +607,13 @@ void desc_decode(const struct schema *schema, unsigned place, const json_t *from
 		struct take take = { f, &here, arena, problems };
 		if (f->type == T_FILE && *(void **)at)
 			continue;
-		set_default(f, at);
 		const json_t *value = find_value(from, f);
-		if (!value && f->flags & REQUIRED)
-			refuse(&take, "missing", from, "Field required");
-		else if (value && !(json_is_null(value) && !(f->flags & REQUIRED)))
+		bool given = value && !(json_is_null(value) && !(f->flags & REQUIRED));
+		if (!given || f->type != T_LIST) /* which what is given replaces as a whole */
+			set_default(&take, at);
+		if (given)
 			take_value(&take, value, at);
+		else if (f->flags & REQUIRED)
+			refuse(&take, "missing", from, "Field required");
 	}
 }

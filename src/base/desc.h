@@ -105,7 +105,7 @@ struct field {
 	size_t at;
 	unsigned flags;
 	const char *help;
-	const char *def; /* as text: "5", "true", "utf-8" */
+	const char *def; /* as text: "5", "true", "utf-8"; of a list, JSON */
 	double min, max;
 	size_t min_len, max_len;    /* characters of a string, items of a list; 0: none */
 	const char *const *choices; /* of an ENUM, or of a list's items; ends with NULL */

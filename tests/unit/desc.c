@@ -54,7 +54,7 @@ struct all {
 	json_t *free;
 	const struct inner *one;
 	struct list strings, integers, numbers, flags, inners, colours, frees, texts, maybes,
-		actions, map;
+		actions, usual, sizes, map;
 	struct tagged action;
 };
 static const struct field all_fields[] = {
@@ -84,6 +84,8 @@ static const struct field all_fields[] = {
 	LIST(all, texts, OPTIONAL, NULL, .item = T_TEXT),
 	LIST(all, maybes, OPTIONAL, NULL, .item = T_TRI),
 	LIST(all, actions, OPTIONAL, NULL, .item = T_UNION, .of = &action_schema),
+	LIST(all, usual, OPTIONAL, NULL, .item = T_STR, .max_len = 3, .def = "[\"a\",\"b\"]"),
+	LIST(all, sizes, OPTIONAL, NULL, .item = T_INT, .def = "[1,2]"),
 	MAP(all, map, OPTIONAL, NULL),
 	UNION(all, action, OPTIONAL, NULL, .of = &action_schema),
 };
@@ -236,6 +238,8 @@ static void accepted(void)
 		{ "{\"frees\":[null,{},[1]]}", "frees", "[null,{},[1]]" },
 		{ "{\"texts\":[\"a\\u0000\",\"\"]}", "texts", "[\"a\\u0000\",\"\"]" },
 		{ "{\"maybes\":[true,0]}", "maybes", "[true,false]" },
+		{ "{\"usual\":[]}", "usual", "[]" },
+		{ "{\"usual\":[\"c\"]}", "usual", "[\"c\"]" },
 		{ "{\"actions\":[{\"kind\":\"MOVE\",\"x\":1},{\"kind\":\"TYPE\",\"text\":\"t\"}]}",
 		  "actions", "[{\"kind\":\"MOVE\",\"x\":1},{\"kind\":\"TYPE\",\"text\":\"t\"}]" },
 		{ "{\"map\":{\"a\":\"b\",\"\":\"c\"}}", "map", "{\"a\":\"b\",\"\":\"c\"}" },
@@ -268,6 +272,8 @@ static void absent(void)
 		{ "one", "null" },
 		{ "strings", "[]" },
 		{ "inners", "[]" },
+		{ "usual", "[\"a\",\"b\"]" },
+		{ "sizes", "[1,2]" },
 		{ "map", "{}" },
 		{ "action", "null" },
 	};
