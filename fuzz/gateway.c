@@ -15,6 +15,7 @@
 #include "net/guard.h"
 #include "net/head.h"
 #include "net/http.h"
+#include "net/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
@@ -65,9 +66,10 @@ static void request(struct http *http)
 {
 	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
 	struct address address;
+	struct target target;
 	struct http again;
 	struct err err;
-	if (http->head.target[0] != '/' || strchr(http->head.target, '#') ||
+	if (target_split(&http->head, &target, &err) < 0 || *target.path != '/' ||
 	    address_find(&http->head, "box.example", &address, &err) < 0)
 		return;
 	must(address_is_id(address.id));
@@ -88,7 +90,10 @@ static void request(struct http *http)
 		must(!http_header(&again.head, "authorization") &&
 		     !http_header(&again.head, "upgrade"));
 		must(!strcmp(http_header(&again.head, "x-aio-api-key"), "s"));
-		must(again.head.target[0] == '/');
+		size_t len = target.path_len - address.prefix;
+		must(again.head.target[0] == '/' && target.path_len >= address.prefix);
+		must(!len || !strncmp(again.head.target, target.path + address.prefix, len));
+		must(strcspn(again.head.target, "?") == (len ? len : 1));
 	}
 	http_done(&again);
 }

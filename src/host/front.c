@@ -19,6 +19,7 @@
 #include "net/auth.h"
 #include "net/cookie.h"
 #include "net/guard.h"
+#include "net/target.h"
 
 enum { REFUSED_MS = 1000, SIGN_IN_MAX = 65536, TOKENS_MAX = 8 };
 
@@ -99,12 +100,6 @@ static enum place place_of(const struct request *r)
 	return TO_BOX;
 }
 
-static bool is_safe(const struct http_head *head)
-{
-	return !head->upgrade && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD") ||
-				  !strcmp(head->method, "OPTIONS"));
-}
-
 /* Pages of a box may call that box, at whichever of its ports. */
 static bool same_box(const struct request *r, const char *page)
 {
@@ -147,34 +142,30 @@ static int redirect(const struct request *r, int status, const char *to, const c
 	return answer_with(r, &out, err);
 }
 
-static bool is_known(const struct request *r)
+static bool is_known(const struct request *r, const struct guard *guard)
 {
 	char page[URL_HOST_MAX + 32];
 	guard_page(r->head, page, sizeof page);
-	return guard_origin(page, r->host, r->config->cors_origins) || (*page && same_box(r, page));
+	return guard_knows(guard, r->head) || (*page && same_box(r, page));
 }
 
-static int check_page(const struct request *r, struct err *err)
+static int check_page(struct request *r, struct err *err)
 {
 	const struct gateway_config *config = r->config;
-	const char *worker = http_header(r->head, "service-worker");
-	if (worker && !r->address.own_origin)
+	const struct guard guard = { .domain = config->domain,
+				     .cors_origins = config->cors_origins,
+				     .any_host = config->insecure || config->local };
+	r->known = is_known(r, &guard);
+	if (http_header(r->head, "service-worker") && !r->address.own_origin)
 		return err_set(err, ERR_FORBIDDEN,
 			       "no service worker on an address that boxes share");
-	if (r->box && !auth_enabled(r->box->auth) && !config->insecure && !config->local &&
-	    r->host && !guard_host(r->host, config->domain))
-		return err_set(err, ERR_FORBIDDEN,
-			       "Host '%.100s' is not a name of this host: use localhost, an IP "
-			       "address, or start it with --domain",
-			       r->host);
-	if (r->box && !auth_enabled(r->box->auth) && !r->known &&
-	    guard_unseen(r->head, r->address.port != 0))
-		return err_set(err, ERR_FORBIDDEN,
-			       "pages of other origins may not use this address");
-	if (r->origin && !is_safe(r->head) && !r->known)
-		return err_set(err, ERR_FORBIDDEN,
-			       "pages of origin '%.100s' may not call this address", r->origin);
-	return 0;
+	const struct guard_caller caller = {
+		.head = r->head,
+		.open = r->box && !auth_enabled(r->box->auth),
+		.known = r->known,
+		.frames = r->address.port != 0,
+	};
+	return guard_check(&guard, &caller, err);
 }
 
 /* Below /s/ID a page of the product would have no origin: who opens one is led to the box's own
@@ -227,8 +218,7 @@ static bool is_preflight(const struct request *r)
 static int answer_preflight(const struct request *r, struct err *err)
 {
 	if (!r->known)
-		return err_set(err, ERR_FORBIDDEN,
-			       "pages of origin '%.100s' may not call this address", r->origin);
+		return guard_foreign(r->origin, err);
 	auto_buf struct buf out = BUF(r->config->max_head + 4096);
 	head_preflight(&out, r->head, r->origin, link_closes(r->link, r->head));
 	return answer_with(r, &out, err);
@@ -313,7 +303,7 @@ static void grant_cookie(struct request *r)
 	char name[COOKIE_NAME_ROOM];
 	free(r->link->cookie);
 	r->link->cookie = NULL;
-	if (!r->by_query || !takes_cookie(r) || !is_safe(r->head))
+	if (!r->by_query || !takes_cookie(r) || !guard_is_safe(r->head))
 		return;
 	cookie_name(name, r->host, !r->address.own_origin);
 	r->link->cookie = cookie_new(r->box->auth, name);
@@ -506,16 +496,12 @@ static int decide(struct request *r, struct err *err)
 {
 	if (address_find(r->head, r->config->domain, &r->address, err) < 0)
 		return -1;
-	const char *target = r->head->target;
-	if (!strncasecmp(target, "http://", 7)) {
-		const char *path = strchr(target + 7, '/');
-		target = path ? path : "/";
-	}
-	if ((*target != '/' && strcmp(target, "*") != 0) || strchr(target, '#'))
-		return err_set(err, ERR_BAD_REQUEST, "the request target must be a path");
-	r->path = target + r->address.prefix;
-	r->path_len = strcspn(r->path, "?");
-	r->query = r->path[r->path_len] ? r->path + r->path_len + 1 : NULL;
+	struct target target;
+	if (target_split(r->head, &target, err) < 0)
+		return -1;
+	r->path = target.path + r->address.prefix;
+	r->path_len = target.path_len - r->address.prefix;
+	r->query = target.query;
 	r->place = place_of(r);
 	if (r->place != TO_HOST) {
 		r->box = boxes_get(r->config->boxes, r->address.id);
@@ -523,7 +509,6 @@ static int decide(struct request *r, struct err *err)
 			return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%s'",
 				       r->address.id);
 	}
-	r->known = is_known(r);
 	if (check_page(r, err) < 0 || send_home(r, err) < 0 ||
 	    (r->place != TO_HOST && check_credentials(r, err) < 0) || clean_address(r, err) < 0)
 		return -1;

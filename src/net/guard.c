@@ -5,8 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/err.h"
 #include "base/url.h"
 #include "net/http.h"
+#include "net/target.h"
 
 static bool is_address(const char *name)
 {
@@ -15,28 +17,20 @@ static bool is_address(const char *name)
 }
 
 /* name is ours, something below ours, or "PORT-" and ours. */
-static bool is_below(const char *name, const char *ours)
+static bool is_ours(const char *name, const char *ours)
 {
-	size_t len = strlen(name), ours_len = strlen(ours);
-	if (len < ours_len || strcasecmp(name + len - ours_len, ours) != 0)
-		return false;
-	if (len == ours_len || name[len - ours_len - 1] == '.')
-		return true;
-	size_t digits = strspn(name, "0123456789");
-	return digits && name[digits] == '-' && digits + 1 == len - ours_len;
+	const char *rest;
+	return target_below(name, ours) ||
+	       (target_label(name, &rest) > 0 && !strcasecmp(rest, ours));
 }
 
 bool guard_host(const char *host, const char *domain)
 {
 	char name[URL_HOST_MAX + 1];
-	int port;
-	if (!host || url_host_split(host, name, sizeof name, &port) < 0)
+	if (target_name(host, name, sizeof name) < 0)
 		return false;
-	size_t len = strlen(name);
-	if (len && name[len - 1] == '.')
-		name[len - 1] = 0;
-	return is_address(name) || is_below(name, "localhost") ||
-	       (domain && *domain && is_below(name, domain));
+	return is_address(name) || is_ours(name, "localhost") ||
+	       (domain && *domain && is_ours(name, domain));
 }
 
 static bool is_listed(const char *origin, const char *list)
@@ -86,4 +80,42 @@ void guard_page(const struct http_head *head, char *to, size_t room)
 	if (origin)
 		len = strlen(page = origin);
 	snprintf(to, room, "%.*s", (int)(len < room ? len : 0), page ? page : "");
+}
+
+bool guard_is_safe(const struct http_head *head)
+{
+	return !head->upgrade && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD") ||
+				  !strcmp(head->method, "OPTIONS"));
+}
+
+int guard_foreign(const char *origin, struct err *err)
+{
+	return err_set(err, ERR_FORBIDDEN,
+		       "pages of origin '%.100s' may not call this address: see --cors-origins",
+		       origin);
+}
+
+int guard_check(const struct guard *guard, const struct guard_caller *caller, struct err *err)
+{
+	const struct http_head *head = caller->head;
+	const char *host = http_header(head, "host"), *origin = http_header(head, "origin");
+	if (caller->open && !guard->any_host && host && !guard_host(host, guard->domain))
+		return err_set(err, ERR_FORBIDDEN,
+			       "Host '%.100s' is not a name of this server: use localhost, an IP "
+			       "address, or start it with --domain",
+			       host);
+	if (caller->open && !caller->known && guard_unseen(head, caller->frames))
+		return err_set(err, ERR_FORBIDDEN,
+			       "pages of other origins may not use this address: see "
+			       "--cors-origins");
+	if (origin && !caller->known && !caller->vouched && !guard_is_safe(head))
+		return guard_foreign(origin, err);
+	return 0;
+}
+
+bool guard_knows(const struct guard *guard, const struct http_head *head)
+{
+	char page[URL_HOST_MAX + 32];
+	guard_page(head, page, sizeof page);
+	return guard_origin(page, http_header(head, "host"), guard->cors_origins);
 }

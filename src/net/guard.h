@@ -7,7 +7,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct err;
 struct http_head;
+
+/* What a listener asks of those that come in by it. */
+struct guard {
+	const char *domain, *cors_origins; /* may be NULL */
+	bool any_host;                     /* no browser comes directly, or the operator says so */
+};
+
+struct guard_caller {
+	const struct http_head *head;
+	bool open;    /* what it asks for needs no credentials */
+	bool known;   /* it is from a page that may call this address */
+	bool vouched; /* a gateway has looked at its Origin */
+	bool frames;  /* what it asks for may be shown in a page of another origin */
+};
+
+/* -1 with ERR_FORBIDDEN: a page that may not do so has the browser send this. */
+int guard_check(const struct guard *guard, const struct guard_caller *caller, struct err *err);
+
+/* Whether a request is from a page of the server's own origin, or of a configured one. */
+bool guard_knows(const struct guard *guard, const struct http_head *head);
+
+/* Whether a request changes nothing, as far as its method says. */
+bool guard_is_safe(const struct http_head *head);
+
+/* The error for a page of another origin. */
+int guard_foreign(const char *origin, struct err *err);
 
 /* Whether a Host header is an IP literal, localhost, below it, the configured domain (may be NULL),
  * below that, or a preview name of one of them: "PORT-localhost". */

@@ -11,6 +11,7 @@
 #include "net/auth.h"
 #include "net/cookie.h"
 #include "net/http.h"
+#include "net/target.h"
 
 enum { VALUE_MAX = 16384 }; /* as long as a credential can be */
 
@@ -94,19 +95,16 @@ bool head_query(struct buf *out, const char *query, const struct head_request *h
 	return any;
 }
 
-static void put_target(struct buf *out, const char *target, const struct head_request *how)
+static void put_target(struct buf *out, const struct http_head *head,
+		       const struct head_request *how)
 {
-	if (!strncasecmp(target, "http://", 7)) {
-		const char *path = strchr(target + 7, '/');
-		target = path ? path : "/";
-	}
-	target += how->prefix;
-	const char *mark = strchr(target, '?');
-	size_t path_len = mark ? (size_t)(mark - target) : strlen(target);
-	if (!path_len)
+	struct target target = { "/", 1, NULL };
+	(void)target_split(head, &target, NULL); /* or it would have been refused */
+	if (target.path_len <= how->prefix)
 		buf_str(out, "/");
-	buf_add(out, target, path_len);
-	(void)head_query(out, mark ? mark + 1 : NULL, how);
+	else
+		buf_add(out, target.path + how->prefix, target.path_len - how->prefix);
+	(void)head_query(out, target.query, how);
 }
 
 /* The address of a page that may have been opened with a credential. */
@@ -174,7 +172,7 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 	const char *before = http_header(head, "x-forwarded-for");
 	const char *host = http_header(head, "host"), *to = http_header(head, "upgrade");
 	buf_printf(out, "%s ", head->method);
-	put_target(out, head->target, how);
+	put_target(out, head, how);
 	buf_str(out, " HTTP/1.1\r\n");
 	if (!host)
 		put(out, "Host", "localhost");

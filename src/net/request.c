@@ -19,6 +19,7 @@
 #include "net/head.h"
 #include "net/route.h"
 #include "net/server.h"
+#include "net/target.h"
 #include "net/tunnel.h"
 #include "net/visit.h"
 #include "net/ws.h"
@@ -30,7 +31,7 @@ struct request {
 	struct server *server;
 	const struct http_head *head;
 	const char *host, *origin;
-	char *path, *query;
+	const char *path, *query;
 	struct route_entry *entry;
 	json_t *params;
 };
@@ -59,63 +60,37 @@ static int fail(struct request *r, const struct err *err)
 
 /* ---- before the route ---- */
 
-/* "/path?query", or the same behind "http://host" as a proxy's client sends it. */
 static int split_target(struct request *r, struct err *err)
 {
-	char *target = arena_strdup(&r->conn->arena, r->head->target);
-	if (!strncasecmp(target, "http://", 7)) {
-		char *path = strchr(target + 7, '/');
-		target = path ? path : arena_strdup(&r->conn->arena, "/");
-	}
-	if ((*target != '/' && strcmp(target, "*") != 0) || strchr(target, '#'))
-		return err_set(err, ERR_BAD_REQUEST, "the request target must be a path");
-	char *mark = strchr(target, '?');
-	if (mark)
-		*mark++ = 0;
-	r->path = target;
-	r->query = mark;
+	struct target target;
+	if (target_split(r->head, &target, err) < 0)
+		return -1;
+	r->path = arena_strndup(&r->conn->arena, target.path, target.path_len);
+	r->query = target.query;
 	return 0;
-}
-
-static bool is_safe(const struct http_head *head)
-{
-	return !head->upgrade && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD") ||
-				  !strcmp(head->method, "OPTIONS"));
 }
 
 static int check_caller(struct request *r, struct err *err)
 {
 	const struct config *config = r->server->config;
+	const struct guard guard = { .domain = config->domain,
+				     .cors_origins = config->cors_origins,
+				     .any_host = r->server->local || config->insecure };
+	struct preview preview;
+	const struct guard_caller caller = {
+		.head = r->head,
+		.open = !auth_enabled(r->server->auth),
+		.known = guard_knows(&guard, r->head),
+		/* No page can send this header uninvited. */
+		.vouched = http_header(r->head, "x-aio-proxy-port"),
+		.frames = tunnel_wanted(r->head, config->domain, &preview),
+	};
 	r->host = http_header(r->head, "host");
 	r->origin = http_header(r->head, "origin");
-	if (!r->server->local && !config->insecure && !auth_enabled(r->server->auth) && r->host &&
-	    !guard_host(r->host, config->domain))
-		return err_set(
-			err, ERR_FORBIDDEN,
-			"Host '%.100s' is not a name of this server: use localhost, an IP address, or "
-			"start it with --domain",
-			r->host);
-	char page[URL_HOST_MAX + 32];
-	struct preview preview;
-	guard_page(r->head, page, sizeof page);
-	if (!auth_enabled(r->server->auth) &&
-	    guard_unseen(r->head, tunnel_wanted(r->head, config->domain, &preview)) &&
-	    !guard_origin(page, r->host, config->cors_origins))
-		return err_set(
-			err, ERR_FORBIDDEN,
-			"pages of other origins may not use this server: see --cors-origins");
 	r->conn->vary_origin = r->origin != NULL;
-	if (!r->origin)
-		return 0;
-	if (guard_origin(r->origin, r->host, config->cors_origins))
+	if (r->origin && caller.known)
 		r->conn->cors_origin = r->origin;
-	else if (!is_safe(r->head) && !http_header(r->head, "x-aio-proxy-port"))
-		/* (No page can send that header uninvited: a gateway did, and has looked.) */
-		return err_set(
-			err, ERR_FORBIDDEN,
-			"pages of origin '%.100s' may not call this server: see --cors-origins",
-			r->origin);
-	return 0;
+	return guard_check(&guard, &caller, err);
 }
 
 static int answer_preflight(struct request *r)
@@ -123,9 +98,7 @@ static int answer_preflight(struct request *r)
 	const char *headers = http_header(r->head, "access-control-request-headers");
 	struct err err;
 	if (!r->conn->cors_origin) {
-		err_set(&err, ERR_FORBIDDEN,
-			"pages of origin '%.100s' may not call this server: see --cors-origins",
-			r->origin);
+		guard_foreign(r->origin, &err);
 		return fail(r, &err);
 	}
 	struct answer answer = { 204, NULL, 0,

@@ -15,64 +15,30 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "base/url.h"
 #include "net/auth.h"
 #include "net/conn.h"
 #include "net/flow.h"
 #include "net/head.h"
 #include "net/server.h"
+#include "net/target.h"
 
 enum { TURN_MS = 60000, INTERIM_MAX = 16 };
 
 /* ---- addresses ---- */
 
-static int port_at(const char *text, size_t *ret_len)
-{
-	size_t len = strspn(text, "0123456789");
-	long port = len && len <= 5 && text[0] != '0' ? strtol(text, NULL, 10) : 0;
-	*ret_len = len;
-	return port <= 65535 ? (int)port : 0;
-}
-
-static bool is_at_or_below(const char *name, const char *domain)
-{
-	size_t len = strlen(name), below = domain ? strlen(domain) : 0;
-	return below && len >= below && !strcasecmp(name + len - below, domain) &&
-	       (len == below || name[len - below - 1] == '.');
-}
-
-static int port_of_name(const char *host, const char *domain)
-{
-	char name[URL_HOST_MAX + 1];
-	int ignored;
-	size_t digits;
-	if (!host || url_host_split(host, name, sizeof name, &ignored) < 0)
-		return 0;
-	int port = port_at(name, &digits);
-	if (!port || name[digits] != '-')
-		return 0;
-	const char *rest = name + digits + 1;
-	return is_at_or_below(rest, "localhost") || is_at_or_below(rest, domain) ? port : 0;
-}
-
 bool tunnel_wanted(const struct http_head *head, const char *domain, struct preview *ret)
 {
-	const char *header = http_header(head, "x-aio-proxy-port"), *target = head->target;
-	size_t len;
-	*ret = (struct preview){ 0 };
-	if (header)
-		ret->port = port_at(header, &len) && !header[len] ? port_at(header, &len) : 0;
-	if (!ret->port)
-		ret->port = port_of_name(http_header(head, "host"), domain);
+	const char *target = head->target;
+	*ret = (struct preview){ .port = target_preview(head, domain) };
 	if (ret->port)
 		return true;
 	bool whole = !strncmp(target, "/absproxy/", 10);
 	if (!whole && strncmp(target, "/proxy/", 7) != 0)
 		return false;
-	size_t start = whole ? 10 : 7;
-	ret->port = port_at(target + start, &len);
-	if (!ret->port || !strchr("/?", target[start + len]))
-		return false; /* strchr() finds the end, too */
+	size_t start = whole ? 10 : 7, len = strcspn(target + start, "/?");
+	ret->port = target_port(target + start, len);
+	if (!ret->port)
+		return false;
 	ret->prefix = whole ? 0 : start + len;
 	return true;
 }
