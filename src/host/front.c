@@ -258,7 +258,7 @@ static int refuse_caller(const struct request *r, struct err *err)
 {
 	if (r->box)
 		note_refusal(r);
-	if (head_is_visit(r->head) && !r->link->head_only) {
+	if (head_is_visit(r->head) && !r->link->relay.head_only) {
 		auto_buf struct buf back = BUF(r->config->max_head + 16), out = BUF(1 << 20);
 		buf_add(&back, r->path, r->path_len);
 		(void)head_query(&back, r->query, &(struct head_request){ .strip_query = true });
@@ -439,13 +439,15 @@ static void write_head(struct request *r)
 		/* An application behind a preview may have tokens of its own. */
 		.keep_authorization = r->place == TO_BOX && r->address.port &&
 				      r->address.own_origin,
-		.upgrade = link->upgrade,
+		.upgrade = link->relay.upgrade,
 	};
 	head_request(&link->box.out, r->head, &how);
-	link->plain = !r->address.own_origin;
-	link->trusted = r->place != TO_BOX;
+	link->relay.head.plain = !r->address.own_origin;
+	link->relay.head.trusted = r->place != TO_BOX;
 	if (r->address.prefix)
 		link->prefix = xstrndup(r->head->target, r->address.prefix);
+	link->relay.head.prefix = link->prefix;
+	link->relay.head.cookie = link->cookie;
 }
 
 static void account(struct request *r)

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "host/gateway.h"
-#include "net/flow.h"
 #include "net/http.h"
+#include "net/relay.h"
 
 struct loop {
 	const struct gateway_config *config;
@@ -40,26 +40,20 @@ struct link {
 	enum phase phase;
 	struct end client, box;
 	struct box *target; /* whose stream `box` is; NULL: the host's own server, or none */
-	struct flow up, down;
+	struct relay relay; /* between them */
 
 	/* The request. */
-	size_t head_size; /* of its head, while that is still held: it can be sent again */
-	bool keep_alive, http10, head_only, upgrade, repeatable;
-	bool plain, trusted; /* see head_response */
-	bool answered, tunnel;
+	bool repeatable;
 	bool fresh;   /* its stream is not one that was used before */
 	bool to_host; /* its stream is to the host's own server */
 	bool counted; /* among the box's active requests */
 	bool anonymous; /* may be answered, but is no use of a box: neither wakes it nor keeps it awake */
-	bool last; /* the stream to the box ends with this answer */
-	bool hung, told_box,
-		told_client; /* the client sends no more; the ends were told of the other's */
-	bool woken;          /* its box was asked to come back */
-	int interim;         /* answers 1xx */
+	bool hung;  /* the client sends no more */
+	bool woken; /* its box was asked to come back */
 	char *prefix, *cookie;
-	char *answer;               /* the host's own, instead of an error's */
-	int64_t since_ms, moved_ms; /* of the phase; of the last byte */
-	size_t untaken;             /* of what waited for an end, when that was last looked at */
+	char *answer;     /* the host's own, instead of an error's */
+	int64_t since_ms; /* of the phase */
+	size_t untaken;   /* of what waited for an end, when that was last looked at */
 	char peer[48];
 };
 

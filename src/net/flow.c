@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/own.h"
 
@@ -18,9 +17,29 @@ enum {
 
 /* ---- ends ---- */
 
+static ssize_t socket_receive(struct end *end, void *to, size_t room)
+{
+	return recv(end->fd, to, room, MSG_DONTWAIT);
+}
+
+static ssize_t socket_send(struct end *end, struct iovec *parts, size_t count)
+{
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
+	return sendmsg(end->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void socket_half_close(struct end *end)
+{
+	shutdown(end->fd, SHUT_WR);
+}
+
+static const struct end_io socket_io = { socket_receive, socket_send, socket_half_close };
+
 void end_init(struct end *end, int fd)
 {
-	*end = (struct end){ .fd = fd, .in = BUF(FLOW_OUT_MAX), .out = BUF(FLOW_OUT_MAX) };
+	*end = (struct end){
+		.fd = fd, .io = &socket_io, .in = BUF(FLOW_OUT_MAX), .out = BUF(FLOW_OUT_MAX)
+	};
 }
 
 static void drop_pipe(struct end *end)
@@ -58,7 +77,8 @@ static size_t send_some(struct end *end, const char *data, size_t len)
 {
 	size_t sent = 0;
 	while (sent < len && !end->broken) {
-		ssize_t n = send(end->fd, data + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n =
+			end->io->send(end, &(struct iovec){ (void *)(data + sent), len - sent }, 1);
 		if (n >= 0)
 			sent += (size_t)n;
 		else if (errno == EAGAIN)
@@ -99,8 +119,7 @@ static void put_corked(struct end *end, const char *data, size_t len)
 {
 	size_t head = end->out.len - end->out_at;
 	struct iovec parts[] = { { end->out.data + end->out_at, head }, { (void *)data, len } };
-	struct msghdr message = { .msg_iov = parts, .msg_iovlen = COUNT(parts) };
-	ssize_t n = sendmsg(end->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t n = end->io->send(end, parts, COUNT(parts));
 	size_t sent = n < 0 ? 0 : (size_t)n;
 	end->corked = false;
 	end->out_at += sent < head ? sent : head;
@@ -121,6 +140,24 @@ void end_put(struct end *end, const char *data, size_t len)
 	size_t sent = end_pending(end) ? 0 : send_some(end, data, len);
 	if (sent < len && buf_add(&end->out, data + sent, len - sent) < 0)
 		end->broken = true;
+}
+
+bool end_fill(struct end *end, char *piece, size_t room)
+{
+	if (!end->readable || end->eof)
+		return false;
+	ssize_t n = end->io->receive(end, piece, room);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		end->readable = false;
+		return false;
+	}
+	if (n <= 0) {
+		end->eof = true;
+		end->reset = n < 0 && errno == ECONNRESET;
+		return true;
+	}
+	end->readable = (size_t)n == room;
+	return buf_add(&end->in, piece, (size_t)n) == 0;
 }
 
 void end_take(struct end *end, size_t n)
@@ -210,7 +247,7 @@ static ssize_t receive(struct end *from, const struct flow *flow, char *piece)
 	if (flow->kind == BODY_LENGTH && (int64_t)room > flow->left)
 		room = (size_t)flow
 			       ->left; /* what follows is not this body's: it stays where it is */
-	ssize_t n = recv(from->fd, piece, room, MSG_DONTWAIT);
+	ssize_t n = from->io->receive(from, piece, room);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		from->readable = false;
 		return -1;

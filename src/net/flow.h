@@ -9,14 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "base/buf.h"
 #include "net/head.h"
 
 enum { FLOW_PIECE = 128 * 1024, FLOW_OUT_MAX = 1 << 20 };
 
+struct end;
+
+/* What an end is read and written by: as recv(), sendmsg() and shutdown(), never waiting. */
+struct end_io {
+	ssize_t (*receive)(struct end *end, void *to, size_t room);
+	ssize_t (*send)(struct end *end, struct iovec *parts, size_t count);
+	void (*half_close)(struct end *end);
+};
+
 struct end {
 	int fd;                   /* -1: none. Not blocking. */
+	const struct end_io *io;  /* of a socket, unless its owner says otherwise */
 	uint32_t watched, wanted; /* events: what epoll looks for, what we need */
 	bool readable;            /* there may be input */
 	bool eof, broken;         /* it sends no more; it takes no more */
@@ -45,6 +56,9 @@ static inline size_t end_held(const struct end *end)
 /* Writes now what can be written, and keeps the rest. An end that is broken swallows everything. */
 void end_flush(struct end *end);
 void end_put(struct end *end, const char *data, size_t len);
+
+/* Reads up to `room` bytes more into what is held, by way of `piece`. False when nothing came. */
+bool end_fill(struct end *end, char *piece, size_t room);
 
 /* Forgets n bytes of the input that is held. */
 void end_take(struct end *end, size_t n);

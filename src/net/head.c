@@ -264,8 +264,7 @@ static void put_header(struct buf *out, const struct http_header *h,
 		put_set_cookie(out, h->value);
 	} else if (!strcasecmp(h->name, "location") && how->prefix && h->value[0] == '/' &&
 		   h->value[1] != '/') {
-		buf_printf(out, "Location: %.*s%s\r\n", (int)how->prefix_len, how->prefix,
-			   h->value);
+		buf_printf(out, "Location: %s%s\r\n", how->prefix, h->value);
 	} else {
 		put(out, h->name, h->value);
 	}

@@ -37,7 +37,6 @@ struct head_response {
 	bool plain;         /* the address is shared by several boxes' pages */
 	bool trusted;       /* the host's own server answers */
 	const char *prefix; /* "/s/ID" for a Location of the box; NULL: none */
-	size_t prefix_len;
 	const char *cookie; /* a Set-Cookie of the host; NULL: none */
 	enum body_kind kind;
 	bool close, upgrade;
