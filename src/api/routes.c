@@ -29,5 +29,6 @@ const struct route_group *const api_groups[] = {
 	&metrics_group,
 	&page_group,
 	&attach_group,
+	&preview_group,
 	NULL,
 };

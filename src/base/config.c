@@ -55,6 +55,8 @@ static const struct opt options[] = {
 	  "How long a body may take to arrive, beyond one second per KiB.", 100, 86400000 },
 	{ "send-timeout", "AIO_SEND_TIMEOUT", OPT_SECONDS, AT(send_ms), "60", "SECONDS",
 	  "How long a client may take nothing of its answer.", 100, 86400000 },
+	{ "preview-timeout", "AIO_PREVIEW_TIMEOUT", OPT_SECONDS, AT(preview_ms), "120", "SECONDS",
+	  "How long a program that listens in the sandbox may take to begin its answer.", 100, 86400000 },
 	{ "max-sessions", "AIO_MAX_SESSIONS", OPT_INT, AT(max_sessions), "512", "N",
 	  "Most sessions of each kind at once. The one idle for longest makes room for a new one.", 1, 100000 },
 	{ "max-history", "AIO_MAX_HISTORY", OPT_INT, AT(max_history), "64", "N",

@@ -20,7 +20,7 @@ struct config {
 	int64_t max_kernels, kernel_idle_ms, kernel_output;
 	const char *kernel_preload, *python_version;
 	bool kernel_ready;
-	int64_t idle_ms, head_ms, body_ms, send_ms;
+	int64_t idle_ms, head_ms, body_ms, send_ms, preview_ms;
 	int64_t document_ms, document_idle_ms, document_memory, max_document;
 	const char *skills;
 	const char *mcp_servers;

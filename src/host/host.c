@@ -315,7 +315,6 @@ static int open_server(struct host *host, struct err *err)
 	host->api.max_head = host->config->max_head + 4096; /* the gateway adds to it */
 	if (server_init(&host->server, &host->api, host_groups, err) < 0)
 		return -1;
-	host->server.no_previews = true;
 	return server_listen(&host->server, err);
 }
 

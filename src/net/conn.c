@@ -58,6 +58,7 @@ static const char *reason(int status)
 		{ 502, "Bad Gateway" },
 		{ 501, "Not Implemented" },
 		{ 503, "Service Unavailable" },
+		{ 504, "Gateway Timeout" },
 		{ 505, "HTTP Version Not Supported" },
 		{ 507, "Insufficient Storage" },
 	};

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -115,22 +116,29 @@ static int set_blocking(int fd)
 	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-static int connect_to(const struct addrinfo *to, const struct dial_wait *wait, int64_t until_ms,
-		      struct err *err)
+static int connect_to(const struct sockaddr *to, socklen_t len, const struct dial_wait *wait,
+		      int64_t until_ms, struct err *err)
 {
-	auto_close int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	auto_close int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int code = 0;
-	socklen_t len = sizeof code;
+	socklen_t room = sizeof code;
 	if (fd < 0)
 		return err_set(err, errno, "a socket");
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	if (connect(fd, to->ai_addr, to->ai_addrlen) < 0 && errno != EINPROGRESS)
+	if (connect(fd, to, len) < 0 && errno != EINPROGRESS)
 		return err_set(err, errno, "connect");
 	if (dial_await(fd, POLLOUT, wait, until_ms, err) < 0)
 		return -1;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0 || code || set_blocking(fd) < 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &room) < 0 || code || set_blocking(fd) < 0)
 		return err_set(err, code ? code : errno, "connect");
 	return TAKE_FD(fd);
+}
+
+static int failed(const char *where, const struct err *why, struct err *err)
+{
+	bool slow = why->code == ERR_SLOW;
+	return err_set(err, slow ? ERR_SLOW : ERR_UNAVAILABLE, "cannot connect to %s: %s", where,
+		       slow ? "it did not answer in time" : strerror(why->code));
 }
 
 int dial(const struct url_parts *url, const struct dial_wait *wait, struct err *err)
@@ -142,13 +150,46 @@ int dial(const struct url_parts *url, const struct dial_wait *wait, struct err *
 	if (!look)
 		return -1;
 	for (const struct addrinfo *at = look->found; at && fd < 0; at = at->ai_next)
-		fd = connect_to(at, wait, until_ms, &why);
+		fd = connect_to(at->ai_addr, at->ai_addrlen, wait, until_ms, &why);
 	look_up_unref(look);
-	if (fd >= 0)
-		return fd;
-	bool slow = why.code == ERR_SLOW;
-	return err_set(err, slow ? ERR_SLOW : ERR_UNAVAILABLE, "cannot connect to %s: %s",
-		       url->authority, slow ? "it did not answer in time" : strerror(why.code));
+	return fd < 0 ? failed(url->authority, &why, err) : fd;
+}
+
+int dial_port(int port, const struct dial_wait *wait, struct err *err)
+{
+	const struct sockaddr_in in = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+					  .sin6_port = htons((uint16_t)port),
+					  .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int64_t until_ms = deadline(wait);
+	char where[16];
+	struct err why;
+	int fd = connect_to((const struct sockaddr *)&in, sizeof in, wait, until_ms, &why);
+	if (fd < 0 && why.code != ERR_SLOW)
+		fd = connect_to((const struct sockaddr *)&in6, sizeof in6, wait, until_ms, &why);
+	snprintf(where, sizeof where, "port %d", port);
+	return fd < 0 ? failed(where, &why, err) : fd;
+}
+
+/* One whose queue is full cannot be waited for by poll(): connect() itself waits. */
+int dial_unix(const char *path, const struct dial_wait *wait, struct err *err)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int64_t ms = deadline(wait) - clock_ms();
+	struct timeval most = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 }, none = { 0 };
+	if (strlen(path) >= sizeof to.sun_path)
+		return err_set(err, ERR_INVALID, "the path of the Unix socket is too long");
+	memcpy(to.sun_path, path, strlen(path));
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) < 0 ||
+	    connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
+		struct err why = { .code = errno == EAGAIN ? ERR_SLOW : errno };
+		return failed(path, &why, err);
+	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
+	return TAKE_FD(fd);
 }
 
 int dial_tls(int fd, const char *host, const struct dial_wait *wait, struct err *err)

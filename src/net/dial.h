@@ -16,6 +16,11 @@ struct dial_wait {
 /* Finds the server and connects: a blocking descriptor. -1: ERR_SLOW, ERR_UNAVAILABLE, ERR_LIMIT. */
 int dial(const struct url_parts *url, const struct dial_wait *wait, struct err *err);
 
+/* The same for a port of this machine's loopback, 127.0.0.1 first, and for the path of a Unix socket:
+ * nothing is looked up. */
+int dial_port(int port, const struct dial_wait *wait, struct err *err);
+int dial_unix(const char *path, const struct dial_wait *wait, struct err *err);
+
 /* Goes on over TLS with a server that must prove to be that host. Takes the descriptor, also where it
  * fails, and gives another, on which its owner reads and writes plain text. */
 int dial_tls(int fd, const char *host, const struct dial_wait *wait, struct err *err);

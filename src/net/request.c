@@ -20,7 +20,7 @@
 #include "net/route.h"
 #include "net/server.h"
 #include "net/target.h"
-#include "net/tunnel.h"
+#include "net/upstream.h"
 #include "net/visit.h"
 #include "net/ws.h"
 
@@ -33,6 +33,7 @@ struct request {
 	const char *host, *origin;
 	const char *path, *query;
 	struct route_entry *entry;
+	char allow[128]; /* methods that the path has, where there is no entry */
 	json_t *params;
 };
 
@@ -58,6 +59,11 @@ static int fail(struct request *r, const struct err *err)
 	return -1;
 }
 
+static void defer_decref(void *value)
+{
+	json_decref(value);
+}
+
 /* ---- before the route ---- */
 
 static int split_target(struct request *r, struct err *err)
@@ -70,20 +76,40 @@ static int split_target(struct request *r, struct err *err)
 	return 0;
 }
 
+static void find_route(struct request *r)
+{
+	struct router *router = &r->server->router;
+	const char *method = r->head->method;
+	int port = target_preview(r->head, r->server->config->domain);
+	if (port)
+		r->entry = router_find(router, method,
+				       arena_printf(&r->conn->arena, ROUTE_PREVIEW "%d", port),
+				       &r->params, r->allow, sizeof r->allow);
+	if (!r->entry)
+		r->entry =
+			router_find(router, method, r->path, &r->params, r->allow, sizeof r->allow);
+	if (r->params)
+		arena_defer(&r->conn->arena, defer_decref, r->params);
+}
+
+static bool is_relayed(const struct request *r)
+{
+	return r->entry && r->entry->route->upstream;
+}
+
 static int check_caller(struct request *r, struct err *err)
 {
 	const struct config *config = r->server->config;
 	const struct guard guard = { .domain = config->domain,
 				     .cors_origins = config->cors_origins,
 				     .any_host = r->server->local || config->insecure };
-	struct preview preview;
 	const struct guard_caller caller = {
 		.head = r->head,
 		.open = !auth_enabled(r->server->auth),
 		.known = guard_knows(&guard, r->head),
 		/* No page can send this header uninvited. */
 		.vouched = http_header(r->head, "x-aio-proxy-port"),
-		.frames = tunnel_wanted(r->head, config->domain, &preview),
+		.frames = is_relayed(r),
 	};
 	r->host = http_header(r->head, "host");
 	r->origin = http_header(r->head, "origin");
@@ -141,8 +167,9 @@ static void refuse(struct request *r, const struct err *err)
 		fail(r, err);
 }
 
-static int no_route(struct request *r, const char *allow)
+static int no_route(struct request *r)
 {
+	const char *allow = r->allow;
 	struct err err;
 	if (*allow && !strcmp(r->head->method, "OPTIONS")) {
 		struct answer answer = { 204, NULL, 0, .header_count = 0 };
@@ -231,11 +258,6 @@ static void decode_place(struct request *r, unsigned place, const char *name, js
 		    problems);
 }
 
-static void defer_decref(void *value)
-{
-	json_decref(value);
-}
-
 static int invalid(struct request *r, struct problems *problems)
 {
 	buf_str(&problems->json, "]");
@@ -254,12 +276,14 @@ static int decode(struct request *r, void **ret)
 	struct problems problems = { 0 };
 	struct err err;
 	*ret = arena_alloc(arena, schema->size);
+	if (r->params)
+		decode_place(r, PATH, "path", r->params, *ret, &problems);
+	if (is_relayed(r)) /* the rest is for the other server */
+		return problems.count ? invalid(r, &problems) : 0;
 	json_t *query = query_object(r), *headers = header_object(r, schema);
 	arena_defer(arena, defer_decref, query);
 	arena_defer(arena, defer_decref, headers);
 	settle_lists(schema, query);
-	if (r->params)
-		decode_place(r, PATH, "path", r->params, *ret, &problems);
 	decode_place(r, QUERY, "query", query, *ret, &problems);
 	decode_place(r, HEADER, "header", headers, *ret, &problems);
 	if (body_wanted(r->entry->route) &&
@@ -328,13 +352,12 @@ static void answer_error(struct request *r, struct call *call, const struct err 
 	jw_done(&jw);
 }
 
-static void run_handler(struct request *r, const void *in)
+static struct call make_call(struct request *r)
 {
 	const char *proto = http_header(r->head, "x-forwarded-proto");
 	const char *prefix = http_header(r->head, "x-forwarded-prefix");
 	const char *accept = http_header(r->head, "accept");
-	struct err err = { 0 };
-	struct call call = {
+	return (struct call){
 		.route = r->entry->route,
 		.server = r->server,
 		.arena = &r->conn->arena,
@@ -350,6 +373,12 @@ static void run_handler(struct request *r, const void *in)
 		.head_only = r->conn->head_only,
 		.wants_events = accept && strstr(accept, "text/event-stream"),
 	};
+}
+
+static void run_handler(struct request *r, const void *in)
+{
+	struct err err = { 0 };
+	struct call call = make_call(r);
 	if (r->entry->route->flags & UPGRADE && upgrade(r, &call, &err) < 0) {
 		fail(r, &err);
 		return;
@@ -368,61 +397,67 @@ static void run_handler(struct request *r, const void *in)
 	}
 }
 
-/* A program in the sandbox answers: pages that it allows may ask it before they have credentials. */
-static void answer_preview(struct request *r, const struct preview *preview)
+/* The part of a path that is the route's own: "/proxy/80" of "/proxy/80/x". */
+static const char *own_part(const struct request *r)
 {
-	struct err err;
+	const char *end = r->path;
+	for (const char *at = r->entry->route->path; *at; at++)
+		if (*at == '/' && at[1] && at[1] != '*')
+			end += strcspn(end + 1, "/") + 1; /* a segment further */
+	return arena_strndup(&r->conn->arena, r->path, (size_t)(end - r->path));
+}
+
+static void run_relay(struct request *r, const void *in)
+{
 	const struct auth *auth = auth_enabled(r->server->auth) ? r->server->auth : NULL;
-	bool preflight = r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->length &&
-			 http_header(r->head, "access-control-request-method");
+	struct upstream upstream = { .prefix = own_part(r) };
 	struct visit visit = visit_of(r);
-	if (!preflight && check_credentials(r, &err) < 0) {
-		refuse(r, &err);
-		return;
-	}
+	struct err err = { 0 };
 	if (visit_trade(&visit))
 		return;
-	struct tunnel tunnel = { .to = *preview, .auth = auth };
-	tunnel_serve(r->conn, &tunnel);
+	struct call call = make_call(r);
+	if (r->entry->route->upstream(&call, in, &upstream, &err) < 0)
+		fail(r, &err);
+	else
+		upstream_serve(r->conn, &upstream, auth);
+}
+
+/* Browsers ask without credentials whether a page may send a request. A server behind this one answers
+ * that itself. */
+static bool is_preflight(const struct request *r)
+{
+	return r->origin && !strcmp(r->head->method, "OPTIONS") &&
+	       http_header(r->head, "access-control-request-method") &&
+	       !(is_relayed(r) && r->head->length);
 }
 
 static void answer_request(struct request *r)
 {
 	struct err err;
-	char allow[128];
-	if (split_target(r, &err) < 0 || check_caller(r, &err) < 0) {
+	void *in = NULL;
+	if (split_target(r, &err) < 0) {
 		fail(r, &err);
 		return;
 	}
-	struct preview preview;
-	if (!r->server->no_previews &&
-	    tunnel_wanted(r->head, r->server->config->domain, &preview)) {
-		answer_preview(r, &preview);
+	find_route(r);
+	if (check_caller(r, &err) < 0) {
+		fail(r, &err);
 		return;
 	}
-	if (r->origin && !strcmp(r->head->method, "OPTIONS") &&
-	    http_header(r->head, "access-control-request-method")) {
+	bool preflight = is_preflight(r);
+	if (preflight && !is_relayed(r)) {
 		answer_preflight(r);
 		return;
 	}
-	r->entry = router_find(&r->server->router, r->head->method, r->path, &r->params, allow,
-			       sizeof allow);
-	if (r->params)
-		arena_defer(&r->conn->arena, defer_decref, r->params);
 	struct visit visit = visit_of(r);
-	if (check_credentials(r, &err) < 0) {
+	if (!preflight && check_credentials(r, &err) < 0)
 		refuse(r, &err);
+	else if (!is_relayed(r) && !r->server->local && visit_clean(&visit))
 		return;
-	}
-	if (!r->server->local && visit_clean(&visit))
-		return;
-	if (!r->entry) {
-		no_route(r, allow);
-		return;
-	}
-	void *in = NULL;
-	if (decode(r, &in) == 0)
-		run_handler(r, in);
+	else if (!r->entry)
+		no_route(r);
+	else if (decode(r, &in) == 0)
+		(is_relayed(r) ? run_relay : run_handler)(r, in);
 }
 
 static void log_request(const struct request *r, int64_t us)

@@ -73,12 +73,14 @@ static int add_param(json_t **params, const char *name, size_t name_len, const c
 				    json_stringn(value.data ? value.data : "", value.len));
 }
 
-/* Whether a path fits a pattern; parameters are added to *params. */
-static bool fits(const char *pattern, const char *path, json_t **params)
+/* Whether a path fits a route's; parameters are added to *params. */
+static bool fits(const struct route *route, const char *path, json_t **params)
 {
+	const char *pattern = route->path;
 	while (*pattern) {
 		if (*pattern == '*')
-			return add_param(params, "*", 1, path, strlen(path)) == 0;
+			return route->upstream ||
+			       add_param(params, "*", 1, path, strlen(path)) == 0;
 		if (*pattern == '{') {
 			size_t name = strcspn(pattern + 1, "}"), len = strcspn(path, "/");
 			if (!len || add_param(params, pattern + 1, name, path, len) < 0)
@@ -94,7 +96,7 @@ static bool fits(const char *pattern, const char *path, json_t **params)
 
 static bool method_fits(const struct route *route, const char *method)
 {
-	return !strcmp(route->method, method) ||
+	return !strcmp(route->method, method) || !strcmp(route->method, "*") ||
 	       (!strcmp(method, "HEAD") && !strcmp(route->method, "GET"));
 }
 
@@ -133,7 +135,7 @@ struct route_entry *router_find(struct router *router, const char *method, const
 	}
 	for (size_t i = router->plain; i < router->count; i++) {
 		json_t *params = NULL;
-		bool match = fits(router->entries[i].route->path, path, &params);
+		bool match = fits(router->entries[i].route, path, &params);
 		if (match && method_fits(router->entries[i].route, method)) {
 			*ret_params = params;
 			return &router->entries[i];

@@ -11,10 +11,15 @@
 struct arena;
 struct call;
 struct err;
+struct upstream;
 
 /* What a route does: takes its request (a struct as route->in says) and answers through the call.
  * -1 with err is answered with the code's HTTP status, unless the answer has already begun. */
 typedef int handler(struct call *call, const void *in, struct err *err);
+
+/* Says which server answers instead; it may start that, and wait for it (call_wait). */
+typedef int route_upstream(struct call *call, const void *in, struct upstream *ret,
+			   struct err *err);
 
 enum route_flag {
 	PUBLIC = 1 << 0,   /* needs no credentials */
@@ -27,7 +32,13 @@ enum route_flag {
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the
- * handler gets as the parameter "*". */
+ * handler gets as the parameter "*".
+ *
+ * A route with `upstream` instead of `handle` is relayed: authentication, metrics and logs are as for
+ * others, all else is the other server's. Its request struct is of PATH fields only, without "*"; it is
+ * no tool for models, and its method may be "*": any. */
+#define ROUTE_PREVIEW \
+	"preview/" /* and a port: the path that a request has whose host name or header is for one */
 struct route {
 	const char *method, *path;
 	handler *handle;
@@ -39,6 +50,7 @@ struct route {
 	const struct schema *extra; /* fields of the answer beside the envelope's */
 	const char *type;           /* media type of a BARE answer that is not JSON */
 	const char *message;        /* of the envelope when all is well; NULL: the contract's */
+	route_upstream *upstream;
 };
 
 struct route_group {

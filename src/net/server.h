@@ -24,7 +24,6 @@ struct server {
 	char url[300];   /* where it listens */
 	int listen_fd, stop_fd;
 	bool local;        /* a Unix socket: no browser comes directly */
-	bool no_previews;  /* whatever an address says, no program's port is meant */
 	char *socket_path; /* to be removed at the end */
 	_Atomic bool stopping;
 	int signal;         /* which one ended server_run() */

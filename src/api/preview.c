@@ -1,0 +1,44 @@
+/* Programs that listen in the sandbox, at its own address: which port a request is for. */
+#include <string.h>
+
+#include "api/routes.h"
+#include "base/err.h"
+#include "net/target.h"
+#include "net/upstream.h"
+
+struct preview {
+	const char *port;
+};
+static const struct field preview_fields[] = {
+	STR(preview, port, PATH | REQUIRED, "The program's port."),
+};
+static const struct schema preview_schema = SCHEMA(preview, "Preview", preview_fields);
+
+/* The program does not see /proxy/PORT. */
+static int below(struct call *call, const void *in, struct upstream *ret, struct err *err)
+{
+	const struct preview *request = in;
+	(void)call;
+	ret->port = target_port(request->port, strlen(request->port));
+	return ret->port ? 0 : err_set(err, ERR_NOT_FOUND, "Not Found");
+}
+
+/* It sees the path as it is: below /absproxy/PORT, or at a host name of its own. */
+static int whole(struct call *call, const void *in, struct upstream *ret, struct err *err)
+{
+	ret->prefix = NULL;
+	return below(call, in, ret, err);
+}
+
+#define ANY(path, upstream_)                                                                 \
+	{                                                                                    \
+		"*", path, .in = &preview_schema, .flags = INTERNAL, .upstream = (upstream_) \
+	}
+
+static const struct route routes[] = {
+	ANY(ROUTE_PREVIEW "{port}", whole), ANY("/absproxy/{port}", whole),
+	ANY("/absproxy/{port}/*", whole),   ANY("/proxy/{port}", below),
+	ANY("/proxy/{port}/*", below),
+};
+const struct route_group preview_group = { "preview", "Programs that listen in the sandbox.",
+					   routes, COUNT(routes) };

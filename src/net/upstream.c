@@ -1,0 +1,213 @@
+#include "net/upstream.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "net/auth.h"
+#include "net/conn.h"
+#include "net/dial.h"
+#include "net/relay.h"
+#include "net/server.h"
+
+struct job {
+	struct conn *conn;
+	const struct upstream *upstream;
+	struct end client, server;
+	struct relay relay;
+	struct http http; /* the response's */
+	char piece[FLOW_PIECE];
+};
+
+/* ---- waiting ---- */
+
+static bool has_left(void *arg)
+{
+	const struct conn *conn = arg;
+	struct pollfd pfds[] = { { .fd = conn->fd },
+				 { .fd = server_stop_fd(conn->server), .events = POLLIN } };
+	return poll(pfds, COUNT(pfds), 0) > 0;
+}
+
+static int timeout(int64_t until_ms)
+{
+	int64_t left = until_ms == INT64_MAX ? -1 : until_ms - clock_ms();
+	return until_ms == INT64_MAX ? -1 : left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* False when the client is gone, the server stops, or nothing came until that time. */
+static bool wait_ready(struct job *job, int64_t until_ms)
+{
+	struct end *client = &job->client, *server = &job->server;
+	bool takes = relay_reads_client(&job->relay), gives = relay_reads_server(&job->relay);
+	struct pollfd pfds[] = {
+		{ .fd = client->fd,
+		  .events = (short)((takes ? POLLIN : 0) | (end_pending(client) ? POLLOUT : 0)) },
+		{ .fd = gives || end_pending(server) ? server->fd : -1,
+		  .events = (short)((gives ? POLLIN : 0) | (end_pending(server) ? POLLOUT : 0)) },
+		{ .fd = server_stop_fd(job->conn->server), .events = POLLIN },
+	};
+	int n = poll(pfds, COUNT(pfds), timeout(until_ms));
+	if (n == 0 || (n < 0 && errno != EINTR) || pfds[2].revents)
+		return false;
+	/* One that only half-closed has not gone: see what poll() is not asked for. */
+	if (pfds[0].revents & (POLLERR | POLLHUP) && !(pfds[0].revents & POLLIN))
+		return false;
+	client->readable |= (pfds[0].revents & POLLIN) != 0;
+	server->readable |= (pfds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+	return true;
+}
+
+/* ---- relaying ---- */
+
+static void fail(struct job *job, int status, const char *what)
+{
+	const struct upstream *upstream = job->upstream;
+	char text[400];
+	if (upstream->socket)
+		snprintf(text, sizeof text, "the server on %s %s", upstream->socket, what);
+	else
+		snprintf(text, sizeof text, "the program on port %d %s", upstream->port, what);
+	job->conn->close_after = true;
+	conn_fail(job->conn, status, text, false);
+}
+
+/* Nothing has moved for too long. */
+static void fail_late(struct job *job, enum relay_fault fault)
+{
+	char text[64];
+	if (fault == RELAY_SLOW_SERVER) {
+		snprintf(text, sizeof text, "did not answer within %g s",
+			 (double)job->conn->server->config->preview_ms / 1000);
+		fail(job, 504, text);
+	} else if (fault == RELAY_SLOW_CLIENT) {
+		job->conn->close_after = true;
+		conn_fail(job->conn, 408, "the body took too long to arrive", false);
+	} else {
+		job->conn->broken = true;
+	}
+}
+
+/* Goes on until there is nothing to wait for. False: the wait was in vain, and said so. */
+static bool run(struct job *job, enum relay_step *ret_step, const char **ret_why)
+{
+	const struct config *config = job->conn->server->config;
+	const struct relay_patience patience = { .send_ms = config->send_ms,
+						 .tunnel_send_ms = config->send_ms,
+						 .body_ms = config->body_ms,
+						 .first_ms = config->preview_ms };
+	struct relay_tools tools = { &job->http, job->conn->http.limits, job->piece, clock_ms() };
+	relay_begin(&job->relay, &job->conn->http, tools.now_ms);
+	while ((*ret_step = relay_step(&job->relay, &tools, ret_why)) <= RELAY_MOVED) {
+		int64_t until_ms;
+		enum relay_fault fault = relay_waits_for(&job->relay, &patience, &until_ms);
+		if (*ret_step == RELAY_WAITS && !wait_ready(job, until_ms)) {
+			fail_late(job, clock_ms() >= until_ms ? fault : RELAY_STUCK);
+			return false;
+		}
+		tools.now_ms = clock_ms();
+	}
+	return true;
+}
+
+/* The last bytes may not have been taken yet. */
+static bool is_sent(struct job *job)
+{
+	struct err ignored;
+	const struct end *client = &job->client;
+	size_t left = client->out.len - client->out_at;
+	return !left ||
+	       conn_send_raw(job->conn, client->out.data + client->out_at, left, &ignored) == 0;
+}
+
+static void relay(struct job *job)
+{
+	struct conn *conn = job->conn;
+	enum relay_step step;
+	const char *why;
+	bool ran = run(job, &step, &why);
+	if (job->relay.answered) {
+		conn->status = job->relay.status;
+		conn->sink.begun = true;
+	}
+	if (ran && (step == RELAY_CLOSED || step == RELAY_WRONG))
+		fail(job, 502, why);
+	else if (ran && (step != RELAY_DONE || !is_sent(job)))
+		conn->broken = true;
+	conn->close_after |= !job->relay.keep_alive;
+}
+
+static bool is_secret(void *auth, const char *text, size_t len)
+{
+	return auth_knows(auth, text, len);
+}
+
+static void write_request(struct job *job, const struct auth *auth)
+{
+	struct http *http = &job->conn->http;
+	const char *prefix = job->upstream->prefix;
+	struct head_request how = { .peer = job->conn->peer,
+				    .prefix = prefix ? strlen(prefix) : 0,
+				    .keep_authorization = true,
+				    .strip_query = auth != NULL,
+				    .is_secret = auth ? is_secret : NULL,
+				    .arg = (void *)auth,
+				    .upgrade = job->relay.upgrade };
+	head_request(&job->server.out, &http->head, &how);
+	job->relay.head = (struct head_response){ .trusted = true, .prefix = prefix };
+	/* Only what has no body leaves the connection's own reader in step. */
+	job->relay.keep_alive = http->body_done && !job->conn->close_after && !job->relay.upgrade;
+	if (!job->relay.keep_alive) {
+		buf_add(&job->client.in, http->data + http->used, http->len - http->used);
+		http->used = http->len;
+		job->conn->close_after = true;
+	}
+}
+
+static int connect_to(struct conn *conn, const struct upstream *upstream)
+{
+	const struct dial_wait wait = { .over = has_left,
+					.arg = conn,
+					.connect_ms = (int)conn->server->config->preview_ms };
+	struct err err;
+	int fd = upstream->socket ? dial_unix(upstream->socket, &wait, &err)
+				  : dial_port(upstream->port, &wait, &err);
+	if (fd >= 0)
+		return fd;
+	bool slow = err.code == ERR_SLOW;
+	if (upstream->port && !slow)
+		err_set(&err, err.code, "nothing listens on port %d in the sandbox",
+			upstream->port);
+	conn_fail(conn, slow ? 504 : 502, err.msg, false);
+	return -1;
+}
+
+void upstream_serve(struct conn *conn, const struct upstream *upstream, const struct auth *auth)
+{
+	int fd = connect_to(conn, upstream);
+	if (fd < 0)
+		return;
+	struct job *job = xcalloc(1, sizeof *job);
+	job->conn = conn;
+	job->upstream = upstream;
+	end_init(&job->client, conn->fd);
+	end_init(&job->server, fd);
+	job->client.readable = true;
+	job->relay.client = &job->client;
+	job->relay.server = &job->server;
+	relay_init(&job->relay, &conn->http.head);
+	write_request(job, auth);
+	relay(job);
+	http_done(&job->http);
+	job->client.fd = -1; /* the connection's own */
+	end_close(&job->client);
+	end_close(&job->server);
+	free(job);
+}

@@ -1,0 +1,21 @@
+/* upstream.h - a request answered by another server of this machine, which a RELAY route names. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+struct auth;
+struct conn;
+
+struct upstream {
+	int port;           /* on 127.0.0.1, else ::1; 0: it listens on a Unix socket */
+	const char *socket; /* the path of that */
+	/* The route's own part of the path, set before the route is asked: the server does not see it, and
+	 * Locations and cookies' paths of its answers get it back. A route sets NULL for a server that
+	 * sees whole paths, and answers with them. */
+	const char *prefix;
+};
+
+/* Relays the request whose head conn->http holds, and its answer, whole: after an upgrade, bytes both
+ * ways until one side ends. Each request has a stream of its own. Credentials that auth knows stay
+ * here (NULL: there are none). */
+void upstream_serve(struct conn *conn, const struct upstream *upstream, const struct auth *auth);

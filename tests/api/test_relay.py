@@ -1,0 +1,246 @@
+"""Previews as routes: deadlines, what the program's answers may say, how they are counted."""
+
+import re
+import socket
+import threading
+
+import pytest
+
+from harness import eventually, request
+
+pytestmark = pytest.mark.server(env={"AIO_PREVIEW_TIMEOUT": "1", "AIO_BODY_TIMEOUT": "1"})
+
+
+@pytest.fixture
+def program():
+    """A program on a port; what it does with each connection is up to the test."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    conns = []
+
+    class Program:
+        port = listener.getsockname()[1]
+        does = staticmethod(lambda conn: None)
+
+    def serve():
+        while True:
+            try:
+                conn, _ = listener.accept()
+            except OSError:
+                return
+            conns.append(conn)  # stays open
+            Program.does(conn)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield Program
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    for conn in conns:
+        conn.close()
+    thread.join(10)
+
+
+def head_of(conn):
+    head = b""
+    while b"\r\n\r\n" not in head and (piece := conn.recv(1)):
+        head += piece
+    return head.decode()
+
+
+def answers(*lines, body=b"hi"):
+    """What sends one answer with these headers."""
+    head = "\r\n".join(["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *lines, "", ""])
+
+    def does(conn):
+        head_of(conn)
+        conn.sendall(head.encode() + body)
+
+    return does
+
+
+def test_a_program_that_never_answers(server, program):
+    got = server.get(f"/proxy/{program.port}/")
+    assert got.status_code == 504
+    assert got.json()["detail"] == f"the program on port {program.port} did not answer within 1 s"
+
+
+def test_a_program_that_never_finishes_its_head(server, program):
+    program.does = staticmethod(lambda conn: conn.sendall(b"HTTP/1.1 200 OK\r\nX: y"))
+    assert server.get(f"/proxy/{program.port}/").status_code == 504
+
+
+def test_a_program_that_never_accepts(server):
+    """Its queue is full: the kernel drops who wants to connect."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port, waiting = listener.getsockname()[1], []
+        try:
+            for _ in range(4):
+                waiting.append(one := socket.socket())
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", port))
+            got = server.get(f"/proxy/{port}/")
+            assert got.status_code == 504 and str(port) in got.json()["detail"]
+        finally:
+            for one in waiting:
+                one.close()
+
+
+def test_a_program_that_accepts_and_closes(server, program):
+    program.does = staticmethod(lambda conn: conn.close())
+    got = server.get(f"/proxy/{program.port}/")
+    assert got.status_code == 502 and "without an answer" in got.json()["detail"]
+
+
+def test_a_body_that_does_not_arrive_is_not_the_programs_fault(server, program):
+    with server.connect() as peer:
+        peer.send(request(f"/proxy/{program.port}/", "POST", headers={"Content-Length": "10"}) + b"part")
+        got = peer.answer()
+        assert got.status == 408 and peer.ended()
+
+
+def test_an_answer_that_began_may_take_its_time(server, program):
+    go_on = threading.Event()
+
+    def does(conn):
+        head_of(conn)
+        conn.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+        go_on.wait(30)
+        conn.sendall(b"2\r\ncd\r\n0\r\n\r\n")
+
+    program.does = staticmethod(does)
+    with server.connect() as peer:
+        peer.send(request(f"/proxy/{program.port}/"))
+        assert peer.head().status == 200
+        threading.Timer(2, go_on.set).start()  # longer than it may take to begin
+        body = b""
+        while not body.endswith(b"0\r\n\r\n"):
+            body += peer.sock.recv(4096)
+        assert body.endswith(b"2\r\ncd\r\n0\r\n\r\n")
+
+
+def test_interim_answers_come_through(server, program):
+    def does(conn):
+        head_of(conn)
+        conn.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 Fine\r\nContent-Length: 2\r\n\r\nhi")
+
+    program.does = staticmethod(does)
+    with server.connect() as peer:
+        peer.send(request(f"/proxy/{program.port}/"))
+        hints = peer.head()
+        assert (hints.status, hints["link"]) == (103, "</a>")
+        assert peer.answer().body == b"hi"
+
+
+def test_an_upgrade_passes_bytes_and_half_closes(server, program):
+    def does(conn):
+        head_of(conn)
+        conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+        while piece := conn.recv(4096):
+            conn.sendall(piece)
+        conn.sendall(b"end")
+        conn.shutdown(socket.SHUT_WR)
+
+    program.does = staticmethod(does)
+    with server.connect() as peer:
+        peer.send(request(f"/proxy/{program.port}/", headers={"Connection": "Upgrade", "Upgrade": "echo"}))
+        assert peer.head().status == 101
+        peer.send(b"ping")
+        got = b""
+        while got != b"ping":
+            got += peer.sock.recv(4)
+        peer.sock.shutdown(socket.SHUT_WR)
+        while piece := peer.sock.recv(16):
+            got += piece
+        assert got == b"pingend"
+
+
+def counted(server, route):
+    found = re.search(rf'aio_requests_total{{method="\*",route="{re.escape(route)}",status="2xx"}} (\d+)', server.get("/metrics").text)
+    return int(found[1]) if found else 0
+
+
+def test_previews_are_counted_by_their_route(server, program):
+    program.does = staticmethod(answers())
+    port = program.port
+    for route, how in [
+        ("/proxy/{port}/*", {"target": f"/proxy/{port}/a"}), ("/proxy/{port}", {"target": f"/proxy/{port}"}),
+        ("/absproxy/{port}/*", {"target": f"/absproxy/{port}/a"}),
+        ("preview/{port}", {"target": "/a", "host": f"{port}-localhost"}),
+        ("preview/{port}", {"target": "/a", "headers": {"x-aio-proxy-port": port}}),
+    ]:
+        before = counted(server, route)
+        with server.connect() as peer:
+            assert peer.ask(request(**how)).body == b"hi"
+        eventually(lambda: counted(server, route) == before + 1)
+
+
+def test_a_path_reaches_the_program_as_it_came(server, program):
+    """However odd or long: it is the program's."""
+    heads = []
+
+    def does(conn):
+        heads.append(head_of(conn))
+        conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+    program.does = staticmethod(does)
+    for path in ("/%zz%00/../a//b", "/" + "a" * 10_000, "/?x=%zz", "/a;b=c?d"):
+        with server.connect() as peer:
+            assert peer.ask(request(f"/proxy/{program.port}{path}")).status == 200
+        assert heads.pop().startswith(f"GET {path} HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])
+def test_any_method_is_the_programs(server, program, method):
+    program.does = staticmethod(answers())
+    assert server.request(method, f"/proxy/{program.port}/x").text == "hi"
+
+
+@pytest.fixture
+def on_a_socket(tmp_path, start_server):
+    """A server whose /other/ is a program on a Unix socket, and the heads that it saw."""
+    path = str(tmp_path / "s")
+    heads = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def serve():
+            while True:
+                try:
+                    conn, _ = listener.accept()
+                except OSError:
+                    return
+                with conn:
+                    heads.append(head_of(conn))
+                    conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield start_server(program="fixture", env={"FIXTURE_UPSTREAM": path, "SANDBOX_API_KEY": "the-key"}), heads
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+def test_a_route_to_a_unix_socket(on_a_socket):
+    server, heads = on_a_socket
+    assert server.get("/other/x").status_code == 401 and heads == []
+    for path in ("/other/x?y", "/other/", "/other/a/b"):
+        assert server.get(path, headers={"X-AIO-API-Key": "the-key"}).text == "hi"
+        assert heads.pop().startswith(f"GET {path.removeprefix('/other')} HTTP/1.1\r\n") and heads == []
+
+
+def test_a_socket_that_nobody_listens_on(start_server, tmp_path):
+    server = start_server(program="fixture", env={"FIXTURE_UPSTREAM": str(tmp_path / "none")})
+    got = server.get("/other/x")
+    assert got.status_code == 502 and "none" in got.json()["detail"]
+
+
+def test_an_upstream_that_cannot_be_had(fixture_server):
+    got = fixture_server.get("/other/x")
+    assert got.status_code == 503 and got.json() == {"detail": "the other server did not start"}
+
+
+def test_previews_are_not_documented_operations(server):
+    assert not any("proxy" in path or "preview" in path for path in server.get("/openapi.json").json()["paths"])
