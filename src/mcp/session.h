@@ -12,7 +12,7 @@ struct exchange;
 struct mcp_session;
 struct mcp_stream;
 
-/* How many there may be, and for how long each may be idle. */
+/* Sets how many there may be and how long each may be idle. */
 void session_setup(const struct config *config);
 
 /* A new one, with a reference. only: see struct exchange_from. */

@@ -95,7 +95,7 @@ static struct session *unlist(struct sessions *sessions, struct session **at)
 	return session;
 }
 
-/* The idle one that expires first, of all or of those nobody has named. */
+/* The idle one that expires first, of all or of the unnamed ones. */
 static struct session **find_idle(struct sessions *sessions, bool unnamed, int64_t *ret_expires)
 {
 	struct session **found = NULL;
@@ -110,7 +110,7 @@ static struct session **find_idle(struct sessions *sessions, bool unnamed, int64
 	return found;
 }
 
-/* One that has been idle for too long; with the table full one that is idle, unnamed if there is. */
+/* One that has been idle for too long; else, if room is needed, an idle one, unnamed if possible. */
 static struct session *take_expired(struct sessions *sessions, bool make_room)
 {
 	int64_t expires;
@@ -188,7 +188,7 @@ void *sessions_open(struct sessions *sessions, const char *id,
 	struct session *expired = NULL;
 	pthread_mutex_lock(&sessions->lock);
 	struct session *session = id && *id ? *locate(sessions, id) : NULL;
-	if (!session) { /* under one lock: nobody else takes the room that an idle one leaves */
+	if (!session) { /* under one lock, so that no other thread takes the room */
 		expired = take_expired(sessions, true);
 		session = add(sessions, id, fill, arg, err);
 	}

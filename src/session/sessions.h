@@ -1,7 +1,8 @@
 /* sessions.h - the sessions of one kind, by id: found or made, expired when idle, ended together.
  *
- * A session of any kind begins with a struct session. Those who have found one release it; one that
- * was closed lives on until then. The table's lock is taken before a session's, never after it. */
+ * A session of any kind begins with a struct session. A caller releases the session that it found; a
+ * closed session lives on until its last user has released it. The table's lock is taken before a
+ * session's, never after it. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
@@ -33,7 +34,7 @@ struct session {
 struct sessions {
 	const char *kind; /* "bash", in ids and messages */
 	size_t size;      /* of the struct that begins with a struct session */
-	/* Whether it may not expire now; NULL: while it has users. */
+	/* Whether it must not expire now; NULL: while it has users. */
 	bool (*busy)(void *session);
 	/* When it was last used, of awake_ms(); NULL: when it was last touched. */
 	int64_t (*used_ms)(void *session);
@@ -42,19 +43,19 @@ struct sessions {
 	pthread_mutex_t lock;
 	struct session *first; /* the newest */
 	size_t count, most;
-	int64_t idle_ms; /* for how long one may be idle; its own idle_ms may be less */
+	int64_t idle_ms; /* how long one may be idle; its own idle_ms may be less */
 	uint64_t next_id;
 };
 
-/* How many there may be, and for how long each may be idle: said before the first is opened. */
+/* Sets how many there may be and how long each may be idle. Called before the first is opened. */
 void sessions_limit(struct sessions *sessions, int64_t most, int64_t idle_ms);
 
 /* The session with an id, to be released; NULL with err (which may be NULL) when there is none. */
 void *sessions_find(struct sessions *sessions, const char *id, struct err *err);
 
-/* The same; but where there is none, or id is NULL or empty, a new one is made, after idle ones had
- * to make room. fill() sets what its kind adds, which is zero. It runs under the table's lock, so it
- * starts nothing and waits for nothing. */
+/* The same; but if there is none, or id is NULL or empty, a new one is made, and an idle one ended if
+ * the table is full. fill() sets the members that its kind adds, which are zero. It runs under the
+ * table's lock, so it starts nothing and waits for nothing. */
 void *sessions_open(struct sessions *sessions, const char *id,
 		    void (*fill)(void *session, void *arg), void *arg, struct err *err);
 
@@ -71,7 +72,7 @@ static inline void sessions_auto_release(void *at)
 /* Notes that it is used now. With its lock. */
 void sessions_touch(struct session *session);
 
-/* Whether an id is such as the table itself gives to those that come without one. */
+/* Whether an id has the form of those that the table gives to sessions opened without one. */
 bool sessions_gave(const struct sessions *sessions, const char *id);
 
 /* Ends the unnamed session that has been idle for longest: to make room of another kind. */
@@ -81,7 +82,7 @@ bool sessions_evict(struct sessions *sessions);
 int sessions_close(struct sessions *sessions, const char *id, struct err *err);
 size_t sessions_close_all(struct sessions *sessions);
 
-/* Ends those that were idle for too long. */
+/* Ends sessions that were idle for too long. */
 void sessions_expire(struct sessions *sessions);
 
 /* All of them, the newest first; they live as long as the arena. Being listed does not make a session
