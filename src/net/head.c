@@ -230,25 +230,75 @@ static bool is_for_one(const char *name)
 	return false;
 }
 
-/* A cookie of a box is for its own host name only, and never one of ours. */
-static void put_set_cookie(struct buf *out, const char *value)
+/* Appends the path of a server that does not know the prefix it is shown at. */
+static void put_below(struct buf *out, const char *path, size_t len, const char *prefix)
 {
+	size_t own = strlen(prefix);
+	bool is_below = len >= own && !strncmp(path, prefix, own) &&
+			(len == own || strchr("/?#", path[own]));
+	if (!is_below)
+		buf_str(out, prefix);
+	buf_add(out, path, len);
+}
+
+static bool is_attribute(const char *word, const char *name)
+{
+	size_t len = strcspn(word, "=; \t");
+	return len == strlen(name) && !strncasecmp(word, name, len);
+}
+
+static void put_attribute(struct buf *out, const char *at, size_t len,
+			  const struct head_response *how)
+{
+	const char *word = at + strspn(at, " \t"), *value = memchr(at, '=', len);
+	if (value)
+		value += 1 + strspn(value + 1, " \t");
+	if (!how->trusted && is_attribute(word, "domain"))
+		return;
+	if (how->prefix && is_attribute(word, "path") && value && *value == '/') {
+		size_t path = (size_t)(at + len - value);
+		buf_str(out, "; Path=");
+		put_below(out, value, path == 1 ? 0 : path, how->prefix);
+		return;
+	}
+	buf_str(out, ";");
+	buf_add(out, at, len);
+}
+
+/* A cookie is for the server's own path, and of a box for its own host name only, and never one of
+ * ours. */
+static void put_set_cookie(struct buf *out, const char *value, const struct head_response *how)
+{
+	struct head_response as = *how;
 	const char *name = value + strspn(value, " \t");
 	if (cookie_is_ours(name, strcspn(name, "=; \t")))
 		return;
-	buf_str(out, "Set-Cookie: ");
-	for (const char *at = value; *at;) {
-		size_t len = strcspn(at, ";");
-		const char *word = at + strspn(at, "; \t");
-		size_t word_len = strcspn(word, "=; \t");
-		if (at == value || !(word_len == 6 && !strncasecmp(word, "domain", 6))) {
-			if (at != value)
-				buf_str(out, ";");
-			buf_add(out, at, len);
-		}
-		at += len;
-		at += *at == ';';
+	if (starts(name, "__Host-")) /* it would not be one at another path */
+		as.prefix = NULL;
+	size_t len = strcspn(value, ";");
+	buf_printf(out, "Set-Cookie: %.*s", (int)len, value);
+	for (const char *at = value + len; *at; at += len) {
+		at++;
+		len = strcspn(at, ";");
+		put_attribute(out, at, len, &as);
 	}
+	buf_str(out, "\r\n");
+}
+
+/* A path, or the same at the address that the client has called, as servers make it of Host. */
+static void put_location(struct buf *out, const char *value, const struct head_response *how)
+{
+	const char *path = value, *rest = strstr(value, "://");
+	size_t host = how->host ? strlen(how->host) : 0;
+	if (host && rest && (starts(value, "http://") || starts(value, "https://")) &&
+	    !strncasecmp(rest + 3, how->host, host) && strchr("/?#", rest[3 + host]))
+		path = rest + 3 + host;
+	bool is_path = path > value || (*path == '/' && path[1] != '/');
+	buf_str(out, "Location: ");
+	if (is_path)
+		put_below(out, path, strlen(path), how->prefix);
+	else
+		buf_str(out, value);
 	buf_str(out, "\r\n");
 }
 
@@ -260,14 +310,12 @@ static void put_header(struct buf *out, const struct http_header *h,
 	/* Browsers clear the cookies of the whole domain, neighbours' included. */
 	if (!how->trusted && !strcasecmp(h->name, "clear-site-data"))
 		return;
-	if (!strcasecmp(h->name, "set-cookie") && !how->trusted) {
-		put_set_cookie(out, h->value);
-	} else if (!strcasecmp(h->name, "location") && how->prefix && h->value[0] == '/' &&
-		   h->value[1] != '/') {
-		buf_printf(out, "Location: %s%s\r\n", how->prefix, h->value);
-	} else {
+	if (!strcasecmp(h->name, "set-cookie") && (!how->trusted || how->prefix))
+		put_set_cookie(out, h->value, how);
+	else if (!strcasecmp(h->name, "location") && how->prefix)
+		put_location(out, h->value, how);
+	else
 		put(out, h->name, h->value);
-	}
 }
 
 void head_response(struct buf *out, const struct http_head *head, const char *reason,

@@ -34,9 +34,11 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 bool head_query(struct buf *out, const char *query, const struct head_request *how);
 
 struct head_response {
-	bool plain;         /* the address is shared by several boxes' pages */
-	bool trusted;       /* the host's own server answers */
-	const char *prefix; /* "/s/ID" for a Location of the box; NULL: none */
+	bool plain;   /* the address is shared by several boxes' pages */
+	bool trusted; /* the host's own server answers */
+	/* What the client sees before the server's paths, in Location and Set-Cookie: "/s/ID"; NULL: none. */
+	const char *prefix;
+	const char *host; /* where the client has called; NULL: a Location there is left as it is */
 	const char *cookie; /* a Set-Cookie of the host; NULL: none */
 	enum body_kind kind;
 	bool close, upgrade;

@@ -161,7 +161,9 @@ static void write_request(struct job *job, const struct auth *auth)
 				    .arg = (void *)auth,
 				    .upgrade = job->relay.upgrade };
 	head_request(&job->server.out, &http->head, &how);
-	job->relay.head = (struct head_response){ .trusted = true, .prefix = prefix };
+	job->relay.head = (struct head_response){ .trusted = true,
+						  .prefix = prefix,
+						  .host = http_header(&http->head, "host") };
 	/* Only what has no body leaves the connection's own reader in step. */
 	job->relay.keep_alive = http->body_done && !job->conn->close_after && !job->relay.upgrade;
 	if (!job->relay.keep_alive) {

@@ -244,3 +244,48 @@ def test_an_upstream_that_cannot_be_had(fixture_server):
 
 def test_previews_are_not_documented_operations(server):
     assert not any("proxy" in path or "preview" in path for path in server.get("/openapi.json").json()["paths"])
+
+
+def said_by(server, program, *lines, path="/x", **more):
+    """The Location and Set-Cookie that come out of what the program says below /proxy/PORT."""
+    program.does = staticmethod(answers(*lines))
+    with server.connect() as peer:
+        got = peer.ask(request(f"/proxy/{program.port}{path}", **more))
+    return [value for name, value in got.headers if name.lower() in ("location", "set-cookie")]
+
+
+@pytest.mark.parametrize("said, below", [
+    ("/login", True), ("/", True), ("/a?b=/c#d", True), ("login", False), ("?a", False), ("//other/x", False),
+    ("https://other.example/x", False), ("/proxy/{port}/x", False), ("/proxy/{port}", False), ("/proxy/{port}0/x", True),
+])
+def test_a_location_stays_below_the_prefix(server, program, said, below):
+    said = said.format(port=program.port)
+    assert said_by(server, program, f"Location: {said}") == [f"/proxy/{program.port}{said}" if below else said]
+
+
+def test_a_location_at_the_servers_own_address_too(server, program):
+    """Programs make absolute URLs of the Host that they see."""
+    host = f"{server.host}:{server.port}"
+    for said, path in ((f"http://{host}/a?b", "/a?b"), (f"https://{host}/", "/"), (f"http://{host}", "")):
+        assert said_by(server, program, f"Location: {said}", host=host) == [f"/proxy/{program.port}{path}"]
+    for said in (f"http://{host}0/a", f"http://{host}.evil.example/a", f"http://{host}@evil.example/"):
+        assert said_by(server, program, f"Location: {said}", host=host) == [said]
+
+
+@pytest.mark.parametrize("said, seen", [
+    ("a=1; Path=/", "a=1; Path={prefix}"), ("a=1; path=/b; Secure", "a=1; Path={prefix}/b; Secure"), ("a=1", "a=1"),
+    ("a=1; Path=b", "a=1; Path=b"), ("Path=/; Path=/", "Path=/; Path={prefix}"), ("a=1;Path = /", "a=1; Path={prefix}"),
+    ("__Host-a=1; Path=/; Secure", "__Host-a=1; Path=/; Secure"), ("a=1; Domain=localhost", "a=1; Domain=localhost"),
+    ("a=1; Path={prefix}/b", "a=1; Path={prefix}/b"),
+])
+def test_a_cookie_stays_below_the_prefix(server, program, said, seen):
+    prefix = f"/proxy/{program.port}"
+    assert said_by(server, program, f"Set-Cookie: {said.format(prefix=prefix)}") == [seen.format(prefix=prefix)]
+
+
+def test_a_program_that_sees_whole_paths_answers_with_them(server, program):
+    program.does = staticmethod(answers("Location: /login", "Set-Cookie: a=1; Path=/"))
+    for how in ({"target": f"/absproxy/{program.port}/x"}, {"target": "/x", "host": f"{program.port}-localhost"}):
+        with server.connect() as peer:
+            got = peer.ask(request(**how))
+        assert got["location"] == "/login" and got["set-cookie"] == "a=1; Path=/"
