@@ -66,7 +66,7 @@ static void answer_error(int status, json_t *answer, struct err *err)
 static int open_host(const struct remote *remote, struct client *client, struct err *err)
 {
 	const char *url = getenv("AIO_URL");
-	if (client_open(client, remote->url, err) == 0)
+	if (client_open(client, remote->url, NULL, err) == 0)
 		return 0;
 	if (url && *url)
 		return -1;

@@ -1,20 +1,17 @@
 #include "kernel/zsock.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "kernel/zmtp.h"
+#include "net/dial.h"
 
 enum { CONNECT_MS = 1000, SEND_MS = 10000, SEND_FRAMES = 8 };
 
@@ -26,27 +23,6 @@ struct zsock {
 };
 
 /* ---- connecting ---- */
-
-/* Fills an address: its length, or 0. */
-static socklen_t address(const char *endpoint, struct sockaddr_storage *to)
-{
-	struct sockaddr_un *un = (struct sockaddr_un *)to;
-	struct sockaddr_in *in = (struct sockaddr_in *)to;
-	char host[64];
-	int port;
-	*to = (struct sockaddr_storage){ 0 };
-	if (*endpoint == '/') {
-		un->sun_family = AF_UNIX;
-		int n = snprintf(un->sun_path, sizeof un->sun_path, "%s", endpoint);
-		return (size_t)n < sizeof un->sun_path ? sizeof *un : 0;
-	}
-	if (sscanf(endpoint, "%63[0-9.]:%d", host, &port) != 2 ||
-	    inet_pton(AF_INET, host, &in->sin_addr) != 1)
-		return 0;
-	in->sin_family = AF_INET;
-	in->sin_port = htons((uint16_t)port);
-	return sizeof *in;
-}
 
 static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 {
@@ -75,46 +51,34 @@ static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 	return 0;
 }
 
-/* A kernel that takes no connections is not waited for. */
-static int dial(int fd, const struct sockaddr_storage *to, socklen_t len)
+/* A kernel that takes no connections is not waited for long. */
+static int connect_to(const char *endpoint, struct err *err)
 {
-	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-	int failed = 0;
-	socklen_t room = sizeof failed;
-	if (fd < 0)
-		return -1;
-	if (connect(fd, (const struct sockaddr *)to, len) == 0)
-		return 0;
-	if (errno != EINPROGRESS)
-		return -1;
-	if (poll(&pfd, 1, CONNECT_MS) == 1 &&
-	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &room) == 0 && !failed)
-		return 0;
-	errno = failed ? failed : ETIMEDOUT;
-	return -1;
+	const struct dial_wait wait = { .connect_ms = CONNECT_MS };
+	int port;
+	if (*endpoint == '/')
+		return dial_unix(endpoint, &wait, err);
+	if (sscanf(endpoint, "127.0.0.1:%d", &port) == 1)
+		return dial_port(port, &wait, err);
+	return err_set(err, ERR_INVALID, "not an endpoint");
 }
 
 struct zsock *zsock_connect(enum zsock_type type, const char *endpoint, const char *identity,
 			    struct err *err)
 {
-	struct sockaddr_storage to;
-	socklen_t len = address(endpoint, &to);
 	auto_buf struct buf hello = BUF(512);
 	struct zsock *sock = xcalloc(1, sizeof *sock);
 	zmtp_init(&sock->in);
 	sock->subscribes = type == ZSOCK_SUB;
-	sock->fd = len ? socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
-	errno = len ? errno : EINVAL;
-	if (dial(sock->fd, &to, len) == 0) {
-		if (to.ss_family == AF_INET)
-			(void)setsockopt(sock->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
-					 sizeof(int));
+	struct err why = { 0 };
+	sock->fd = connect_to(endpoint, &why);
+	if (sock->fd >= 0) {
 		zmtp_hello(&hello, type == ZSOCK_SUB ? "SUB" : "DEALER", identity);
 		if (send_all(sock, &(struct iovec){ hello.data, hello.len }, 1) == 0)
 			return sock;
 	}
-	err_set(err, errno == EAGAIN ? ERR_UNAVAILABLE : errno, "the kernel's socket %.200s",
-		endpoint);
+	err_set(err, why.code == ERR_UNAVAILABLE ? ECONNREFUSED : ERR_UNAVAILABLE,
+		"the kernel's socket %.200s", endpoint);
 	zsock_free(sock);
 	return NULL;
 }

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -17,34 +15,6 @@
 #include "net/proxy.h"
 
 enum { HEAD_MAX = 65536 };
-
-static int connect_unix(const char *path, struct err *err)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	if (strlen(path) >= sizeof address.sun_path)
-		return err_set(err, ERR_INVALID, "the path of the Unix socket is too long");
-	memcpy(address.sun_path, path, strlen(path));
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-		return err_set(err, ERR_UNAVAILABLE, "cannot connect to unix:%s: %s", path,
-			       strerror(errno));
-	return TAKE_FD(fd);
-}
-
-static int send_all(struct client *client, const char *data, size_t len, struct err *err)
-{
-	while (len) {
-		ssize_t n = send(client->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && errno == EAGAIN &&
-		    dial_await(client->fd, POLLOUT, client->wait, INT64_MAX, err) < 0)
-			return -1;
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return err_set(err, ERR_GONE, "the server is gone");
-		data += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
 
 /* The parser is given no time at all: it says ERR_SLOW when it has read what there is. More is waited for
  * here, as long as somebody waits. */
@@ -84,7 +54,7 @@ static int ask_through(struct client *client, const struct url_parts *url, struc
 			: xstrdup("");
 	auto_free char *request = xasprintf("%s%s\r\n", line, credentials);
 	http_init(&client->http, client->fd, HTTP_RESPONSES, &client->limits);
-	int got = send_all(client, request, strlen(request), err);
+	int got = dial_send(client->fd, request, strlen(request), client->wait, err);
 	if (got == 0)
 		got = read_head(client, err);
 	int status = got < 0 ? 0 : client->http.head.status;
@@ -133,7 +103,7 @@ static int open_it(struct client *client, const char *url, bool out, const struc
 	int result = 0;
 	if (!strncmp(url, "unix:", 5)) {
 		snprintf(client->authority, sizeof client->authority, "localhost");
-		client->fd = connect_unix(url + 5, err);
+		client->fd = dial_unix(url + 5, wait, err);
 		result = client->fd < 0 ? -1 : 0;
 	} else {
 		result = connect_url(client, url, out, err);
@@ -144,9 +114,10 @@ static int open_it(struct client *client, const char *url, bool out, const struc
 	return result;
 }
 
-int client_open(struct client *client, const char *url, struct err *err)
+int client_open(struct client *client, const char *url, const struct dial_wait *wait,
+		struct err *err)
 {
-	return open_it(client, url, false, NULL, err);
+	return open_it(client, url, false, wait, err);
 }
 
 int client_open_out(struct client *client, const char *url, const struct dial_wait *wait,
@@ -184,7 +155,7 @@ static int send_file(struct client *client, const struct client_request *request
 				       ? 0
 				       : err_set(err, ERR_GONE, "sending: %s", strerror(errno));
 	}
-	return send_all(client, request->tail, tail_len(request), err);
+	return dial_send(client->fd, request->tail, tail_len(request), client->wait, err);
 }
 
 int client_ask(struct client *client, const struct client_request *request, struct err *err)
@@ -204,8 +175,9 @@ int client_ask(struct client *client, const struct client_request *request, stru
 			   (long long)(request->len + tail_len(request)) + request->size);
 	if (buf_str(&head, "\r\n") < 0)
 		return err_set(err, ERR_INVALID, "the request is too large");
-	if (send_all(client, head.data, head.len, err) < 0 ||
-	    send_all(client, request->body, request->body ? request->len : 0, err) < 0 ||
+	if (dial_send(client->fd, head.data, head.len, client->wait, err) < 0 ||
+	    dial_send(client->fd, request->body, request->body ? request->len : 0, client->wait,
+		      err) < 0 ||
 	    (request->file && send_file(client, request, err) < 0))
 		return -1;
 	while (read_head(client, err) == 0) {

@@ -20,11 +20,12 @@ struct client {
 };
 
 /* Connects to "http://host:port", "https://host:port" or "unix:PATH". -1 with ERR_UNAVAILABLE,
- * ERR_INVALID, ERR_SLOW. */
-int client_open(struct client *client, const char *url, struct err *err);
+ * ERR_INVALID, ERR_SLOW. Each call ends with ERR_SLOW once wait says so; NULL: an answer may take as
+ * long as it likes. wait must outlive the client. */
+int client_open(struct client *client, const char *url, const struct dial_wait *wait,
+		struct err *err);
 
-/* The same for the world outside: through the proxy that the environment names, if it does, and only as
- * long as somebody waits: each call ends with ERR_SLOW otherwise. wait must outlive the client. */
+/* The same for the world outside: through the proxy that the environment names, if it does. */
 int client_open_out(struct client *client, const char *url, const struct dial_wait *wait,
 		    struct err *err);
 void client_close(struct client *client);

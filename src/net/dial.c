@@ -37,6 +37,8 @@ int dial_await(int fd, short events, const struct dial_wait *wait, int64_t until
 	       struct err *err)
 {
 	struct pollfd pfd = { .fd = fd, .events = events };
+	if (wait && wait->until_ms && wait->until_ms < until_ms)
+		until_ms = wait->until_ms;
 	for (;;) {
 		int n = poll(&pfd, 1, SLICE_MS);
 		if (n > 0)
@@ -46,6 +48,20 @@ int dial_await(int fd, short events, const struct dial_wait *wait, int64_t until
 		if (n < 0 && errno != EINTR)
 			return err_set(err, errno, "poll");
 	}
+}
+
+int dial_send(int fd, const char *data, size_t len, const struct dial_wait *wait, struct err *err)
+{
+	while (len) {
+		ssize_t n = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN && dial_await(fd, POLLOUT, wait, INT64_MAX, err) < 0)
+			return -1;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return err_set(err, ERR_GONE, "the server is gone");
+		data += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
 }
 
 /* --- names ------------------------------------------------------------------------------------
@@ -136,8 +152,12 @@ static int connect_to(const struct sockaddr *to, socklen_t len, const struct dia
 
 static int failed(const char *where, const struct err *why, struct err *err)
 {
-	bool slow = why->code == ERR_SLOW;
-	return err_set(err, slow ? ERR_SLOW : ERR_UNAVAILABLE, "cannot connect to %s: %s", where,
+	bool slow = why->code == ERR_SLOW, none = why->code == EMFILE || why->code == ENFILE;
+	return err_set(err,
+		       slow   ? ERR_SLOW
+		       : none ? ERR_LIMIT
+			      : ERR_UNAVAILABLE,
+		       "cannot connect to %s: %s", where,
 		       slow ? "it did not answer in time" : strerror(why->code));
 }
 

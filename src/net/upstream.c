@@ -184,7 +184,7 @@ static int connect_to(struct conn *conn, const struct upstream *upstream)
 	if (fd >= 0)
 		return fd;
 	bool slow = err.code == ERR_SLOW;
-	if (upstream->port && !slow)
+	if (upstream->port && err.code == ERR_UNAVAILABLE)
 		err_set(&err, err.code, "nothing listens on port %d in the sandbox",
 			upstream->port);
 	conn_fail(conn, slow ? 504 : 502, err.msg, false);

@@ -1,14 +1,9 @@
 #include "net/ws_client.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "base/base64.h"
@@ -17,6 +12,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "net/dial.h"
 #include "net/http.h"
 #include "net/ws.h"
 
@@ -28,7 +24,7 @@ enum {
 };
 
 struct place {
-	struct sockaddr_un socket; /* its path is "" for TCP */
+	char socket[sizeof((struct sockaddr_un){ 0 }).sun_path]; /* its path; "" for TCP */
 	struct url_parts url;
 };
 
@@ -39,13 +35,12 @@ static int split_unix(const char *text, struct place *ret, struct err *err)
 	const char *target = text[len] ? text + len + 1 : "/";
 	if (*text != '/' || *target != '/')
 		return err_set(err, ERR_INVALID, "not a WebSocket URL: 'ws+unix:%s'", text);
-	if (len >= sizeof ret->socket.sun_path)
+	if (len >= sizeof ret->socket)
 		return err_set(err, ERR_INVALID, "the path of the Unix socket is too long");
 	auto_free char *url = xasprintf("ws://localhost%s", target);
 	if (url_split(url, &ret->url, err) < 0)
 		return -1;
-	ret->socket = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(ret->socket.sun_path, text, len);
+	memcpy(ret->socket, text, len);
 	return 0;
 }
 
@@ -63,59 +58,8 @@ static int split(const char *url, struct place *ret, struct err *err)
 	return 0;
 }
 
-/* A blocking socket whose connect and send give up at the deadline. */
-static int connect_to(const struct sockaddr *address, socklen_t len, int64_t deadline_ms)
-{
-	int64_t left = deadline_ms - clock_ms();
-	if (left <= 0) {
-		errno = EINPROGRESS;
-		return -1;
-	}
-	auto_close int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	struct timeval timeout = { .tv_sec = left / 1000, .tv_usec = left % 1000 * 1000 };
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-	if (address->sa_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	if (connect(fd, address, len) < 0)
-		return -1;
-	return TAKE_FD(fd);
-}
-
-static int connect_error(const char *where, struct err *err)
-{
-	if (errno == EINPROGRESS || errno == EAGAIN || errno == ETIMEDOUT)
-		return err_set(err, ERR_SLOW, "connecting to %s took too long", where);
-	return err_set(err, ERR_UNAVAILABLE, "cannot connect to %s: %m", where);
-}
-
-static int connect_place(const struct place *place, int64_t deadline_ms, struct err *err)
-{
-	int fd = -1;
-	if (place->socket.sun_path[0]) {
-		fd = connect_to((const struct sockaddr *)&place->socket, sizeof place->socket,
-				deadline_ms);
-		return fd < 0 ? connect_error(place->socket.sun_path, err) : fd;
-	}
-	char port[8];
-	snprintf(port, sizeof port, "%d", place->url.port);
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	struct addrinfo *found;
-	int failure = getaddrinfo(place->url.host, port, &hints, &found);
-	if (failure)
-		return err_set(err, ERR_UNAVAILABLE, "cannot find %s: %s", place->url.host,
-			       gai_strerror(failure));
-	for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-		fd = connect_to(at->ai_addr, at->ai_addrlen, deadline_ms);
-	int saved = errno;
-	freeaddrinfo(found);
-	errno = saved;
-	return fd < 0 ? connect_error(place->url.authority, err) : fd;
-}
-
 static int send_request(int fd, const struct place *place, const char *key,
-			const char *const *headers, struct err *err)
+			const char *const *headers, const struct dial_wait *wait, struct err *err)
 {
 	auto_buf struct buf request = BUF(REQUEST_MAX);
 	buf_printf(&request, "GET %s HTTP/1.1\r\nHost: %s\r\n", place->url.target,
@@ -131,14 +75,7 @@ static int send_request(int fd, const struct place *place, const char *key,
 	}
 	if (buf_str(&request, "\r\n") < 0)
 		return err_set(err, ERR_INVALID, "the headers are too large");
-	for (size_t sent = 0; sent < request.len;) {
-		ssize_t n = send(fd, request.data + sent, request.len - sent, MSG_NOSIGNAL);
-		if (n < 0 && errno != EINTR)
-			return connect_error(place->url.authority, err);
-		if (n > 0)
-			sent += (size_t)n;
-	}
-	return 0;
+	return dial_send(fd, request.data, request.len, wait, err);
 }
 
 static bool protocol_was_asked(const char *const *headers, const char *protocol)
@@ -206,11 +143,13 @@ struct ws *ws_connect(const char *url, const char *const *headers, const struct 
 {
 	int timeout_ms = options && options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
 	size_t max_message = options && options->max_message ? options->max_message : MESSAGE_MAX;
-	int64_t deadline_ms = clock_ms() + timeout_ms;
+	const struct dial_wait wait = { .connect_ms = timeout_ms,
+					.until_ms = clock_ms() + timeout_ms };
 	struct place place = { 0 };
 	if (split(url, &place, err) < 0)
 		return NULL;
-	auto_close int fd = connect_place(&place, deadline_ms, err);
+	auto_close int fd = *place.socket ? dial_unix(place.socket, &wait, err)
+					  : dial(&place.url, &wait, err);
 	if (fd < 0)
 		return NULL;
 	unsigned char random[16];
@@ -220,9 +159,9 @@ struct ws *ws_connect(const char *url, const char *const *headers, const struct 
 		(void)err_set(err, ERR_INTERNAL, "no random bytes for the handshake");
 		return NULL;
 	}
-	if (send_request(fd, &place, key.data, headers, err) < 0)
+	if (send_request(fd, &place, key.data, headers, &wait, err) < 0)
 		return NULL;
-	struct ws *ws = read_answer(fd, key.data, headers, max_message, deadline_ms, err);
+	struct ws *ws = read_answer(fd, key.data, headers, max_message, wait.until_ms, err);
 	if (ws) {
 		(void)TAKE_FD(fd);
 		ws_own_fd(ws);

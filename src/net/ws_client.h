@@ -6,7 +6,7 @@ struct err;
 struct ws;
 
 struct ws_options {
-	int timeout_ms; /* to connect and shake hands; 0 for 10 s. Name look-ups are not timed. */
+	int timeout_ms;     /* to connect and shake hands; 0 for 10 s */
 	size_t max_message; /* to receive; 0 for 16 MiB */
 };
 
