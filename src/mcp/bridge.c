@@ -21,8 +21,8 @@ const struct route *bridge_find(const struct route_group *const *groups, const c
 	for (; space && *groups; groups++)
 		for (size_t i = 0; i < (*groups)->count; i++) {
 			const struct route *at = &(*groups)->routes[i];
-			if (at->handle && !strcmp(at->path, space + 1) && strlen(at->method) == method &&
-			    !strncmp(at->method, route, method))
+			if (at->handle && !strcmp(at->path, space + 1) &&
+			    strlen(at->method) == method && !strncmp(at->method, route, method))
 				return at;
 		}
 	return NULL;

@@ -128,14 +128,14 @@ bool shell_ended(const struct shell *shell)
 
 bool shell_running(const struct shell *shell)
 {
-	return shell->process.pid && !shell->exited;
+	return shell->machine.life == LIFE_ALIVE;
 }
 
 /* A shell whose start-up files undo our hook is believed to be ready after a while. */
 bool shell_ready(const struct shell *shell)
 {
 	return shell_running(shell) &&
-	       (shell->prompted || clock_ms() - shell->started_ms >= READY_MS);
+	       (shell->keys.prompted || clock_ms() - shell->started_ms >= READY_MS);
 }
 
 int *shell_no_change_s(struct shell *shell)
@@ -182,55 +182,65 @@ void shell_command_over(struct shell *shell, int code, bool shell_ended_too)
 	static const char *const status_names[] = { [SHELL_COMPLETED] = "completed",
 						    [SHELL_HARD_TIMEOUT] = "hard_timeout",
 						    [SHELL_TERMINATED] = "terminated" };
+	static const enum shell_status status[] = { [HALT_NONE] = SHELL_COMPLETED,
+						    [HALT_STOPPED] = SHELL_TERMINATED,
+						    [HALT_OVERDUE] = SHELL_HARD_TIMEOUT };
 	struct shell_command *command = shell->current;
-	if (!command)
-		return;
 	command->exit_code = code;
 	command->shell_ended = shell_ended_too;
-	command->status = shell->overdue    ? SHELL_HARD_TIMEOUT
-			  : shell->stopping ? SHELL_TERMINATED
-					    : SHELL_COMPLETED;
+	command->status = status[shell->machine.halt];
 	journal_end(TAKE(command->run), status_names[command->status], code);
 	shell->current = NULL;
-	if (shell->phase != PROMPT_SHOWN) /* else it may be on the screen already */
-		shell->prompt.len = shell->prompt_shown = 0;
-	shell->phase = PROMPT_SHOWN;
-	shell->prompt_due = true;
-	shell->prompt_ms = clock_ms();
+	shell_keys_over(&shell->keys, clock_ms());
 	shell_type_ahead(shell);
-	shell->stopping = shell->overdue = false;
-	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
 	waiter_wake(shell->waiters);
 }
 
-void shell_check_over(struct shell *shell)
+void shell_act(struct shell *shell, unsigned actions)
 {
-	if (shell->current && shell->code_known && shell->mark_seen) {
-		shell_command_over(shell, shell->code, false);
+	struct err ignored;
+	if (actions & ACTION_TYPE)
+		(void)shell_type_line(shell, &ignored);
+	if (actions & ACTION_CLEAR)
+		shell_clear_line(shell);
+	if (actions & ACTION_BEGUN) {
+		shell_show_command(shell);
+		shell_type_ahead(shell);
+		shell->current->changed_ms = clock_ms();
+	}
+	if (actions & ACTION_BLANK)
+		shell->prompt.len = shell->prompt_shown = 0;
+	if (actions & ACTION_SIGNAL)
+		shell_signal(shell);
+	if (actions & ACTION_OVER) {
+		shell_command_over(shell, shell->machine.code, false);
 		shell_start_next(shell);
 	}
+}
+
+void shell_feed(struct shell *shell, enum shell_event event)
+{
+	shell_act(shell, shell_machine_feed(&shell->machine, event, clock_ms()));
 }
 
 /* Starts the oldest command that waits, when none runs. */
 void shell_start_next(struct shell *shell)
 {
-	while (!shell->current && !shell->exited && !shell->ended) {
+	while (!shell->current && shell->machine.life != LIFE_EXITED && !shell->ended) {
 		struct shell_command *command = shell->first;
 		struct err err;
 		while (command && command->status != SHELL_QUEUED)
 			command = command->newer;
 		if (!command)
 			return;
-		if (!shell_is_ready(shell)) {
-			shell_arm(shell);
+		if (!shell_is_ready(shell))
 			return;
-		}
 		shell->queued--;
 		if (shell_launch(shell, command, &err) == 0)
 			return;
 		output_add(&command->raw, err.msg, strlen(err.msg));
 		shell->current = command;
-		shell->stopping = true;
+		shell->machine.halt = HALT_STOPPED;
 		shell_command_over(shell, 126, false);
 	}
 }
@@ -273,6 +283,7 @@ struct shell_command *shell_run(struct shell *shell, const char *text, const cha
 	shell->queued++;
 	shell_touch(shell);
 	shell_start_next(shell);
+	shell_arm(shell);
 	trim(shell);
 	if (!shell->first)
 		shell->last = NULL;
@@ -283,19 +294,16 @@ bool shell_stop(struct shell *shell)
 {
 	if (!shell->current)
 		return false;
-	if (!shell->stopping) {
-		shell->stopping = true;
-		shell->stop_step = 0;
-		shell_stop_step(shell);
-		shell_arm(shell);
-	}
+	shell_act(shell, shell_machine_stop(&shell->machine, HALT_STOPPED));
+	shell_arm(shell);
 	return true;
 }
 
 /* Whether what is typed now has to wait until the shell has read our line. */
 static bool types_ahead(const struct shell *shell)
 {
-	return shell->phase == TYPED || (shell->settling && shell->queued && !shell->current);
+	return shell_machine_hides(&shell->machine) ||
+	       (shell->keys.settling && shell->queued && !shell->current);
 }
 
 ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err *err)
@@ -309,13 +317,7 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 		buf_add(&shell->ahead, data, (size_t)n);
 	else
 		n = shell_type_bytes(shell, data, len);
-	for (ssize_t i = 0; i < n; i++) {
-		bool end = data[i] == '\r' || data[i] == '\n';
-		shell->lines += end && !shell->current;
-		shell->fed = shell->fed || (end && shell->current);
-		shell->half_line = !end && !strchr("\003\004\032", data[i]);
-	}
-	shell->typed_ms = clock_ms();
+	shell_keys_typed(&shell->keys, data, n > 0 ? (size_t)n : 0, shell->current, clock_ms());
 	return n < 0 ? err_set(err, ERR_CONFLICT, "the terminal of session '%s' is gone", shell->id)
 		     : n;
 }
@@ -379,8 +381,7 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	shell->cols = COLS;
 	shell->rows = ROWS;
 	shell->process.pidfd = shell->pty = -1;
-	shell->hard_at = shell->stop_at = shell->finish_at = shell->probe_at = INT64_MAX;
-	shell->ready_at = INT64_MAX;
+	shell_machine_init(&shell->machine);
 	shell->prompt = BUF(PROMPT_MAX);
 	shell->fifo_line = BUF(256);
 	shell->tail = BUF(TAIL_MAX);
@@ -395,8 +396,8 @@ void shell_end(struct shell *shell)
 	pthread_mutex_lock(&shell->lock);
 	bool before = shell->ended;
 	shell->ended = true;
-	shell->stopping = shell->current != NULL;
-	bool started = shell->process.pid != 0 || shell->ended_before;
+	(void)shell_machine_stop(&shell->machine, HALT_STOPPED); /* by the end of all of it */
+	bool started = shell->process.pid != 0 || shell->generation;
 	for (struct shell_command *command = shell->first; command; command = command->newer)
 		if (command->status == SHELL_QUEUED)
 			command->status = SHELL_TERMINATED;

@@ -13,16 +13,7 @@
 #include "base/own.h"
 #include "proc/shell_state.h"
 
-enum {
-	HISTORY_LINE_MAX = 4096,
-	TYPED_MS = 300, /* for a prompt after what was typed */
-	BUSY_MS = 5000, /* for a shell to read that, on a busy machine */
-	QUIET_MS = 30,  /* for the line editor to have read all that was typed */
-	INTERRUPT_MS = 100,
-	INTERRUPTS_MAX = 3,
-	AGAIN_MS = 500, /* for a line to be read, at first */
-	PROBE_MAX_MS = 2000,
-};
+enum { HISTORY_LINE_MAX = 4096 };
 
 void shell_typed_line(const struct shell *shell, char *to, size_t room)
 {
@@ -49,13 +40,6 @@ void shell_type_ahead(struct shell *shell)
 	if (shell->ahead.len)
 		(void)shell_type_bytes(shell, shell->ahead.data, shell->ahead.len);
 	shell->ahead.len = 0;
-}
-
-void shell_nothing_typed(struct shell *shell)
-{
-	shell->half_line = shell->fed = false;
-	shell->lines = 0;
-	shell->interrupts = 0;
 }
 
 static void read_exe(pid_t pid, char *to, size_t room)
@@ -114,19 +98,6 @@ static bool is_interactive(const char *program)
 	return found;
 }
 
-/* "exec zsh" never comes back to the wrapper. Another shell in the place of ours can run commands as
- * well, so the command that put it there is over. Looked for less and less often. */
-void shell_probe(struct shell *shell)
-{
-	auto_free char *program = read_program(shell->process.pid);
-	shell->probe_ms = shell->probe_ms < PROBE_MAX_MS ? shell->probe_ms * 2 : PROBE_MAX_MS;
-	shell->probe_at = clock_ms() + shell->probe_ms;
-	if (same_program(program, shell->program) || !is_interactive(program))
-		return;
-	shell_command_over(shell, 0, false);
-	shell_start_next(shell);
-}
-
 static void put_quoted(struct buf *to, const char *text)
 {
 	buf_str(to, "'");
@@ -145,8 +116,9 @@ static int write_wrapper(struct shell *shell, const struct shell_command *comman
 	auto_buf struct buf user = BUF((4 << 20) + 16), text = BUF(1 << 20);
 	buf_str(&user, command->text);
 	buf_str(&user, "\n");
-	if (shell->given_up)
-		buf_printf(&text, "__aio_p=%d\n", shell->last_code); /* before we interrupted */
+	if (shell->keys.given_up)
+		buf_printf(&text, "__aio_p=%d\n",
+			   shell->keys.last_code); /* before we interrupted */
 	else
 		buf_str(&text, "__aio_p=$?\n");
 	buf_printf(&text, "case $__aio_n in %s) return \"$__aio_p\";; esac\n", shell->nonce);
@@ -222,45 +194,26 @@ static bool is_waiting(const struct shell *shell)
 	return state && !strncmp(state, ") S", 3);
 }
 
-/* Whether a prompt may come soon that says more: after what was typed, after a command. The line
- * editor is given time to read what is there. */
-static bool is_moving(const struct shell *shell, int64_t now)
-{
-	int64_t typed = now - shell->typed_ms, prompt = now - shell->prompt_ms;
-	if (typed < QUIET_MS || (shell->at_prompt && prompt < QUIET_MS))
-		return true;
-	if ((shell->lines && typed < TYPED_MS) || (!shell->at_prompt && prompt < TYPED_MS))
-		return true;
-	return shell->lines && typed < BUSY_MS && !is_waiting(shell);
-}
-
 /* Whether the shell reads what we type. Where others have typed something, it may be busy with that,
- * which is waited for; or a line may be half written, which is given up, as with Ctrl+C: again if
- * need be, because the line editor loses an interrupt that comes while it reads. */
+ * which is waited for; or a line may be half written, which is given up. */
 bool shell_is_ready(struct shell *shell)
 {
 	int64_t now = clock_ms();
-	if (!shell_running(shell) || (!shell->lines && !shell->half_line && !shell->fed))
+	int ms;
+	if (!shell_running(shell) || !shell_keys_any(&shell->keys))
 		return true;
-	if (shell->ready_at != INT64_MAX)
+	if (shell->machine.at[DUE_READY] != INT64_MAX)
 		return false; /* it is looked at again then */
-	shell->settling = !is_busy(shell);
-	if (!shell->settling || (!shell->interrupts && is_moving(shell, now))) {
-		shell->ready_at = now + QUIET_MS;
-		return false;
-	}
-	if (shell->interrupts == INTERRUPTS_MAX || (!shell->lines && !shell->half_line)) {
-		shell_nothing_typed(shell);
-		return true;
-	}
-	(void)shell_type_bytes(shell, "\003", 1);
-	shell->given_up = true;
-	shell->interrupts++;
-	shell->ready_at = now + INTERRUPT_MS;
-	return false;
+	enum shell_keys_next next =
+		shell_keys_look(&shell->keys, is_busy(shell), is_waiting(shell), now, &ms);
+	if (next == KEYS_INTERRUPT)
+		(void)shell_type_bytes(shell, "\003", 1);
+	if (next != KEYS_READY)
+		shell_machine_wait(&shell->machine, now + ms);
+	return next == KEYS_READY;
 }
 
-static int type_line(struct shell *shell, struct err *err)
+int shell_type_line(struct shell *shell, struct err *err)
 {
 	char line[80];
 	shell_typed_line(shell, line, sizeof line - 1);
@@ -270,55 +223,56 @@ static int type_line(struct shell *shell, struct err *err)
 	return 0;
 }
 
-/* The line editor loses what it has, and what is on its way, when it is interrupted; and what others
- * type may come between. So a line that the shell has read and not begun is typed again, after an
- * interrupt that clears what is there. */
-void shell_type_again(struct shell *shell)
+void shell_clear_line(struct shell *shell)
 {
 	struct err err;
-	int64_t wait = shell->again_ms;
-	if (shell->prompted && !is_busy(shell) && is_waiting(shell)) {
-		if (shell->cleared) {
-			(void)type_line(shell, &err);
-			shell->again_ms *= shell->again_ms < PROBE_MAX_MS ? 2 : 1;
-		} else {
-			shell->given_up = true;
-			(void)write_wrapper(shell, shell->current, &err);
-			(void)shell_type_bytes(shell, "\003", 1);
-			wait = INTERRUPT_MS;
-		}
-		shell->cleared = !shell->cleared;
-	}
-	shell->probe_at = clock_ms() + wait;
+	shell->keys.given_up = true;
+	(void)write_wrapper(shell, shell->current, &err);
+	(void)shell_type_bytes(shell, "\003", 1);
+}
+
+/* The line editor loses what it has, and what is on its way, when it is interrupted; and what others
+ * type may come between. So a line that the shell has read and not begun is typed again. And "exec zsh"
+ * never comes back to the wrapper: another shell in the place of ours can run commands as well, so the
+ * command that put it there is over. */
+enum shell_event shell_look(struct shell *shell)
+{
+	if (!shell_machine_prints(&shell->machine))
+		return shell->keys.prompted && !is_busy(shell) && is_waiting(shell) ? EVENT_LOST
+										    : EVENT_SAME;
+	auto_free char *program = read_program(shell->process.pid);
+	return same_program(program, shell->program) || !is_interactive(program) ? EVENT_SAME
+										 : EVENT_REPLACED;
 }
 
 int shell_launch(struct shell *shell, struct shell_command *command, struct err *err)
 {
 	if (shell_start(shell, err) < 0)
 		return -1;
-	if (shell->prompted) {
+	if (shell->keys.prompted) {
 		free(shell->program);
 		shell->program = read_program(shell->process.pid);
 	}
 	new_nonce(shell);
 	if (write_wrapper(shell, command, err) < 0)
 		return -1;
+	int64_t now = clock_ms();
 	command->fresh = shell->fresh;
 	command->status = SHELL_RUNNING;
-	command->changed_ms = clock_ms();
-	const struct journal_started started = {
-		"shell", shell->id, NULL, { command->text, strlen(command->text) }
-	};
-	command->run = journal_begin(JOURNAL_COMMAND_STARTED, &started);
-	shell->fresh = shell->at_prompt = shell->settling = false;
-	shell->code_known = shell->mark_seen = false;
-	shell->phase = TYPED;
+	command->changed_ms = now;
+	shell->fresh = false;
 	shell->current = command;
-	shell->hard_at = command->hard_ms == INT64_MAX ? INT64_MAX : clock_ms() + command->hard_ms;
-	shell->again_ms = AGAIN_MS;
-	shell->probe_at = clock_ms() + AGAIN_MS;
-	shell->cleared = false;
-	shell->ready_at = INT64_MAX;
-	shell_arm(shell);
-	return type_line(shell, err);
+	shell_keys_launched(&shell->keys);
+	(void)shell_machine_feed(&shell->machine, EVENT_LAUNCH, now); /* ACTION_TYPE, below */
+	shell_machine_limit(&shell->machine, command->hard_ms, now);
+	if (shell_type_line(shell, err) == 0) {
+		const struct journal_started started = {
+			"shell", shell->id, NULL, { command->text, strlen(command->text) }
+		};
+		command->run = journal_begin(JOURNAL_COMMAND_STARTED, &started);
+		return 0;
+	}
+	(void)shell_machine_feed(&shell->machine, EVENT_ABANDON, now);
+	shell->prompt.len = shell->prompt_shown = 0;
+	return -1;
 }

@@ -19,30 +19,23 @@
 #include "proc/stage.h"
 #include "proc/tree.h"
 
-enum {
-	READ_SIZE = 65536,
-	GRACE_MS = 30, /* for the last output of a shell whose terminal others still hold */
-	MARK_MS = 300, /* for the mark after the exit code, if the terminal is in trouble */
-	STOP_STEP_MS = 1000,
-};
+enum { READ_SIZE = 65536 };
 
 #define BASH "/bin/bash"
 
 void shell_arm(struct shell *shell)
 {
-	int64_t at = shell->hard_at;
-	at = shell->stop_at < at ? shell->stop_at : at;
-	at = shell->finish_at < at ? shell->finish_at : at;
-	at = shell->probe_at < at ? shell->probe_at : at;
-	at = shell->ready_at < at ? shell->ready_at : at;
+	int64_t at = shell_machine_next(&shell->machine);
+	if (!shell->timer_link || at == shell->armed_at)
+		return;
+	shell->armed_at = at;
 	struct itimerspec when = { 0 };
 	if (at != INT64_MAX) {
 		int64_t left = at - clock_ms();
 		left = left > 1 ? left : 1;
 		when.it_value = (struct timespec){ left / 1000, left % 1000 * 1000000 };
 	}
-	if (shell->timer_link)
-		timerfd_settime(shell->timer, 0, &when, NULL);
+	timerfd_settime(shell->timer, 0, &when, NULL);
 }
 
 int shell_write_file(const struct shell *shell, const char *name, const struct buf *text,
@@ -104,22 +97,23 @@ static void let_go(struct shell *shell)
 {
 	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->end_link,
 				 shell->timer_link };
-	shell_command_over(shell, shell->exit_code, true);
+	unsigned actions = shell_machine_feed(&shell->machine, EVENT_ABANDON, clock_ms());
+	shell_act(shell, actions & ACTION_BLANK);
+	if (actions & ACTION_OVER)
+		shell_command_over(shell, shell->exit_code, true);
+	shell_machine_gone(&shell->machine);
 	for (size_t i = 0; i < COUNT(links); i++)
 		if (links[i])
 			pump_drop(&links[i]->source);
 	shell->pty_link = shell->fifo_link = shell->end_link = shell->timer_link = NULL;
 	shell->process = (struct process){ 0, -1 };
-	shell->exited = false;
-	shell->ended_before = true;
 	shell->held_len = 0;
 	shell->generation++;
 	shell->pty = -1;
 	shell->mark_len = 0;
-	shell_nothing_typed(shell);
-	shell->given_up = false;
+	shell_keys_forget(&shell->keys);
+	shell->keys.given_up = false;
 	shell->ahead.len = 0;
-	shell->ready_at = INT64_MAX;
 	shell_remove_dir(shell);
 	waiter_wake(shell->waiters);
 }
@@ -144,6 +138,12 @@ static struct shell *enter(struct source *source)
 		return link->shell;
 	pthread_mutex_unlock(&link->shell->lock);
 	return NULL;
+}
+
+static void leave(struct shell *shell)
+{
+	shell_arm(shell);
+	pthread_mutex_unlock(&shell->lock);
 }
 
 static void link_done(struct source *source)
@@ -187,9 +187,9 @@ static bool pty_ready(struct source *source)
 		shell->pty_link = NULL;
 		shell->pty = -1;
 	}
-	if (got < 0 && shell->exited)
+	if (got < 0 && shell->machine.life == LIFE_EXITED)
 		shell_over(shell); /* the next command may have a new one from here on */
-	pthread_mutex_unlock(&shell->lock);
+	leave(shell);
 	return got >= 0;
 }
 
@@ -200,17 +200,10 @@ static void take_report(struct shell *shell, const char *line)
 	int code;
 	if (sscanf(line, "%c %32s %d", &kind, nonce, &code) != 3)
 		return;
-	if (shell->current && !strcmp(nonce, shell->nonce)) {
-		if (!shell->code_known)
-			shell->code = code & 255;
-		shell->code_known = true;
-		if (!shell->mark_seen)
-			shell->finish_at = clock_ms() + MARK_MS;
-		shell_check_over(shell);
-	}
-	if (kind == 'P' && !shell->interrupts)
-		shell->last_code = code & 255;
-	shell_arm(shell);
+	if (!strcmp(nonce, shell->nonce))
+		shell_act(shell, shell_machine_code(&shell->machine, code & 255, clock_ms()));
+	if (kind == 'P')
+		shell_keys_code(&shell->keys, code & 255);
 }
 
 static bool fifo_ready(struct source *source)
@@ -229,7 +222,7 @@ static bool fifo_ready(struct source *source)
 			shell->fifo_line.len = 0;
 		}
 	}
-	pthread_mutex_unlock(&shell->lock);
+	leave(shell);
 	return n > 0 || errno == EAGAIN || errno == EINTR;
 }
 
@@ -240,37 +233,58 @@ static bool end_ready(struct source *source)
 	if (!shell)
 		return false;
 	shell->exit_code = process_reap(&shell->process, &number);
-	shell->exited = true;
 	shell->end_link = NULL;
+	shell_machine_exited(&shell->machine);
 	int got = read_rest(shell);
-	if (got < 0 || !shell->pty_link) {
+	if (got < 0 || !shell->pty_link)
 		shell_over(shell);
-	} else { /* others hold the terminal: its end will not come */
-		shell->finish_at = clock_ms() + GRACE_MS;
-		shell_arm(shell);
-	}
-	pthread_mutex_unlock(&shell->lock);
+	else /* others hold the terminal: its end will not come */
+		shell_machine_drain(&shell->machine, clock_ms());
+	leave(shell);
 	return false;
 }
 
 /* One step harder each time: an interrupt as from the keyboard, which ends loops and lists too; the
  * death of what runs in the foreground; the death of the shell. */
-void shell_stop_step(struct shell *shell)
+void shell_signal(struct shell *shell)
 {
 	pid_t own = shell->process.pid, front = tcgetpgrp(shell->pty);
-	if (shell->stop_step == 0 && front > 0) {
+	int step = shell_machine_step(&shell->machine, clock_ms());
+	if (step == 0 && front > 0) {
 		kill(-front, SIGINT);
 		if (front != own)
 			kill(-front, SIGTERM);
-	} else if (shell->stop_step == 1) {
+	} else if (step == 1) {
 		if (front > 0 && front != own)
 			kill(-front, SIGKILL);
 		kill(own, SIGINT);
 	} else {
 		kill(own, SIGKILL);
 	}
-	shell->stop_step++;
-	shell->stop_at = clock_ms() + STOP_STEP_MS;
+}
+
+static void deal_with(struct shell *shell, enum shell_deadline due)
+{
+	switch (due) {
+	case DUE_FINISH:
+		(void)read_rest(shell);
+		if (shell->machine.life == LIFE_EXITED)
+			shell_over(shell);
+		else
+			shell_feed(shell, EVENT_FINISH);
+		break;
+	case DUE_LOOK:
+		shell_feed(shell, shell_look(shell));
+		break;
+	case DUE_READY:
+		shell_start_next(shell);
+		break;
+	case DUE_HARD:
+		shell_act(shell, shell_machine_stop(&shell->machine, HALT_OVERDUE));
+		break;
+	default:
+		shell_signal(shell);
+	}
 }
 
 static bool timer_ready(struct source *source)
@@ -280,33 +294,11 @@ static bool timer_ready(struct source *source)
 	if (!shell)
 		return false;
 	(void)!read(shell->timer, &ignored, sizeof ignored);
+	shell->armed_at = INT64_MAX;
 	int64_t now = clock_ms();
-	if (now >= shell->finish_at)
-		(void)read_rest(shell);
-	if (now >= shell->finish_at && shell->exited) {
-		shell_over(shell);
-	} else if (now >= shell->finish_at) {
-		shell->finish_at = INT64_MAX;
-		shell->mark_seen = true;
-		shell_check_over(shell);
-	}
-	if (now >= shell->probe_at && shell->current && !shell->exited)
-		(shell->phase == RUNNING ? shell_probe : shell_type_again)(shell);
-	if (now >= shell->ready_at && !shell->exited) {
-		shell->ready_at = INT64_MAX;
-		shell_start_next(shell);
-	}
-	if (now >= shell->hard_at && shell->current && !shell->stopping) {
-		shell->hard_at = INT64_MAX;
-		shell->overdue = shell->stopping = true;
-		shell->stop_step = 0;
-		shell_stop_step(shell);
-	} else if (now >= shell->stop_at && shell->stopping && shell->process.pid &&
-		   !shell->exited) {
-		shell_stop_step(shell);
-	}
-	shell_arm(shell);
-	pthread_mutex_unlock(&shell->lock);
+	for (enum shell_deadline due; (due = shell_machine_due(&shell->machine, now)) < DUE_COUNT;)
+		deal_with(shell, due);
+	leave(shell);
 	return true;
 }
 
@@ -391,6 +383,7 @@ static int hand_over(struct shell *shell, struct err *err)
 	shell->fifo_link = pump_link(shell, shell->fifo, fifo_ready, err);
 	if (!shell->fifo_link)
 		return -1;
+	shell->armed_at = INT64_MAX;
 	shell->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	shell->timer_link = pump_link(shell, shell->timer, timer_ready, err);
 	if (!shell->timer_link)
@@ -427,10 +420,10 @@ int shell_start(struct shell *shell, struct err *err)
 		let_go(shell);
 		return -1;
 	}
+	shell_machine_started(&shell->machine);
+	shell_keys_started(&shell->keys);
 	shell_set_nonce(shell, "none");
-	shell->prompted = shell->at_prompt = false;
-	shell->prompt_due = true;
-	shell->fresh = shell->ended_before;
+	shell->fresh = shell->generation;
 	shell->started_ms = clock_ms();
 	shell->prompt.len = shell->prompt_shown = 0;
 	return 0;

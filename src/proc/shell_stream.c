@@ -8,7 +8,6 @@
 #include "term/screen.h"
 
 enum {
-	PROBE_MS = 100, /* for another shell in the place of ours, at first */
 	FEED_PIECE = 65536,
 	OVERRUNS_MAX = 2,
 };
@@ -130,7 +129,7 @@ static void show(struct shell *shell, const char *data, size_t len)
 {
 	if (!len)
 		return;
-	if (shell->phase == RUNNING) {
+	if (shell_machine_prints(&shell->machine)) {
 		output_add(&shell->current->raw, data, len);
 		shell->current->changed_ms = clock_ms();
 	} else {
@@ -140,16 +139,18 @@ static void show(struct shell *shell, const char *data, size_t len)
 		buf_add(&shell->prompt, len > PROMPT_MAX ? data + len - PROMPT_MAX : data,
 			len > PROMPT_MAX ? PROMPT_MAX : len);
 	}
-	if (shell->phase == TYPED) /* the line that sources the command is nobody's business */
+	if (shell_machine_hides(
+		    &shell->machine)) /* the line that sources the command is nobody's business */
 		return;
 	tail_add(shell, data, len);
 	shell->prompt_shown += len;
 }
 
 /* Viewers see the command as if it had been typed, after a prompt. */
-static void show_command(struct shell *shell)
+void shell_show_command(struct shell *shell)
 {
-	const char *prompt = shell->current->prompt;
+	free(shell->current->prompt);
+	const char *prompt = shell->current->prompt = prompt_text(shell);
 	if (!shell->prompt_shown)
 		tail_add(shell, prompt, strlen(prompt));
 	for (const char *at = shell->current->text; *at;) {
@@ -171,17 +172,11 @@ static size_t mark_beginning(const struct shell *shell, const char *data, size_t
 	return 0;
 }
 
-/* A prompt is about to be shown: one line that was typed has been dealt with. */
 static void prompt_met(struct shell *shell, bool after_interrupt)
 {
-	shell->lines -= shell->lines > 0 && !shell->prompt_due;
-	shell->prompt_due = false;
-	shell->prompt_ms = clock_ms();
-	if (shell->interrupts && after_interrupt)
-		shell_nothing_typed(shell);
-	if (!shell->prompted)
+	if (!shell->keys.prompted)
 		waiter_wake(shell->waiters);
-	shell->prompted = shell->at_prompt = true;
+	shell_keys_prompt(&shell->keys, after_interrupt, clock_ms());
 	if (!shell->current)
 		shell_start_next(shell);
 }
@@ -190,25 +185,16 @@ static void prompt_met(struct shell *shell, bool after_interrupt)
  * prompt, and ends the output of a command that was interrupted. */
 static void mark_met(struct shell *shell, char kind)
 {
-	if (kind == 'S' && shell->phase == TYPED) {
-		shell->phase = RUNNING;
-		free(shell->current->prompt);
-		shell->current->prompt = prompt_text(shell);
-		show_command(shell);
-		shell->given_up = false;
-		shell->probe_ms = PROBE_MS;
-		shell->probe_at = clock_ms() + PROBE_MS;
-		shell_arm(shell);
-		shell_type_ahead(shell);
-		shell->current->changed_ms = clock_ms();
-	} else if (shell->phase == RUNNING) {
-		shell->mark_seen = true;
-		shell->phase = PROMPT_SHOWN;
-	}
-	if (shell->phase == PROMPT_SHOWN)
+	bool begins = kind == 'S' && shell_machine_hides(&shell->machine);
+	unsigned actions =
+		shell_machine_feed(&shell->machine, begins ? EVENT_BEGIN : EVENT_MARK, clock_ms());
+	if (begins)
+		shell->keys.given_up = false;
+	if (!shell_machine_hides(&shell->machine) && !shell_machine_prints(&shell->machine))
 		shell->prompt.len = shell->prompt_shown = 0;
 	if (kind == 'P' || kind == 'I')
 		prompt_met(shell, kind == 'I');
+	shell_act(shell, actions);
 }
 
 /* Takes new bytes of the terminal, with the marks of the current command out of them. */
@@ -233,7 +219,6 @@ void shell_take(struct shell *shell, const char *data, size_t len)
 		mark_met(shell, mark[shell->mark_len]);
 		data += whole;
 		len -= whole;
-		shell_check_over(shell);
 	}
 	show(shell, data, len);
 }
