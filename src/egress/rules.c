@@ -120,6 +120,27 @@ struct rules *rules_new(const char *names, const char *nets, struct err *err)
 	return NULL;
 }
 
+static bool is_label(const char *label, size_t len)
+{
+	return len && len <= 63 && label[0] != '-' && label[len - 1] != '-';
+}
+
+bool rules_is_name(const char *text, size_t len)
+{
+	auto_free char *copy = xstrdup(text);
+	char *colon = strchr(copy, ':'), *name = !strncmp(copy, "*.", 2) ? copy + 2 : copy;
+	if (colon)
+		*colon = 0;
+	size_t end = strlen(name);
+	if (end && name[end - 1] == '.')
+		name[end - 1] = 0;
+	bool valid = strlen(text) == len && (!colon || isdigit((unsigned char)colon[1])) &&
+		     (is_name(name) || (name == copy && !strcmp(name, "*")));
+	for (char *rest = name, *label; valid && (label = strsep(&rest, "."));)
+		valid = is_label(label, strlen(label));
+	return valid;
+}
+
 void rules_free(struct rules *rules)
 {
 	for (size_t i = 0; rules && i < rules->count; i++)

@@ -14,6 +14,10 @@ struct rules;
 struct rules *rules_new(const char *names, const char *nets, struct err *err);
 void rules_free(struct rules *rules);
 
+/* Whether a text is what one of these names must be; ports are checked by rules_new(), which takes more
+ * than can be a host name, because boxes of earlier releases have it. */
+bool rules_is_name(const char *text, size_t len);
+
 /* port 0: any. */
 bool rules_allow(const struct rules *rules, const char *name, unsigned port);
 

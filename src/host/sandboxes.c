@@ -292,9 +292,16 @@ static int check_network(json_t *network, struct err *err)
 	json_t *allow = json_object_get(network, "allow");
 	const char *mode = json_string_value(json_object_get(network, "mode"));
 	auto_buf struct buf names = BUF(1 << 20);
-	for (size_t i = 0; i < json_array_size(allow); i++)
-		buf_printf(&names, "%s%s", i ? "," : "",
-			   json_string_value(json_array_get(allow, i)));
+	for (size_t i = 0; i < json_array_size(allow); i++) {
+		const json_t *name = json_array_get(allow, i);
+		const char *text = json_string_value(name);
+		if (!rules_is_name(text, json_string_length(name)))
+			return err_set(err, ERR_INVALID,
+				       "network.allow: '%.100s' is neither a host name nor "
+				       "*.DOMAIN, optionally with :PORT",
+				       text);
+		buf_printf(&names, "%s%s", i ? "," : "", text);
+	}
 	if (!mode && json_is_object(network))
 		json_object_set_new(network, "mode", json_string(names.len ? "allow" : "none"));
 	if (!names.len)

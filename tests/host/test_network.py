@@ -291,6 +291,16 @@ def test_allow_is_taken_by_every_tool(open_host):
         box.delete()
 
 
+@pytest.mark.parametrize("wrong", ["a b", "", " ", "a,b", "a.org, b.org", "a\tb", "a\0b", "-a.org", "a-.org", "a" * 64 + ".org",
+                                   "http://a.org", "a.org/x", "*a.org", "*.", "**.a.org", "[::1]", "é.org", "a:", "a:+1"])
+def test_what_is_no_host_name_cannot_be_allowed(host, wrong):
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json={"network": {"allow": ["example.com", wrong]}})
+    assert got.status_code == 422, got.text
+    assert "network.allow: '" in got.text or "\0" in wrong, got.text
+    alone = host.client.post("/v1/sandboxes", headers=host.auth, json={"network": {"allow": [wrong]}})
+    assert alone.status_code == 422, alone.text
+
+
 def test_allow_that_makes_no_sense(open_host):
     before = open_host.holdings()
     for wrong in ("a..b", "93.184.216.34", "93.184.216.34:443"):

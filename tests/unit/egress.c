@@ -280,6 +280,15 @@ static void check_rules(void)
 					   "a:99999", "a:x",  "http://a", "*a.org" };
 	for (size_t i = 0; i < COUNT(bad); i++)
 		CHECK(!rules(bad[i], NULL));
+	static const char *const names[] = { "a",         "a.org",  "*.a.org", "*",       "a_b.org",
+					     "a.org:443", "a.org.", "*:80",    "x--y.org" };
+	for (size_t i = 0; i < COUNT(names); i++)
+		CHECK(rules_is_name(names[i], strlen(names[i])));
+	static const char *const none[] = { "",      "a b", "a,b", "-a", "a-.b", "*.*", "**",
+					    "*.*.a", ".",   "..",  "*.", ":1",   "a:" };
+	for (size_t i = 0; i < COUNT(none); i++)
+		CHECK(!rules_is_name(none[i], strlen(none[i])));
+	CHECK(!rules_is_name("a\0b", 3));
 	CHECK(!rules("a", "10.0.0.0/33") && !rules("a", "x") && !rules("a", "1.2.3.4/"));
 }
 
