@@ -47,11 +47,19 @@ static int open_below(const struct box_mount *mount, struct err *err)
 			: tree;
 }
 
+static bool leads_back(const char *path)
+{
+	for (const char *at = path; (at = strstr(at, "/..")); at += 3)
+		if (at[3] == '/' || !at[3])
+			return true;
+	return false;
+}
+
 int bind_open(const struct box_mount *mount, uint32_t uid_base, struct err *err)
 {
 	uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 	struct stat st;
-	if (*mount->target != '/' || strstr(mount->target, "/../") || !mount->target[1])
+	if (*mount->target != '/' || leads_back(mount->target) || !mount->target[1])
 		return err_set(err, ERR_INVALID, "'%s' is no place to mount at", mount->target);
 	auto_close int tree = open_below(mount, err);
 	if (tree < 0)

@@ -62,3 +62,11 @@ def test_others_are_kept_out_of_the_files_of_boxes(start_host):
     host.start()
     assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700] * 4
     assert host.logged(f"'{folders[0]}' was open to others")
+
+
+@pytest.mark.parametrize("target", ["/", "/home/..", "/..", "/mnt/../etc", "/../etc"])
+def test_a_mount_is_at_no_place_that_leads_back(host, place, target):
+    before = host.holdings()
+    got = host.client.post("/v1/sandboxes", headers=host.auth, json={"mounts": [{**mount(place), "target": target}]})
+    assert got.status_code == 422 and target in got.text, got.text
+    assert eventually(lambda: host.holdings() == before)
