@@ -132,13 +132,23 @@ static int take_flag(const struct opt_table *table, int argc, char **argv, int *
 	return set(opt, value, to) < 0 ? bad_value(opt, name, value, err) : 0;
 }
 
-int opt_parse(const struct opt_table *table, int argc, char **argv, void *to, struct err *err)
+int opt_defaults(const struct opt_table *table, void *to, struct err *err)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct opt *opt = &table->opts[i];
-		const char *env = opt->env ? getenv(opt->env) : NULL;
 		if (opt->def && set(opt, opt->def, to) < 0)
 			return bad_value(opt, opt->flag ? opt->flag : opt->env, opt->def, err);
+	}
+	return 0;
+}
+
+int opt_parse(const struct opt_table *table, int argc, char **argv, void *to, struct err *err)
+{
+	if (opt_defaults(table, to, err) < 0)
+		return -1;
+	for (size_t i = 0; i < table->count; i++) {
+		const struct opt *opt = &table->opts[i];
+		const char *env = opt->env ? getenv(opt->env) : NULL;
 		if (env && *env && set(opt, env, to) < 0)
 			return bad_value(opt, opt->env, env, err);
 	}

@@ -30,6 +30,9 @@ struct opt_table {
  * the caller's: it looks for them before. Strings are borrowed. */
 int opt_parse(const struct opt_table *table, int argc, char **argv, void *to, struct err *err);
 
+/* The defaults alone. */
+int opt_defaults(const struct opt_table *table, void *to, struct err *err);
+
 /* The whole help, on stdout: for a terminal, or as a page of documentation. */
 void opt_help(const struct opt_table *table);
 void opt_help_markdown(const struct opt_table *table);

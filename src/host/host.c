@@ -295,7 +295,6 @@ static int read_token(struct host *host, struct err *err)
 static int open_server(struct host *host, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char *no_args[] = { (char *)"aio", NULL };
 	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" HOST_SOCKET,
 		 host->state_fd);
 	unlinkat(host->state_fd, HOST_SOCKET, 0);
@@ -303,7 +302,8 @@ static int open_server(struct host *host, struct err *err)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
 	    listen(fd, 1024) < 0)
 		return err_set(err, errno, "no socket for the host's own server");
-	if (opt_parse(&config_table, 1, no_args, &host->api, err) < 0)
+	/* Not from the environment, where they may be for another server. */
+	if (opt_defaults(&config_table, &host->api, err) < 0)
 		return -1;
 	host->api.listen = xasprintf("fd:%d", fd);
 	host->api.api_key = host->token;
@@ -313,6 +313,11 @@ static int open_server(struct host *host, struct err *err)
 	host->api.workspace = host->state; /* uploads are on the disk that they are unpacked to */
 	host->api.max_upload = host->config->import_size;
 	host->api.max_head = host->config->max_head + 4096; /* the gateway adds to it */
+	host->api.max_connections = host->config->max_connections;
+	host->api.head_ms = host->config->head_ms;
+	host->api.body_ms = host->config->body_ms;
+	host->api.send_ms = host->config->send_ms;
+	host->api.ticket_ttl_ms = host->config->ticket_ttl_ms;
 	if (server_init(&host->server, &host->api, host_groups, err) < 0)
 		return -1;
 	return server_listen(&host->server, err);

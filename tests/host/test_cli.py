@@ -445,3 +445,9 @@ def test_only_root_makes_boxes(tmp_path):
     done = subprocess.run([program("aio"), "up", "--state", str(tmp_path / "s")], capture_output=True, text=True,
                           user=65534, timeout=60)
     assert done.returncode == 1 and "root" in done.stderr and "aio serve" in done.stderr
+
+
+def test_up_heeds_no_option_of_a_server_in_the_environment(start_host):
+    """They may be there for 'aio serve', or for another program."""
+    host = start_host(env={"PUBLIC_PORT": "x", "AIO_MAX_SESSIONS": "x", "AIO_MAX_BODY": "none"})
+    assert "default" in host.ids()
