@@ -533,7 +533,7 @@ static void end_boxes(struct host *host)
 	for (size_t i = 0; i < count; i++) {
 		struct err err;
 		if (life_stop(host, list[i]->id, &err) < 0 && err.code != ERR_NOT_FOUND)
-			log_error("box %s: %s", list[i]->id, err.msg);
+			log_error("box %s: stopping it failed: %s", list[i]->id, err.msg);
 		boxes_put(&host->boxes, list[i]);
 	}
 	free(list);

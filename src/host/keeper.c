@@ -162,7 +162,7 @@ static void delete_expired(struct host *host, const char *id)
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
 	if (life_expire(host, id, &err) < 0 && err.code != ERR_NOT_FOUND)
-		log_warn("box %s: %s", id, err.msg);
+		log_warn("box %s: deleting it when its time was over failed: %s", id, err.msg);
 	done(host, box);
 }
 
@@ -172,7 +172,7 @@ static void pause_idle(struct host *host, const char *id)
 	struct box *box = boxes_get(&host->boxes, id);
 	/* Somebody may have come meanwhile. */
 	if (box && !box->active && life_pause(host, id, "idle", &err) < 0)
-		log_warn("box %s: %s", id, err.msg);
+		log_warn("box %s: pausing it while idle failed: %s", id, err.msg);
 	done(host, box);
 }
 
@@ -181,7 +181,7 @@ static void note_end(struct host *host, const char *id)
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
 	if (life_ended(host, id, &err) < 0 && err.code != ERR_NOT_FOUND)
-		log_warn("box %s: %s", id, err.msg);
+		log_warn("box %s: noting its end failed: %s", id, err.msg);
 	done(host, box);
 }
 
@@ -237,7 +237,7 @@ static void mend_network(struct host *host, const char *id)
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
 	if (life_reconnect(host, id, &err) < 0 && err.code != ERR_NOT_FOUND)
-		log_warn("box %s: %s", id, err.msg);
+		log_warn("box %s: repairing its network failed: %s", id, err.msg);
 	done(host, box);
 }
 
@@ -282,7 +282,9 @@ static void readdress(struct host *host, const char *unused)
 		struct err err;
 		if (run_network(list[i]->spec) == BOX_NETWORK_FULL &&
 		    life_readdress(host, list[i]->id, &err) < 0 && err.code != ERR_NOT_FOUND)
-			log_warn("box %s: %s", list[i]->id, err.msg);
+			log_warn(
+				"box %s: updating its network to new addresses of the machine failed: %s",
+				list[i]->id, err.msg);
 		boxes_put(&host->boxes, list[i]);
 	}
 	free(list);

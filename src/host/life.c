@@ -83,6 +83,18 @@ static int save(struct host *host, const struct box *box, enum box_state state, 
 	return store_put(host->store, box->id, dump, err);
 }
 
+/* For its history and for the host's log; name and value, or NULL, say more. */
+static void record(struct host *host, struct box *box, const char *event, const char *name,
+		   const char *value)
+{
+	const struct log_fact facts[] = { { "id", box->id }, { "event", event }, { name, value } };
+	if (name)
+		host_event(host, box, event, "{\"%s\":\"%s\"}", name, value);
+	else
+		host_event(host, box, event, "{}");
+	log_event(LOG_INFO, "box", facts, name ? 3 : 2);
+}
+
 /* ---- who may call ---- */
 
 static int make_auth(struct host *host, struct box *box, struct err *err)
@@ -273,8 +285,8 @@ static struct box *create(struct host *host, json_t *spec, const struct box *fro
 		return NULL;
 	}
 	const char *template = text(box->spec, "template");
-	host_event(host, box, "created", "{\"template\":\"%s\"}", template ? template : "machine");
-	host_event(host, box, "started", "{}");
+	record(host, box, "created", "template", template ? template : "machine");
+	record(host, box, "started", NULL, NULL);
 	boxes_set_state(&host->boxes, box, BOX_RUNNING);
 	keeper_notice(host);
 	struct box *mine = boxes_get(&host->boxes, box->id);
@@ -314,7 +326,7 @@ static int delete_box(struct host *host, struct box *box, const char *why, struc
 {
 	const char *id = box->id;
 	enum box_state before = box->state;
-	host_event(host, box, "deleted", "{\"why\":\"%s\"}", why);
+	record(host, box, "deleted", "why", why);
 	boxes_set_state(&host->boxes, box, BOX_DELETED);
 	if (before == BOX_PAUSED)
 		(void)freeze(host, box, false, NULL);
@@ -376,7 +388,7 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 		(void)freeze(host, box, false, NULL);
 		boxes_set_state(&host->boxes, box, BOX_RUNNING);
 	} else {
-		host_event(host, box, "paused", "{\"why\":\"%s\"}", why);
+		record(host, box, "paused", "why", why);
 	}
 	return end(host, box, result);
 }
@@ -396,6 +408,8 @@ static int settle_dead(struct host *host, struct box *box, struct err *err)
 {
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	int status = box_exit_status(dir);
+	const struct log_fact facts[] = { { "id", box->id }, { "event", "exited" } };
+	log_event(LOG_INFO, "box", facts, COUNT(facts));
 	if (status < 0)
 		host_event(host, box, "exited", "{}");
 	else if (WIFSIGNALED(status))
@@ -451,7 +465,7 @@ int life_resume(struct host *host, const char *id, struct err *err)
 		box->used_ms = clock_ms();
 		result = save(host, box, BOX_RUNNING, err);
 		if (result == 0)
-			host_event(host, box, before == BOX_PAUSED ? "resumed" : "started", "{}");
+			record(host, box, before == BOX_PAUSED ? "resumed" : "started", NULL, NULL);
 		else if (before == BOX_PAUSED)
 			(void)freeze(host, box, true, &ignored);
 		else
@@ -469,7 +483,7 @@ int life_stop(struct host *host, const char *id, struct err *err)
 	if (box->state == BOX_STOPPED)
 		return end(host, box, 0);
 	int result = settle_stopped(host, box, err);
-	host_event(host, box, "stopped", "{}");
+	record(host, box, "stopped", NULL, NULL);
 	return end(host, box, result);
 }
 
@@ -552,7 +566,7 @@ struct box *life_fork(struct host *host, const char *id, json_t *spec, struct er
 	}
 	struct box *made = create(host, spec, box, err);
 	if (made)
-		host_event(host, box, "forked", "{\"to\":\"%s\"}", made->id);
+		record(host, box, "forked", "to", made->id);
 	end(host, box, 0);
 	return made;
 }
@@ -631,7 +645,7 @@ static void take_back(struct host *host, struct box *box)
 	int pidfd = open_alive(box, &err);
 	if (pidfd < 0) {
 		if (life_ended(host, box->id, &err) < 0)
-			log_error("box %s: %s", box->id, err.msg);
+			log_error("box %s has ended, but cannot be stopped: %s", box->id, err.msg);
 		return;
 	}
 	box->pidfd = pidfd;
@@ -640,7 +654,7 @@ static void take_back(struct host *host, struct box *box)
 	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	if (run_connect(host, box, network_repair, &err) < 0)
-		log_warn("box %s: %s", box->id, err.msg);
+		log_warn("box %s: repairing its network failed: %s", box->id, err.msg);
 	network_denied(dir, &box->denied_at, NULL, NULL); /* what the host before has told */
 	log_info("box %s: taken back", box->id);
 }
@@ -661,7 +675,8 @@ static void remove_strays(struct host *host)
 			continue;
 		log_info("box %s: half made, removed", entry->d_name);
 		if (run_stop(host, stray, &err) < 0 || remove_files(host, stray->id, &err) < 0)
-			log_error("box %s: %s", entry->d_name, err.msg);
+			log_error("box %s: removing what was half made failed: %s", entry->d_name,
+				  err.msg);
 		boxes_drop(&host->boxes, stray);
 		boxes_end(&host->boxes, stray);
 	}

@@ -63,3 +63,18 @@ def test_a_flood_of_logs_is_bounded(host):
     os.close(end)
     assert box.run("echo still") == "still\n"
     box.delete()
+
+
+def test_the_host_logs_what_happens_to_a_box(host):
+    box = host.create(name="logged")
+    box.call("POST", "/pause")
+    box.call("POST", "/resume")
+    box.kill()
+    assert eventually(lambda: box.state == "stopped")
+    box.call("POST", "/resume")
+    box.delete()
+    lines = [line.partition(" info ")[2] for line in host.log.splitlines() if " box id=logged " in line]
+    assert lines == ["box id=logged event=created template=machine", "box id=logged event=started",
+                     "box id=logged event=paused why=asked", "box id=logged event=resumed",
+                     "box id=logged event=exited", "box id=logged event=started",
+                     "box id=logged event=deleted why=asked"]
