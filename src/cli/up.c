@@ -21,7 +21,7 @@ enum { DOWN_MS = 60000 };
 
 static void say_ready(const struct host *host)
 {
-	double cpus = host->config->cpus;
+	double cpus = host->config->limits.cpus;
 	if (*host->means.text)
 		fprintf(stderr, "%s%-12s %s\n", host->means.text, "full network",
 			host->full ? host->full : "none: a box with it is refused");

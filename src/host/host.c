@@ -394,13 +394,11 @@ static int open_front(struct host *host, struct err *err)
 static json_t *default_spec(const struct host_config *config)
 {
 	static const char *const modes[] = { "none", "allow", "full" };
-	json_t *spec =
-		json_pack("{sss{sIsfsIsIsI}s{ss}}", "name", "default", "limits", "memory",
-			  (json_int_t)config->memory, "cpus",
-			  config->cpus > 0 ? config->cpus : (double)config->cpu_percent / 100,
-			  "pids", (json_int_t)config->pids, "disk", (json_int_t)config->disk,
-			  "io_weight", (json_int_t)config->io_weight, "network", "mode",
-			  modes[config->network]);
+	struct box_limits limits = config->limits;
+	if (limits.cpus <= 0)
+		limits.cpus = (double)config->cpu_percent / 100;
+	json_t *spec = json_pack("{sssos{ss}}", "name", "default", "limits", limits_json(&limits),
+				 "network", "mode", modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
 	json_t *allow = json_array();
@@ -439,8 +437,8 @@ static int check_wishes(const struct host *host, struct err *err)
 			err, ERR_INVALID,
 			"--allow: names are listed for '--network allow', which was not given");
 	json_t *spec = default_spec(host->config);
-	json_t *each = json_pack("{sIsI}", "memory", (json_int_t)host->config->box_memory, "disk",
-				 (json_int_t)host->config->box_disk);
+	json_t *each = limits_json(&(struct box_limits){ .memory = host->config->box_memory,
+							 .disk = host->config->box_disk });
 	int result = limits_check(host, json_object_get(spec, "limits"), "--", err);
 	if (result == 0)
 		result = limits_check(host, each, "--box-", err);

@@ -19,8 +19,8 @@ struct host_config {
 		*allow, *open_nets;
 	const char *api_key, *auth_token, *jwt_public_key;
 	bool insecure;
-	int64_t memory, disk, pids, cpu_percent, io_weight; /* of the default box; 0: none */
-	double cpus;
+	struct box_limits limits;     /* of the default box */
+	int64_t cpu_percent;          /* of it, unless limits.cpus */
 	int64_t box_memory, box_disk; /* of each without a limit; 0: by the machine's; none */
 	int64_t import_size, import_ms;
 	int64_t network; /* of the default box: enum box_network */

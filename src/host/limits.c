@@ -1,49 +1,54 @@
 #include "host/limits.h"
 
+#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "box/limit.h"
 #include "host/host.h"
 
-struct limits {
-	int64_t memory, pids, disk, io_weight;
-	double cpus;
-};
-
 static const struct field fields[] = {
-	INT(limits, memory, MIN | MAX | SIZED,
+	INT(box_limits, memory, MIN | MAX | SIZED,
 	    "Memory, in bytes or as 512M or 1.5G; at least 16M; 0 for no limit.", .def = "0",
 	    .min = 0, .max = 0x1p50, .example = "\"512M\""),
-	NUM(limits, cpus, MIN | MAX,
+	NUM(box_limits, cpus, MIN | MAX,
 	    "CPU cores, 0.01 to as many as the machine has; 0 for no limit.", .def = "0", .min = 0,
 	    .max = 10000, .example = "1.5"),
-	INT(limits, pids, MIN | MAX,
+	INT(box_limits, pids, MIN | MAX,
 	    "Processes and threads, at least 8; 0: a quarter of what the machine can have.",
 	    .def = "0", .min = 0, .max = 4194304, .example = "200"),
-	INT(limits, disk, MIN | MAX | SIZED,
+	INT(box_limits, disk, MIN | MAX | SIZED,
 	    "Disk, in bytes or as 512M or 1.5G; at least 16M; 0 for no limit.", .def = "0",
 	    .min = 0, .max = 0x1p50, .example = "\"2G\""),
-	INT(limits, io_weight, MIN | MAX,
+	INT(box_limits, io_weight, MIN | MAX,
 	    "Share of the disk's time when others want it too, 1 to 10000, where all that have none have 100; 0 for none.",
 	    .def = "0", .min = 0, .max = 10000, .example = "300"),
 };
-const struct schema limits_schema = SCHEMA(limits, "SandboxLimits", fields, .strict = true);
+const struct schema limits_schema = SCHEMA(box_limits, "SandboxLimits", fields, .strict = true);
 
-/* What a box can work with, found by trial: with less memory or fewer processes, commands do not
- * start, or cannot start others; a smaller disk is not made. */
-static const struct least {
+/* For each field: what of the machine it takes, and the least that a box can work with, found by trial. With
+ * less memory or fewer processes, commands do not start, or cannot start others; a smaller disk is not
+ * made. */
+static const struct limit {
 	const char *name;
+	size_t means; /* a bool of struct box_means */
 	double least;
 	const char *text, *why;
-} least[] = {
-	{ "memory", 16 << 20, "16M", "no command starts reliably in less" },
-	{ "disk", 16 << 20, "16M", "a file system needs that much" },
-	{ "pids", 8, "8", "a shell and a pipeline beside it; notebooks and Node.js take 24" },
-	{ "cpus", 0.01, "0.01", "the kernel takes no less" },
+} limits[] = {
+	{ "memory", offsetof(struct box_means, can_limit_memory), 16 << 20, "16M",
+	  "no command starts reliably in less" },
+	{ "disk", offsetof(struct box_means, can_limit_disk), 16 << 20, "16M",
+	  "a file system needs that much" },
+	{ "pids", offsetof(struct box_means, can_limit_pids), 8, "8",
+	  "a shell and a pipeline beside it; notebooks and Node.js take 24" },
+	{ "cpus", offsetof(struct box_means, can_limit_cpu), 0.01, "0.01",
+	  "the kernel takes no less" },
+	{ "io_weight", offsetof(struct box_means, can_weigh_io), 1, "1", "it is a whole number" },
 };
 
 static int refuse(const char *prefix, const char *name, const char *text, struct err *err)
@@ -56,39 +61,33 @@ static int refuse(const char *prefix, const char *name, const char *text, struct
 	return err_set(err, ERR_INVALID, "%s%s: %s", prefix, flag, text);
 }
 
-static int check_means(const struct host *host, const json_t *limits, const char *prefix,
+static int check_means(const struct host *host, const json_t *asked, const char *prefix,
 		       struct err *err)
 {
-	const struct {
-		const char *limit;
-		bool can;
-	} rows[] = { { "memory", host->means.can_limit_memory },
-		     { "cpus", host->means.can_limit_cpu },
-		     { "pids", host->means.can_limit_pids },
-		     { "disk", host->means.can_limit_disk },
-		     { "io_weight", host->means.can_weigh_io } };
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (json_number_value(json_object_get(limits, rows[i].limit)) > 0 && !rows[i].can)
-			return refuse(prefix, rows[i].limit,
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		const bool *can = (const void *)((const char *)&host->means + limits[i].means);
+		if (json_number_value(json_object_get(asked, limits[i].name)) > 0 && !*can)
+			return refuse(prefix, limits[i].name,
 				      "this machine has no means to hold it, or none for the user "
 				      "that the host runs as (see docs/host.md)",
 				      err);
+	}
 	return 0;
 }
 
-int limits_check(const struct host *host, const json_t *limits, const char *prefix, struct err *err)
+int limits_check(const struct host *host, const json_t *asked, const char *prefix, struct err *err)
 {
 	char text[200];
-	for (size_t i = 0; i < COUNT(least); i++) {
-		double value = json_number_value(json_object_get(limits, least[i].name));
-		if (value <= 0 || value >= least[i].least)
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		double value = json_number_value(json_object_get(asked, limits[i].name));
+		if (value <= 0 || value >= limits[i].least)
 			continue;
 		snprintf(text, sizeof text,
 			 "%.15g is too little: the least is %s (%s), 0 is no limit", value,
-			 least[i].text, least[i].why);
-		return refuse(prefix, least[i].name, text, err);
+			 limits[i].text, limits[i].why);
+		return refuse(prefix, limits[i].name, text, err);
 	}
-	double cpus = json_number_value(json_object_get(limits, "cpus"));
+	double cpus = json_number_value(json_object_get(asked, "cpus"));
 	if (cpus > get_nprocs()) {
 		snprintf(
 			text, sizeof text,
@@ -97,5 +96,54 @@ int limits_check(const struct host *host, const json_t *limits, const char *pref
 			cpus, get_nprocs());
 		return refuse(prefix, "cpus", text, err);
 	}
-	return check_means(host, limits, prefix, err);
+	return check_means(host, asked, prefix, err);
+}
+
+json_t *limits_json(const struct box_limits *from)
+{
+	json_t *json = json_object();
+	for (size_t i = 0; i < COUNT(fields); i++) {
+		const void *at = (const char *)from + fields[i].at;
+		json_object_set_new(json, fields[i].name,
+				    fields[i].type == T_NUM ? json_real(*(const double *)at)
+							    : json_integer(*(const int64_t *)at));
+	}
+	return json;
+}
+
+static struct box_limits read_limits(const json_t *asked)
+{
+	struct box_limits to = { 0 };
+	for (size_t i = 0; i < COUNT(fields); i++) {
+		void *at = (char *)&to + fields[i].at;
+		double value = json_number_value(json_object_get(asked, fields[i].name));
+		if (fields[i].type == T_NUM)
+			*(double *)at = value;
+		else
+			*(int64_t *)at = (int64_t)value;
+	}
+	return to;
+}
+
+static int64_t number_in(const char *path)
+{
+	char text[32] = "";
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 || read(fd, text, sizeof text - 1) < 0 ? 0 : strtoll(text, NULL, 10);
+}
+
+struct box_limits limits_of(const struct host *host, const json_t *asked)
+{
+	struct box_limits to = read_limits(asked);
+	if (!to.memory && host->means.can_limit_memory)
+		to.most = host->config->box_memory ? host->config->box_memory
+						   : limit_machine_memory() / 4 * 3;
+	if (!to.pids && host->means.can_limit_pids) {
+		int64_t pids = number_in("/proc/sys/kernel/pid_max"),
+			threads = number_in("/proc/sys/kernel/threads-max");
+		to.pids = (pids < threads ? pids : threads) / 4;
+	}
+	if (!to.disk)
+		to.disk = host->config->box_disk;
+	return to;
 }

@@ -1,14 +1,23 @@
-/* limits.h - what a box may use: the fields of a request, and which values make sense here. */
+/* limits.h - what a box may use: the fields of a request, of struct box_limits, and which values make sense
+ * here. Another limit is a member there, a field and a row in limits.c, an option of the default box
+ * (options.c), and whatever holds it (box/limit.c). */
 #pragma once
 #include <jansson.h>
 
+struct box_limits;
 struct err;
 struct host;
 
-struct limits;
 extern const struct schema limits_schema;
 
 /* Whether `limits` (as limits_schema has them; absent or 0: none) can be held on this machine, and a
  * box can work with them. `prefix` stands before the name that err tells: "limits." or "--". */
 int limits_check(const struct host *host, const json_t *limits, const char *prefix,
 		 struct err *err);
+
+/* As limits_schema has them; new. */
+json_t *limits_json(const struct box_limits *from);
+
+/* What a box has that asked for `limits`: one that was given no limit leaves most of what the machine can
+ * have to others. */
+struct box_limits limits_of(const struct host *host, const json_t *limits);

@@ -14,11 +14,11 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "box/ids.h"
-#include "box/limit.h"
 #include "egress/veth.h"
 #include "host/gateway.h"
 #include "host/host.h"
 #include "host/image.h"
+#include "host/limits.h"
 #include "host/mounts.h"
 #include "host/netns.h"
 #include "host/network.h"
@@ -28,11 +28,6 @@ enum { BACKLOG = 1024, LOG_PIPE = 65536 };
 static const char *text(const json_t *object, const char *key)
 {
 	return json_string_value(json_object_get(object, key));
-}
-
-static double number(const json_t *object, const char *key)
-{
-	return json_number_value(json_object_get(object, key));
 }
 
 /* The socket that the box's server will inherit; the host reaches it by name. */
@@ -120,36 +115,6 @@ static const char **strings(const json_t *array)
 	return list;
 }
 
-static int64_t number_in(const char *path)
-{
-	char text[32] = "";
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 || read(fd, text, sizeof text - 1) < 0 ? 0 : strtoll(text, NULL, 10);
-}
-
-/* A box that was given no limit leaves most of what the machine can have to others, all the same. */
-static int64_t pids_of(const struct host *host, const json_t *limits)
-{
-	int64_t asked = (int64_t)number(limits, "pids");
-	int64_t pids = number_in("/proc/sys/kernel/pid_max"),
-		threads = number_in("/proc/sys/kernel/threads-max");
-	return asked || !host->means.can_limit_pids ? asked : (pids < threads ? pids : threads) / 4;
-}
-
-static int64_t most_memory(const struct host *host, const json_t *limits)
-{
-	int64_t most = host->config->box_memory;
-	if (number(limits, "memory") > 0 || !host->means.can_limit_memory)
-		return 0;
-	return most ? most : limit_machine_memory() / 4 * 3;
-}
-
-static int64_t disk_of(const struct host *host, const json_t *limits)
-{
-	int64_t asked = (int64_t)number(limits, "disk");
-	return asked ? asked : host->config->box_disk;
-}
-
 /* Mounts that it has to do without. */
 static void tell_left(struct host *host, struct box *box, const json_t *left)
 {
@@ -167,7 +132,6 @@ static int start_box(const struct host *host, const struct box *box, const char 
 {
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
-	const json_t *limits = json_object_get(box->spec, "limits");
 	const json_t *mounts = json_object_get(box->spec, "mounts");
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	size_t count;
@@ -183,9 +147,7 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.env = variables,
 		.cgroup = cgroup,
 		.uid_base = box->uid_base,
-		.limits = { (int64_t)number(limits, "memory"), most_memory(host, limits),
-			    disk_of(host, limits), number(limits, "cpus"), pids_of(host, limits),
-			    (int64_t)number(limits, "io_weight") },
+		.limits = limits_of(host, json_object_get(box->spec, "limits")),
 		.network = run_network(box->spec),
 		.mounts = from,
 		.mount_count = count,

@@ -55,7 +55,7 @@ struct create {
 	double timeout, idle_timeout;
 	enum tri auto_resume;
 	struct list metadata, env, mounts, services;
-	const struct limits *limits;
+	const struct box_limits *limits;
 	const struct network *network;
 };
 static const char *const auth_modes[] = { "token", "none", NULL };
