@@ -14,7 +14,7 @@ WAYS = {
     "host": {"closed", 502, 503},  # it was killed, or has cut what took too long when it was told to end
     "box": {"closed", 502, 503},  # a process that it cannot live without was killed
     "stopped": {409},  # the same, and paused: of a box that no request resumes
-    "deleted": {"closed", 404, 409, 502, 503},
+    "deleted": {"closed", 401, 404, 409, 502, 503},  # 401: nothing knows its token any more
 }
 MARKER = re.compile(r"mark-\d+-\d+")
 
