@@ -20,10 +20,8 @@
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/command.h"
-#include "proc/environment.h"
 #include "proc/limits.h"
 #include "proc/signals.h"
-#include "proc/tree.h"
 #include "proc/user.h"
 
 enum {
@@ -103,24 +101,17 @@ static struct command *start(struct call *call, struct bash_session *session,
 	const struct user *user = user_sandbox(call->server->config->user, err);
 	if (!user)
 		return NULL;
-	const char *marker = bash_session_marker(session);
-	const struct pair mark = { TREE_MARKER, marker + sizeof TREE_MARKER };
-	struct pair *extra = arena_alloc(call->arena, (exec->env.count + 1) * sizeof *extra);
-	if (exec->env.count)
-		memcpy(extra, exec->env.items, exec->env.count * sizeof *extra);
-	extra[exec->env.count] = mark;
 	/* Its $0 and messages say "bash"; it need not look for itself along PATH. No command is an option. */
 	char *argv[] = { (char *)"/bin/bash", (char *)"-c",   (char *)"--",
 			 (char *)text,        (char *)"bash", NULL };
 	struct spawn spawn = {
 		.path = "/bin/bash",
 		.argv = argv,
-		.env = environment_make(call->arena, user, call->server->home,
-					&(struct list){ exec->env.count + 1, extra }),
 		.cwd = cwd,
-		.as = user,
-		.tag = tree_tag(marker),
+		.fds = { -1, -1, -1 },
 	};
+	spawn_sandboxed(&spawn, call->arena, user, call->server->home, bash_session_marker(session),
+			&exec->env);
 	int64_t hard = isnan(exec->hard_timeout)
 			       ? INT64_MAX
 			       : clock_ms() + (int64_t)(fmin(exec->hard_timeout, 1e9) * 1000);

@@ -21,7 +21,6 @@
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/command.h"
-#include "proc/environment.h"
 #include "proc/limits.h"
 #include "proc/tree.h"
 #include "proc/user.h"
@@ -83,17 +82,14 @@ static int start(struct script *script, const char *marker, struct err *err)
 	const char *cwd;
 	if (!program || workdir_find(call, "cwd", script->job->cwd, &cwd, err) < 0)
 		return -1;
-	const struct pair extra[] = { { TREE_MARKER, marker + sizeof TREE_MARKER } };
 	struct spawn spawn = {
 		.path = program,
 		.argv = arguments(script, program),
-		.env = environment_make(call->arena, user, call->server->home,
-					&(struct list){ COUNT(extra), extra }),
 		.cwd = cwd ? cwd : config->workspace,
-		.as = user,
-		.extra = { strcmp(script->job->language, "python") ? 0 : script->shown_fd },
-		.tag = tree_tag(marker),
+		.fds = { -1, -1, -1, script->shown_fd },
+		.extras = !strcmp(script->job->language, "python"),
 	};
+	spawn_sandboxed(&spawn, call->arena, user, call->server->home, marker, NULL);
 	script->command = command_start(&spawn, clock_ms() + script->job->timeout * 1000, err);
 	return script->command ? 0 : -1;
 }

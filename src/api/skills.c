@@ -11,7 +11,6 @@
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/command.h"
-#include "proc/environment.h"
 #include "proc/tools.h"
 #include "proc/user.h"
 #include "service/skills.h"
@@ -111,10 +110,10 @@ static void install(struct call *call, const char *dir, const struct recipe *rec
 	struct spawn spawn = {
 		.path = path,
 		.argv = (char *const *)argv,
-		.env = environment_make(call->arena, user, call->server->home, NULL),
 		.cwd = dir,
-		.as = user,
+		.fds = { -1, -1, -1 },
 	};
+	spawn_sandboxed(&spawn, call->arena, user, call->server->home, NULL, NULL);
 	struct command *command = command_start(&spawn, clock_ms() + INSTALL_MS, &err);
 	if (!command) {
 		ret->err = say(call->arena, err.msg);

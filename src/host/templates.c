@@ -259,6 +259,7 @@ static int unpack(struct call *call, int source, const char *to, struct buf *sai
 	struct child_spec spec = { .argv = argv,
 				   .env = env,
 				   .extra = { source, pipe_fds[1] },
+				   .extras = 2,
 				   .wait = { clock_ms() + config->import_ms, -1,
 					     server_stop_fd(call->server) } };
 	int result = child_run(&spec, said, &end, err);

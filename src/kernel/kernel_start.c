@@ -22,7 +22,6 @@
 #include "kernel/kernelspec.h"
 #include "kernel/message.h"
 #include "kernel/zsock.h"
-#include "proc/environment.h"
 #include "proc/spawn.h"
 #include "proc/tree.h"
 #include "proc/user.h"
@@ -313,7 +312,6 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 	struct arena arena = { 0 };
 	struct process process;
 	char **argv = arena_alloc(&arena, (spec->argv.count + 1) * sizeof *argv);
-	struct pair *extra = arena_alloc(&arena, (spec->env.count + 1) * sizeof *extra);
 	for (size_t i = 0; i < spec->argv.count; i++) {
 		const char *arg = ((const char *const *)spec->argv.items)[i];
 		const char *hole = strstr(arg, "{connection_file}");
@@ -322,19 +320,13 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 			       : (char *)arg;
 	}
 	argv[spec->argv.count] = NULL;
-	if (spec->env.count)
-		memcpy(extra, spec->env.items, spec->env.count * sizeof *extra);
-	extra[spec->env.count] = (struct pair){ TREE_MARKER, place->marker + sizeof TREE_MARKER };
 	struct spawn spawn = {
 		.path = argv[0],
 		.argv = argv,
-		.env = environment_make(&arena, place->user, place->home,
-					&(struct list){ spec->env.count + 1, extra }),
 		.cwd = place->cwd,
-		.as = place->user,
 		.fds = { -1, -1, -1 },
-		.tag = tree_tag(place->marker),
 	};
+	spawn_sandboxed(&spawn, &arena, place->user, place->home, place->marker, &spec->env);
 	int result = spawn_start(&spawn, &process, err);
 	arena_done(&arena);
 	return result < 0 ? -1 : kernel_watch(kernel, process.pid, process.pidfd, true, err);

@@ -17,7 +17,6 @@
 #include "base/own.h"
 #include "kernel/kernel.h"
 #include "kernel/kernelspec.h"
-#include "proc/environment.h"
 #include "proc/limits.h"
 #include "proc/pump.h"
 #include "proc/spawn.h"
@@ -207,11 +206,10 @@ static int spawn_python(const char *python, const struct pool_config *config, in
 	struct spawn spawn = {
 		.path = python,
 		.argv = argv,
-		.env = environment_make(&arena, config->user, config->home, NULL),
 		.cwd = "/",
-		.as = config->user,
 		.fds = { control, -1, -1 },
 	};
+	spawn_sandboxed(&spawn, &arena, config->user, config->home, NULL, NULL);
 	int result = access(argv[1], R_OK) < 0
 			     ? err_set(err, ERR_UNAVAILABLE, "'%s' is missing", argv[1])
 			     : spawn_start(&spawn, ret, err);

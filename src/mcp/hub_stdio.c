@@ -500,21 +500,15 @@ static int spawn_it(struct stdio_client *c, const struct hub_spec *spec, int fds
 	argv[0] = (char *)spec->command;
 	for (size_t i = 0; i < count; i++)
 		argv[i + 1] = spec->args[i];
-	struct pair *env = arena_alloc(&arena, (spec->env_count + 1) * sizeof *env);
-	for (size_t i = 0; i < spec->env_count; i++)
-		env[i] = spec->env[i];
-	env[spec->env_count] = (struct pair){ TREE_MARKER, c->marker + sizeof TREE_MARKER };
 	if (path) {
 		struct spawn spawn = {
 			.path = path,
 			.argv = argv,
-			.env = environment_make(&arena, user, c->server->home,
-						&(struct list){ spec->env_count + 1, env }),
 			.cwd = spec->cwd ? spec->cwd : c->server->config->workspace,
-			.as = user,
 			.fds = { fds[0], fds[1], fds[2] },
-			.tag = tree_tag(c->marker),
 		};
+		spawn_sandboxed(&spawn, &arena, user, c->server->home, c->marker,
+				&(struct list){ spec->env_count, spec->env });
 		result = spawn_start(&spawn, &c->process, err);
 	} else if (user) {
 		err_set(err, ERR_UNAVAILABLE, "the program '%s' is not installed", spec->command);

@@ -30,8 +30,8 @@ static int start(const struct child_spec *spec, int out, struct process *ret, st
 			       .env = spec->env ? spec->env : environ,
 			       .cwd = spec->dir,
 			       .as = spec->user,
-			       .fds = { -1, out, -1 },
-			       .extra = { spec->extra[0], spec->extra[1] } };
+			       .fds = { -1, out, -1, spec->extra[0], spec->extra[1] },
+			       .extras = spec->extras };
 	size_t slot = 0;
 	int result = -1;
 	pthread_mutex_lock(&running.lock);

@@ -17,7 +17,7 @@ struct child_spec {
 	const char *dir;         /* to start in; NULL: the server's own */
 	const struct user *user; /* whom to become; NULL: nobody else */
 	struct wait wait;        /* until its end; else the whole group is killed */
-	int extra[2];            /* to be its descriptors 3 and 4; 0: none */
+	int extra[2], extras;    /* to be its descriptors 3 and 4: how many there are */
 	/* Gets the output as it comes, instead of a buffer. False: that is enough, and the program is
 	 * ended, which is no failure. */
 	bool (*take)(void *arg, const char *data, size_t len);

@@ -278,7 +278,7 @@ static int open_pipes(int to_child[3], int to_us[3], int input, struct err *err)
 {
 	for (int i = 0; i < 3; i++)
 		to_child[i] = to_us[i] = -1;
-	for (int i = input ? 1 : 0; i < 3; i++) {
+	for (int i = input >= 0; i < 3; i++) {
 		int ends[2];
 		if (pipe2(ends, O_CLOEXEC) < 0)
 			return err_set(err, ERR_LIMIT, "no pipes for another command: %s",
@@ -336,7 +336,7 @@ struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *
 		command->process.pidfd = -1;
 		pthread_mutex_init(&command->lock, NULL);
 		memcpy(spawn->fds, to_child, sizeof to_child);
-		if (input)
+		if (input >= 0)
 			spawn->fds[0] = input;
 		command->killed_before = limits_killed();
 		command->began_us = clock_us();

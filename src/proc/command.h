@@ -28,8 +28,9 @@ struct command_view {
 	struct output out[2];
 };
 
-/* Starts the program, whose fds are made here, but for fds[0] where it is not 0. hard_ms: the moment (of clock_ms(); INT64_MAX for
- * none) at which its process group is told to end, and two seconds later is killed. */
+/* Starts the program. Its standard descriptors are made here, but for the input where fds[0] is not
+ * -1. hard_ms: the moment (of clock_ms(); INT64_MAX for none) at which its process group is told to
+ * end, and two seconds later is killed. */
 struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err);
 
 /* Has it in the journal: that it began, and once it has ended, how. */

@@ -136,11 +136,11 @@ pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_st
 	request.arguments = add_strings(&text, spawn->argv);
 	request.variables = add_strings(&text, spawn->env);
 	request.size = text.len;
-	int all[FDS] = { spawn->fds[0], spawn->fds[1], spawn->fds[2] };
-	for (int i = 0; i < 2; i++)
-		all[3 + i] = spawn->extra[i] > 0 ? spawn->extra[i] : -1;
-	for (int i = 0; i < FDS; i++)
+	int all[FDS];
+	for (int i = 0; i < FDS; i++) {
+		all[i] = i < 3 + spawn->extras ? spawn->fds[i] : -1;
 		request.has[i] = all[i] >= 0;
+	}
 	if (spawn->as) {
 		request.other = spawn->as->other;
 		request.uid = spawn->as->uid;
@@ -208,8 +208,8 @@ static void start(const struct request *request, char *text, const int fds[FDS],
 			     .other = request->other };
 	struct spawn spawn = { .path = at,
 			       .as = &user,
-			       .fds = { fds[0], fds[1], fds[2] },
-			       .extra = { fds[3] > 0 ? fds[3] : 0, fds[4] > 0 ? fds[4] : 0 },
+			       .fds = { fds[0], fds[1], fds[2], fds[3], fds[4] },
+			       .extras = (fds[3] >= 0) + (fds[4] >= 0),
 			       .terminal = request->terminal,
 			       .tag = request->tag };
 	memcpy(user.groups, request->groups, sizeof user.groups);

@@ -19,7 +19,6 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "proc/command.h"
-#include "proc/environment.h"
 #include "proc/frame.h"
 #include "proc/node_files.h"
 #include "proc/node_outcome.h"
@@ -174,7 +173,6 @@ static int start_command(struct node *node, const struct launch *launch, int cha
 {
 	struct arena arena = { 0 };
 	const struct node_where *where = launch->where;
-	const struct pair marker = { TREE_MARKER, node->marker + sizeof TREE_MARKER };
 	char *argv[12] = { (char *)"node" }, *script;
 	size_t count = 1;
 	for (char *const *flag = launch->flags; *flag && count < 8; flag++)
@@ -185,14 +183,11 @@ static int start_command(struct node *node, const struct launch *launch, int cha
 	struct spawn spawn = {
 		.path = where->program,
 		.argv = argv,
-		.env = environment_make(&arena, where->user, where->home,
-					&(struct list){ 1, &marker }),
 		.cwd = launch->cwd,
-		.as = where->user,
-		.fds = { launch->stdin_fd },
-		.extra = { launch->code_fd, channel_fd },
-		.tag = tree_tag(node->marker),
+		.fds = { launch->stdin_fd, -1, -1, launch->code_fd, channel_fd },
+		.extras = 2,
 	};
+	spawn_sandboxed(&spawn, &arena, where->user, where->home, node->marker, NULL);
 	node->command = command_start(&spawn, INT64_MAX, err);
 	arena_done(&arena);
 	return node->command ? 0 : -1;

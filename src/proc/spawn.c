@@ -14,10 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/cradle.h"
+#include "proc/environment.h"
 #include "proc/limits.h"
+#include "proc/tree.h"
 #include "proc/user.h"
 
 /* clone() by its other name, which ThreadSanitizer does not take over: it would treat the child,
@@ -77,13 +81,13 @@ child(void *arg)
 							    O_RDWR | O_CLOEXEC));
 		STEP("dup3", fd == i ? fcntl(fd, F_SETFD, 0) : (int)syscall(SYS_dup3, fd, i, 0));
 	}
-	int most = 3, extra[2] = { s->extra[0], s->extra[1] };
-	for (int i = 0; i < 2; i++) /* out of the way of each other */
-		if (extra[i] > 0 && extra[i] < 5)
+	int extra[2] = { s->fds[3], s->fds[4] };
+	for (int i = 0; i < s->extras; i++) /* out of the way of each other */
+		if (extra[i] < 5)
 			STEP("dup", extra[i] = fcntl(extra[i], F_DUPFD_CLOEXEC, 5));
-	for (; most < 5 && extra[most - 3] > 0; most++)
-		STEP("dup3", (int)syscall(SYS_dup3, extra[most - 3], most, 0));
-	syscall(SYS_close_range, most, ~0u, 0); /* a belt: all of them are close-on-exec */
+	for (int i = 0; i < s->extras; i++)
+		STEP("dup3", (int)syscall(SYS_dup3, extra[i], 3 + i, 0));
+	syscall(SYS_close_range, 3 + s->extras, ~0u, 0); /* a belt: all are close-on-exec */
 	if (files.rlim_max)
 		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
 	const struct rlimit tag = { s->tag, s->tag };
@@ -98,6 +102,20 @@ child(void *arg)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 	STEP("exec", syscall(SYS_execve, s->path, s->argv, s->env));
 	return 127;
+}
+
+void spawn_sandboxed(struct spawn *spawn, struct arena *arena, const struct user *user,
+		     const char *home, const char *marker, const struct list *env)
+{
+	size_t count = env ? env->count : 0;
+	struct pair *all = arena_alloc(arena, (count + 1) * sizeof *all);
+	if (count)
+		memcpy(all, env->items, count * sizeof *all);
+	if (marker)
+		all[count++] = (struct pair){ TREE_MARKER, marker + sizeof TREE_MARKER };
+	spawn->as = user;
+	spawn->env = environment_make(arena, user, home, &(struct list){ count, all });
+	spawn->tag = marker ? tree_tag(marker) : 0;
 }
 
 static int refuse(const struct spawn *spawn, int code, const char *step, struct err *err)
@@ -168,13 +186,18 @@ int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 	return refuse(spawn, code, step, err);
 }
 
-int process_reap(struct process *process, int *ret_signal)
+int process_status(int pidfd, int *ret_signal)
 {
 	siginfo_t info = { 0 };
-	while (waitid(P_PIDFD, (id_t)process->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0 && errno == EINTR)
 		;
-	close(process->pidfd);
-	process->pidfd = -1;
 	*ret_signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
 	return *ret_signal ? 128 + *ret_signal : info.si_status;
+}
+
+int process_reap(struct process *process, int *ret_signal)
+{
+	int code = process_status(process->pidfd, ret_signal);
+	close(TAKE_FD(process->pidfd));
+	return code;
 }

@@ -4,7 +4,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct arena;
 struct err;
+struct list;
 struct user;
 
 struct spawn {
@@ -12,11 +14,16 @@ struct spawn {
 	char *const *argv, *const *env;
 	const char *cwd;       /* NULL: the server's */
 	const struct user *as; /* NULL: as the server */
-	int fds[3];            /* its standard descriptors; -1: /dev/null */
-	int extra[2];          /* to be its descriptors 3 and 4; 0: none */
+	int fds[5];            /* its descriptors: the three standard ones (-1: /dev/null), */
+	int extras;            /* and so many of the other two */
 	bool terminal;         /* fds[0] is to be its controlling terminal */
 	uint64_t tag;          /* of its session, from tree_tag(); 0: none */
 };
+
+/* Has it run as a user of the sandbox: with its rights, its environment (environment_make()) and, of
+ * the session that has the marker (NULL: of none), what tree_end() finds it by. */
+void spawn_sandboxed(struct spawn *spawn, struct arena *arena, const struct user *user,
+		     const char *home, const char *marker, const struct list *env);
 
 /* Lets this process have as many descriptors as it may. What it starts has the limit from before:
  * there are programs that cannot do with more. */
@@ -42,6 +49,7 @@ pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *
 enum spawn_worth { WORTH_SOURCE = 500, WORTH_COMMAND = 600, WORTH_NOTHING = 1000 };
 void spawn_rate(pid_t pid, enum spawn_worth worth);
 
-/* Waits for a process that has ended and closes its pidfd. The exit status as a shell tells it:
- * 128 and the signal's number when one ended it, which *ret_signal then holds. */
-int process_reap(struct process *process, int *ret_signal);
+/* Waits for a process to end, and reaps it. The exit status as a shell has it: 128 and the signal's
+ * number when one ended it, which *ret_signal then holds. */
+int process_status(int pidfd, int *ret_signal);
+int process_reap(struct process *process, int *ret_signal); /* closes the pidfd too */

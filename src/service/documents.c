@@ -22,7 +22,6 @@
 #include "base/wait.h"
 #include "net/call.h"
 #include "net/server.h"
-#include "proc/environment.h"
 #include "proc/pump.h"
 #include "proc/spawn.h"
 #include "proc/user.h"
@@ -120,12 +119,11 @@ static int spawn_worker(struct server *server, int control, struct process *ret,
 		struct spawn spawn = {
 			.path = python,
 			.argv = argv,
-			.env = environment_make(&arena, user, server->home,
-						&(struct list){ COUNT(extra), extra }),
 			.cwd = "/",
-			.as = user,
 			.fds = { control, -1, -1 },
 		};
+		spawn_sandboxed(&spawn, &arena, user, server->home, NULL,
+				&(struct list){ COUNT(extra), extra });
 		result = spawn_start(&spawn, ret, err);
 	}
 	arena_done(&arena);
