@@ -1,0 +1,70 @@
+/* program.h - one supervised process: started, waited for, ended, and heard of when it ends.
+ *
+ * The pump sees its end, whoever waits for it. What outlives a request (kernels, the document worker,
+ * MCP servers, services) holds one of these. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/wait.h"
+#include "proc/spawn.h"
+
+struct err;
+struct program;
+
+enum { PROGRAM_WORDS = 2000 }; /* bytes kept of what it wrote last to standard error */
+
+struct program_spec {
+	struct spawn spawn;     /* see also spawn_sandboxed() */
+	const char *marker;     /* of its session, which ends with it: tree.h; NULL: of none */
+	enum spawn_worth worth; /* where memory runs out; 0: that of a command */
+	bool words;             /* its last words are kept: fds[2] is made here */
+	/* Called once by the pump when it has ended, without a lock. */
+	void (*ended)(struct program *program, void *arg);
+	void *arg;
+};
+
+struct program_status {
+	bool known; /* that it has ended, and how */
+	int code;   /* exit status; 128 and the signal's number when one ended it */
+	int signal; /* or 0 */
+};
+
+/* NULL with err: see spawn_start(). */
+struct program *program_start(const struct program_spec *spec, struct err *err);
+
+/* A process that somebody else has started, and reaps: its end is seen, but not how it came. The
+ * descriptor is taken over, also on failure. */
+struct program *program_adopt(pid_t pid, int pidfd,
+			      void (*ended)(struct program *program, void *arg), void *arg,
+			      struct err *err);
+
+struct program *program_ref(struct program *program);
+void program_unref(struct program *program); /* NULL is fine; the process runs on */
+
+pid_t program_pid(const struct program *program);
+
+/* Becomes readable when it ends: for who waits for other descriptors as well. */
+int program_fd(const struct program *program);
+
+/* Whether it has ended; the pump may not have come to it yet. */
+bool program_ended(struct program *program);
+
+/* Waits until the pump has seen its end. ret may be NULL. */
+enum wake program_wait(struct program *program, const struct wait *wait,
+		       struct program_status *ret);
+
+/* The last line that it wrote to standard error; "" where there is none. */
+void program_words(struct program *program, char *to, size_t room);
+
+/* Sends a signal to its process group. -1 with ESRCH once it has ended. */
+int program_signal(struct program *program, int number, struct err *err);
+
+/* Kills it and its group, at once; ended() follows. */
+void program_kill(struct program *program);
+
+/* Ends it: asks its group to, and after grace_ms (0: at once) kills that and all of its session.
+ * Returns when it has ended. Never call it in the pump's thread. */
+void program_end(struct program *program, int64_t grace_ms);
