@@ -4,12 +4,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
@@ -28,14 +26,13 @@
 #include "mcp/hub_client.h"
 #include "net/server.h"
 #include "proc/environment.h"
-#include "proc/spawn.h"
+#include "proc/program.h"
 #include "proc/tree.h"
 #include "proc/user.h"
 
 enum {
 	WRITE_MS = 10000, /* for a program to take a message */
 	GRACE_MS = 1000,  /* to end by itself when its input ends */
-	TAIL_MAX = 2000,  /* of what it says on stderr */
 };
 
 struct pending {
@@ -51,10 +48,9 @@ struct stdio_client {
 	struct server *server;
 	char *name;
 	struct hub_events events;
-	char marker[112];
-	struct process process;
-	int in, out, errors; /* its standard descriptors, from our side */
-	int wake_fd;         /* tells the reader to end it */
+	struct program *program;
+	int in, out; /* its standard descriptors, from our side */
+	int wake_fd; /* tells the reader to end it */
 	int64_t idle_ms;
 	const _Atomic bool *abandoned;
 	struct buf line; /* of the reader alone */
@@ -68,8 +64,6 @@ struct stdio_client {
 	json_int_t next_id;
 	int64_t used_ms;
 	char reason[400];
-	char tail[TAIL_MAX + 1];
-	size_t tail_len;
 };
 
 /* ---- life ---- */
@@ -96,12 +90,13 @@ static void release(struct stdio_client *c)
 {
 	if (atomic_fetch_sub(&c->holders, 1) > 1)
 		return;
-	int fds[] = { c->in, c->out, c->errors, c->wake_fd };
+	int fds[] = { c->in, c->out, c->wake_fd };
 	for (size_t i = 0; i < COUNT(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	if (c->started)
 		c->events.release(c->events.arg);
+	program_unref(c->program);
 	buf_done(&c->line);
 	pthread_mutex_destroy(&c->write_lock);
 	pthread_mutex_destroy(&c->lock);
@@ -271,24 +266,6 @@ static bool take_output(struct stdio_client *c)
 	return true;
 }
 
-/* Keeps the end of what it says on stderr, which often tells why it died. */
-static bool take_errors(struct stdio_client *c)
-{
-	char data[4096];
-	ssize_t n = read(c->errors, data, sizeof data);
-	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
-	size_t len = (size_t)n, keep = len < TAIL_MAX ? len : TAIL_MAX;
-	pthread_mutex_lock(&c->lock);
-	size_t old = c->tail_len + keep > TAIL_MAX ? TAIL_MAX - keep : c->tail_len;
-	memmove(c->tail, c->tail + c->tail_len - old, old);
-	memcpy(c->tail + old, data + len - keep, keep);
-	c->tail_len = old + keep;
-	c->tail[c->tail_len] = 0;
-	pthread_mutex_unlock(&c->lock);
-	return true;
-}
-
 /* One who holds it beside the hub is about to ask something. */
 static bool is_idle(struct stdio_client *c)
 {
@@ -298,39 +275,23 @@ static bool is_idle(struct stdio_client *c)
 	return idle;
 }
 
-/* The last line it wrote to stderr. With the lock. */
-static const char *last_words(struct stdio_client *c)
-{
-	while (c->tail_len && strchr("\r\n \t", c->tail[c->tail_len - 1]))
-		c->tail[--c->tail_len] = 0;
-	const char *line = strrchr(c->tail, '\n');
-	return line ? line + 1 : c->tail;
-}
-
 /* Ends what is left of it, and tells those that wait. */
 static void finish(struct stdio_client *c)
 {
-	int number, ended;
-	siginfo_t info = { 0 };
+	const struct wait grace = { clock_ms() + GRACE_MS, -1, -1 };
+	struct program_status how;
+	char words[251];
 	c->dead = true;
 	pthread_mutex_lock(&c->write_lock);
 	close(TAKE_FD(c->in));
 	pthread_mutex_unlock(&c->write_lock);
-	struct pollfd pfd = { .fd = c->process.pidfd, .events = POLLIN };
-	poll(&pfd, 1, GRACE_MS);
-	tree_end(c->marker);
-	kill(-c->process.pid, SIGKILL);
-	while (waitid(P_PIDFD, (id_t)c->process.pidfd, &info, WEXITED | WNOWAIT) < 0 &&
-	       errno == EINTR)
-		;
-	ended = process_reap(&c->process, &number);
-	take_errors(c);
+	(void)program_wait(c->program, &grace, NULL);
+	program_end(c->program, 0, &how);
+	program_words(c->program, words, sizeof words);
 	pthread_mutex_lock(&c->lock);
-	if (!*c->reason) {
-		const char *words = last_words(c);
-		snprintf(c->reason, sizeof c->reason, "it ended with exit code %d%s%.250s", ended,
+	if (!*c->reason)
+		snprintf(c->reason, sizeof c->reason, "it ended with exit code %d%s%s", how.code,
 			 *words ? ": " : "", words);
-	}
 	c->buried = true;
 	for (struct pending *at = c->pending; at; at = at->next)
 		(void)eventfd_write(at->event_fd, 1);
@@ -341,18 +302,15 @@ static void *reader(void *arg)
 {
 	struct stdio_client *c = arg;
 	struct pollfd pfds[] = { { .fd = c->out, .events = POLLIN },
-				 { .fd = c->errors, .events = POLLIN },
-				 { .fd = c->process.pidfd, .events = POLLIN },
+				 { .fd = program_fd(c->program), .events = POLLIN },
 				 { .fd = c->wake_fd, .events = POLLIN } };
 	for (;;) {
 		if (poll(pfds, COUNT(pfds), (int)(c->idle_ms < 1000 ? c->idle_ms : 1000)) < 0 &&
 		    errno != EINTR)
 			break;
-		if (pfds[1].revents && !take_errors(c))
-			pfds[1].fd = -1;
 		if (pfds[0].revents && !take_output(c))
 			break;
-		if ((pfds[2].revents && !pfds[0].revents) || pfds[3].revents)
+		if ((pfds[1].revents && !pfds[0].revents) || pfds[2].revents)
 			break;
 		if (is_idle(c)) {
 			say_why(c, "it was idle");
@@ -486,13 +444,14 @@ const char *hub_stdio_find(struct server *server, const char *command, struct ar
 	return NULL;
 }
 
-static int spawn_it(struct stdio_client *c, const struct hub_spec *spec, int fds[3],
-		    struct err *err)
+static struct program *start_program(struct server *server, const struct hub_spec *spec, int in,
+				     int out, struct err *err)
 {
 	struct arena arena = { 0 };
-	const struct user *user = user_sandbox(c->server->config->user, err);
-	const char *path = user ? hub_stdio_find(c->server, spec->command, &arena) : NULL;
-	int result = -1;
+	struct program *program = NULL;
+	const struct user *user = user_sandbox(server->config->user, err);
+	const char *path = user ? hub_stdio_find(server, spec->command, &arena) : NULL;
+	char marker[112];
 	size_t count = 0;
 	while (spec->args && spec->args[count])
 		count++;
@@ -500,27 +459,30 @@ static int spawn_it(struct stdio_client *c, const struct hub_spec *spec, int fds
 	argv[0] = (char *)spec->command;
 	for (size_t i = 0; i < count; i++)
 		argv[i + 1] = spec->args[i];
+	tree_marker(marker, sizeof marker, spec->name);
 	if (path) {
-		struct spawn spawn = {
-			.path = path,
-			.argv = argv,
-			.cwd = spec->cwd ? spec->cwd : c->server->config->workspace,
-			.fds = { fds[0], fds[1], fds[2] },
+		struct program_spec it = {
+			.spawn = { .path = path,
+				   .argv = argv,
+				   .cwd = spec->cwd ? spec->cwd : server->config->workspace,
+				   .fds = { in, out, -1 } },
+			.marker = marker,
+			.words = true,
 		};
-		spawn_sandboxed(&spawn, &arena, user, c->server->home, c->marker,
+		spawn_sandboxed(&it.spawn, &arena, user, server->home, marker,
 				&(struct list){ spec->env_count, spec->env });
-		result = spawn_start(&spawn, &c->process, err);
+		program = program_start(&it, err);
 	} else if (user) {
 		err_set(err, ERR_UNAVAILABLE, "the program '%s' is not installed", spec->command);
 	}
 	arena_done(&arena);
-	return result;
+	return program;
 }
 
-static int open_pipes(struct stdio_client *c, int fds[3], struct err *err)
+static int open_pipes(struct stdio_client *c, int fds[2], struct err *err)
 {
-	int *ours[3] = { &c->in, &c->out, &c->errors };
-	for (int i = 0; i < 3; i++) {
+	int *ours[2] = { &c->in, &c->out };
+	for (int i = 0; i < 2; i++) {
 		int ends[2];
 		if (pipe2(ends, O_CLOEXEC) < 0)
 			return err_set(err, ERR_LIMIT, "no pipes for an MCP server: %s",
@@ -537,7 +499,7 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 {
 	static const struct hub_client_ops ops = { request, notify, alive, unref };
 	struct stdio_client *c = xcalloc(1, sizeof *c);
-	int fds[3] = { -1, -1, -1 };
+	int fds[2] = { -1, -1 };
 	*c = (struct stdio_client){ .client = { &ops, 1 },
 				    .holders = 1,
 				    .server = server,
@@ -545,7 +507,6 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 				    .events = *events,
 				    .in = -1,
 				    .out = -1,
-				    .errors = -1,
 				    .idle_ms = spec->idle_ms,
 				    .abandoned = spec->abandoned,
 				    .line = BUF(HUB_MESSAGE_MAX),
@@ -553,11 +514,10 @@ struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec 
 				    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->write_lock, NULL);
-	tree_marker(c->marker, sizeof c->marker, spec->name);
-	int result = open_pipes(c, fds, err);
-	if (result == 0)
-		result = spawn_it(c, spec, fds, err);
-	for (int i = 0; i < 3; i++)
+	if (open_pipes(c, fds, err) == 0)
+		c->program = start_program(server, spec, fds[0], fds[1], err);
+	int result = c->program ? 0 : -1;
+	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	if (result == 0) {

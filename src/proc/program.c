@@ -38,7 +38,7 @@ struct program {
 
 	pthread_mutex_t lock; /* of what follows */
 	struct waiter *waiters;
-	bool over, killed; /* killed: by us, with its group */
+	bool over, group; /* group: it ends with it */
 	bool errors_open;
 	struct program_status how;
 	size_t words_len;
@@ -121,7 +121,7 @@ static bool end_ready(struct source *source)
 	for (int i = 0; open && i < READS_AT_END && errors_ready(&program->errors.source); i++)
 		;
 	pthread_mutex_lock(&program->lock);
-	if (program->killed) /* once it is reaped, the number of its group may be another's */
+	if (program->group) /* once it is reaped, the number of its group may be another's */
 		kill(-program->pid, SIGKILL);
 	program->over = true;
 	program->how.known = !program->adopted;
@@ -198,6 +198,7 @@ struct program *program_start(const struct program_spec *spec, struct err *err)
 		spawn_rate(process.pid, spec->worth);
 	struct program *program = new_program(process.pid, process.pidfd);
 	program->marker = spec->marker ? xstrdup(spec->marker) : NULL;
+	program->group = spec->group;
 	program->ended = spec->ended;
 	program->arg = spec->arg;
 	if (watch_all(program, TAKE_FD(ours), err) == 0)
@@ -268,19 +269,19 @@ int program_signal(struct program *program, int number, struct err *err)
 void program_kill(struct program *program)
 {
 	pthread_mutex_lock(&program->lock);
-	program->killed = true;
+	program->group = true;
 	/* One that somebody else has started may not have a group of its own yet, and may be reaped. */
 	if (!program->over && syscall(SYS_pidfd_send_signal, program->pidfd, SIGKILL, NULL, 0) == 0)
 		kill(-program->pid, SIGKILL);
 	pthread_mutex_unlock(&program->lock);
 }
 
-void program_end(struct program *program, int64_t grace_ms)
+void program_end(struct program *program, int64_t grace_ms, struct program_status *ret)
 {
 	if (grace_ms && program_signal(program, SIGTERM, NULL) == 0)
 		(void)program_wait(program, &(struct wait){ clock_ms() + grace_ms, -1, -1 }, NULL);
 	if (program->marker)
 		tree_end(program->marker);
 	program_kill(program);
-	(void)program_wait(program, &(struct wait){ INT64_MAX, -1, -1 }, NULL);
+	(void)program_wait(program, &(struct wait){ INT64_MAX, -1, -1 }, ret);
 }

@@ -21,6 +21,7 @@ struct program_spec {
 	const char *marker;     /* of its session, which ends with it: tree.h; NULL: of none */
 	enum spawn_worth worth; /* where memory runs out; 0: that of a command */
 	bool words;             /* its last words are kept: fds[2] is made here */
+	bool group;             /* what is left of its process group is killed when it ends */
 	/* Called once by the pump when it has ended, without a lock. */
 	void (*ended)(struct program *program, void *arg);
 	void *arg;
@@ -66,5 +67,5 @@ int program_signal(struct program *program, int number, struct err *err);
 void program_kill(struct program *program);
 
 /* Ends it: asks its group to, and after grace_ms (0: at once) kills that and all of its session.
- * Returns when it has ended. Never call it in the pump's thread. */
-void program_end(struct program *program, int64_t grace_ms);
+ * Returns when it has ended. Never call it in the pump's thread. ret may be NULL. */
+void program_end(struct program *program, int64_t grace_ms, struct program_status *ret);

@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -22,8 +20,7 @@
 #include "base/wait.h"
 #include "net/call.h"
 #include "net/server.h"
-#include "proc/pump.h"
-#include "proc/spawn.h"
+#include "proc/program.h"
 #include "proc/user.h"
 #include "service/reply.h"
 
@@ -38,20 +35,13 @@ enum {
 };
 #define UNPACKED_MAX ((int64_t)256 << 20)
 
-/* A process that may be the current one, has been given up, or is dead and not reaped yet. It belongs
- * to the pump, which sees its end; others look at it under the lock, and only while it is current. */
-struct worker {
-	struct source end; /* its pidfd; the first member */
-	struct process process;
-	int control;
-	bool ready; /* its libraries are loaded */
-};
-
 static struct {
 	pthread_mutex_t lock;
-	struct worker *current;
-	uint64_t generation; /* of current */
-	size_t running;      /* documents */
+	struct program *worker; /* the current one; NULL: none */
+	int control;            /* its */
+	bool ready;             /* its libraries are loaded */
+	uint64_t generation;    /* of worker */
+	size_t running;         /* documents */
 	struct waiter *waiters;
 	bool ended;
 } documents = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -61,44 +51,23 @@ static struct {
 /* With the lock. Whoever waits for it sees the end of their stream. */
 static void give_up(void)
 {
-	struct worker *worker = documents.current;
-	if (!worker)
+	if (!documents.worker)
 		return;
-	kill(-worker->process.pid, SIGKILL); /* not reaped while it is current */
-	close(worker->control);
-	documents.current = NULL;
+	program_kill(documents.worker);
+	program_unref(TAKE(documents.worker));
+	close(documents.control);
 }
 
-static bool end_ready(struct source *source)
+static void worker_ended(struct program *program, void *arg)
 {
-	struct worker *worker = (struct worker *)source;
+	(void)arg;
 	pthread_mutex_lock(&documents.lock);
-	if (documents.current == worker)
+	if (documents.worker == program)
 		give_up();
-	process_reap(&worker->process, &(int){ 0 });
 	pthread_mutex_unlock(&documents.lock);
-	return false;
 }
 
-static void end_done(struct source *source)
-{
-	free(source);
-}
-
-static int watch(struct worker *worker, struct err *err)
-{
-	int pidfd = fcntl(worker->process.pidfd, F_DUPFD_CLOEXEC, 3);
-	worker->end = (struct source){ .fd = pidfd, .ready = end_ready, .done = end_done };
-	if (pidfd >= 0 && pump_add(&worker->end, err) == 0)
-		return 0;
-	if (pidfd >= 0)
-		close(pidfd);
-	kill(-worker->process.pid, SIGKILL);
-	process_reap(&worker->process, &(int){ 0 });
-	return err_set(err, ERR_LIMIT, "no descriptor for the document worker");
-}
-
-static int spawn_worker(struct server *server, int control, struct process *ret, struct err *err)
+static struct program *start_worker(struct server *server, int control, struct err *err)
 {
 	struct arena arena = { 0 };
 	const struct user *user = user_sandbox(server->config->user, err);
@@ -110,24 +79,26 @@ static int spawn_worker(struct server *server, int control, struct process *ret,
 	const struct pair extra[] = { { "OPENBLAS_NUM_THREADS", "1" }, { "OMP_NUM_THREADS", "1" } };
 	char *argv[] = { (char *)python, (char *)"-I", (char *)"-B",
 			 (char *)script, (char *)idle, NULL };
-	int result = -1;
+	struct program *worker = NULL;
 	if (user && (access(python, X_OK) < 0 || access(script, R_OK) < 0)) {
 		err_set(err, ERR_UNAVAILABLE,
 			"documents need Python with markitdown: '%s' or '%s' is missing (make deps)",
 			python, script);
 	} else if (user) {
-		struct spawn spawn = {
-			.path = python,
-			.argv = argv,
-			.cwd = "/",
-			.fds = { control, -1, -1 },
+		struct program_spec spec = {
+			.spawn = { .path = python,
+				   .argv = argv,
+				   .cwd = "/",
+				   .fds = { control, -1, -1 } },
+			.group = true,
+			.ended = worker_ended,
 		};
-		spawn_sandboxed(&spawn, &arena, user, server->home, NULL,
+		spawn_sandboxed(&spec.spawn, &arena, user, server->home, NULL,
 				&(struct list){ COUNT(extra), extra });
-		result = spawn_start(&spawn, ret, err);
+		worker = program_start(&spec, err);
 	}
 	arena_done(&arena);
-	return result;
+	return worker;
 }
 
 /* With the lock. */
@@ -140,13 +111,11 @@ static int start(struct server *server, struct err *err)
 		return err_set(err, ERR_LIMIT, "no sockets for the document worker");
 	auto_close int ours = pair[0];
 	auto_close int theirs = pair[1];
-	struct worker *worker = xcalloc(1, sizeof *worker);
-	if (spawn_worker(server, theirs, &worker->process, err) < 0 || watch(worker, err) < 0) {
-		free(worker);
+	documents.worker = start_worker(server, theirs, err);
+	if (!documents.worker)
 		return -1;
-	}
-	worker->control = TAKE_FD(ours);
-	documents.current = worker;
+	documents.control = TAKE_FD(ours);
+	documents.ready = false;
 	documents.generation++;
 	return 0;
 }
@@ -175,19 +144,18 @@ static int submit(struct server *server, const char *job, size_t len, const int 
 	int result = 0;
 	char ready;
 	pthread_mutex_lock(&documents.lock);
-	if (documents.current && send_job(documents.current->control, job, len, fds) < 0)
+	if (documents.worker && send_job(documents.control, job, len, fds) < 0)
 		give_up(); /* it has just ended, or does not read */
-	if (!documents.current) {
+	if (!documents.worker) {
 		result = start(server, err);
-		if (result == 0 && send_job(documents.current->control, job, len, fds) < 0)
+		if (result == 0 && send_job(documents.control, job, len, fds) < 0)
 			result = err_set(err, ERR_UNAVAILABLE, "the document worker is lost");
 	}
 	if (result == 0) {
-		struct worker *worker = documents.current;
-		if (recv(worker->control, &ready, 1, MSG_DONTWAIT) == 1)
-			worker->ready = true;
+		if (recv(documents.control, &ready, 1, MSG_DONTWAIT) == 1)
+			documents.ready = true;
 		*ret_generation = documents.generation;
-		*ret_until = clock_ms() + (worker->ready ? FORK_MS : LOAD_MS);
+		*ret_until = clock_ms() + (documents.ready ? FORK_MS : LOAD_MS);
 	}
 	pthread_mutex_unlock(&documents.lock);
 	return result;
@@ -281,11 +249,14 @@ static int all(const struct stream_in *in, struct buf *to, size_t len, struct er
 static int ended_early(uint64_t generation, struct err *err)
 {
 	pthread_mutex_lock(&documents.lock);
-	struct worker *worker = documents.generation == generation ? documents.current : NULL;
-	/* The fork dies a moment before the worker is seen to be dead. */
-	struct pollfd pfd = { .fd = worker ? worker->process.pidfd : -1, .events = POLLIN };
-	bool alive = worker && poll(&pfd, 1, 100) == 0;
+	struct program *worker = documents.generation == generation && documents.worker
+					 ? program_ref(documents.worker)
+					 : NULL;
 	pthread_mutex_unlock(&documents.lock);
+	/* The fork dies a moment before the worker is seen to be dead. */
+	const struct wait moment = { clock_ms() + 100, -1, -1 };
+	bool alive = worker && program_wait(worker, &moment, NULL) == WAKE_TIMEOUT;
+	program_unref(worker);
 	if (!alive)
 		return err_set(err, ERR_UNAVAILABLE,
 			       "the document worker was ended while it read this; try again");

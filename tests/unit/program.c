@@ -168,7 +168,7 @@ static void test_end(void)
 	struct program *program =
 		start("trap 'exit 7' TERM; echo $$; while :; do sleep 0.05; done", spec);
 	CHECK(read_pid(out[0]) == program_pid(program));
-	program_end(program, LONG_MS);
+	program_end(program, LONG_MS, NULL);
 	CHECK(end_of(program).code == 7);
 	program_unref(program);
 
@@ -177,7 +177,7 @@ static void test_end(void)
 			spec);
 	pid_t child = read_pid(out[0]);
 	CHECK(child > 0);
-	program_end(program, 50);
+	program_end(program, 50, NULL);
 	CHECK(end_of(program).signal == SIGKILL && goes(child));
 	program_unref(program);
 
@@ -186,6 +186,13 @@ static void test_end(void)
 	child = read_pid(out[0]);
 	program_kill(program);
 	CHECK(end_of(program).signal == SIGKILL && goes(child));
+	program_unref(program);
+
+	/* Ended by itself, and its group with it where that was asked for. */
+	program = start("sleep 100 & echo $!",
+			(struct program_spec){ .spawn = spec.spawn, .group = true });
+	child = read_pid(out[0]);
+	CHECK(!end_of(program).code && child > 0 && goes(child));
 	program_unref(program);
 	close(out[0]);
 	close(out[1]);
