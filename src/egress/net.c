@@ -16,8 +16,8 @@
 #include "base/own.h"
 #include "egress/egress.h"
 #include "egress/names.h"
-#include "egress/program.h"
 #include "egress/rules.h"
+#include "egress/utility.h"
 
 /* On a loopback, an address brings its whole network. */
 static int set_address(int fd, const char *name, int request, uint32_t address)
@@ -119,7 +119,7 @@ static int set_rules(const struct egress *egress, struct err *err)
 	else if (add_route(err) < 0 || add_allow_rules(egress, &rules, err) < 0)
 		return -1;
 	buf_str(&rules, "}\n");
-	return program_run("nft", "nftables", argv, rules.data, err);
+	return utility_run("nft", "nftables", argv, rules.data, UTILITY_MS, err);
 }
 
 static int open_inside(void *arg, struct err *err)

@@ -16,8 +16,8 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/egress.h"
-#include "egress/program.h"
 #include "egress/rules.h"
+#include "egress/utility.h"
 
 enum { CONNECTIONS_MAX = 4096, END_MS = 10000, WAIT_MS = 10 };
 
@@ -71,7 +71,7 @@ static void write_rules(const char *nets, struct buf *rules)
 static int set_rules(void *arg, struct err *err)
 {
 	char *argv[] = { (char *)"nft", (char *)"-f", (char *)"-", NULL };
-	return program_run("nft", "nftables", argv, arg, err);
+	return utility_run("nft", "nftables", argv, arg, UTILITY_MS, err);
 }
 
 static char *pid_path(const char *dir)
@@ -97,7 +97,7 @@ static int run_pasta(const char *dir, const char *netns, struct err *err)
 	auto_close int fd = open(place, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || mount(netns, place, NULL, MS_BIND, NULL) < 0)
 		return err_set(err, errno, "'%s'", place);
-	int result = program_run("pasta", "passt", (char *const *)argv, NULL, err);
+	int result = utility_run("pasta", "passt", (char *const *)argv, NULL, UTILITY_MS, err);
 	(void)umount2(place, MNT_DETACH);
 	(void)unlink(place);
 	return result;

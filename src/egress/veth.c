@@ -14,8 +14,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "egress/program.h"
 #include "egress/rules.h"
+#include "egress/utility.h"
 
 enum { CONNECTIONS_MAX = 4096 };
 
@@ -25,13 +25,13 @@ enum { CONNECTIONS_MAX = 4096 };
 static int run_ip(const char *batch, struct err *err)
 {
 	char *argv[] = { (char *)"ip", (char *)"-batch", (char *)"-", NULL };
-	return program_run("ip", "iproute2", argv, batch, err);
+	return utility_run("ip", "iproute2", argv, batch, UTILITY_MS, err);
 }
 
 static int run_nft(const char *rules, struct err *err)
 {
 	char *argv[] = { (char *)"nft", (char *)"-f", (char *)"-", NULL };
-	return program_run("nft", "nftables", argv, rules, err);
+	return utility_run("nft", "nftables", argv, rules, UTILITY_MS, err);
 }
 
 /* The box's four addresses are 10.213.0.0/16 from 4 × number: its own is the third, ours the second. */
@@ -104,7 +104,7 @@ static int check_forwarding(struct err *err)
 	if (fd < 0 || pread(fd, &now, 1, 0) != 1 || (now != '1' && pwrite(fd, "1", 1, 0) != 1))
 		return err_set(err, errno, "turn on net.ipv4.ip_forward");
 	auto_buf struct buf said = BUF(1 << 16);
-	if (program_read("nft", list, &said, &none) == 0 && said.len &&
+	if (utility_read("nft", list, &said, UTILITY_MS, &none) == 0 && said.len &&
 	    strstr(said.data, "policy drop") && !strstr(said.data, "aiob"))
 		return err_set(err, ERR_UNAVAILABLE,
 			       "network 'full': this machine's firewall drops what it forwards "

@@ -9,7 +9,7 @@
 #include "base/home.h"
 #include "base/own.h"
 #include "box/box.h"
-#include "egress/program.h"
+#include "egress/utility.h"
 
 /* A line of the kernel's list is "name (mode)". */
 static bool is_loaded(const char *sys)
@@ -45,7 +45,7 @@ void apparmor_prepare(char *text, size_t room)
 	home_find(home, sizeof home);
 	snprintf(profile, sizeof profile, "%s/share/apparmor/" BOX_PROFILE, home);
 	if (state == APPARMOR_CLOSED &&
-	    program_run("apparmor_parser", "apparmor", argv, NULL, &err) == 0)
+	    utility_run("apparmor_parser", "apparmor", argv, NULL, UTILITY_MS, &err) == 0)
 		state = apparmor_look("/proc", "/sys");
 	if (state == APPARMOR_LOADED)
 		snprintf(text + len, room - len, "%-12s AppArmor profile " BOX_PROFILE "\n",

@@ -17,7 +17,7 @@
 #include "base/own.h"
 #include "box/ids.h"
 #include "egress/pasta.h"
-#include "egress/program.h"
+#include "egress/utility.h"
 #include "egress/veth.h"
 
 enum { END_MS = 10000, WAIT_MS = 10, DENIED_PIECE = 16384 };
@@ -112,7 +112,7 @@ static int start_worker(const struct network_spec *spec, struct err *err)
 	int pid;
 	end_worker(spec->dir);
 	(void)unlink(events); /* each may write so much, and boxes start again and again */
-	int result = program_read("/proc/self/exe", (char **)argv, &said, err);
+	int result = utility_read("/proc/self/exe", (char **)argv, &said, UTILITY_MS, err);
 	if (said.len && sscanf(said.data, "ready %d", &pid) == 1)
 		return note_worker(spec, pid, err);
 	if (said.len)

@@ -1,14 +1,18 @@
-#include "egress/program.h"
+#include "egress/utility.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "proc/spawn.h"
 
 static int find(const char *name, char *path, size_t room)
@@ -32,7 +36,7 @@ static int temporary(const char *text)
 
 /* Runs it; what it prints is in *ret_out, a descriptor that the caller closes. */
 static int run(const char *name, const char *package, char *const *argv, const char *input,
-	       int *ret_out, struct err *err)
+	       int64_t timeout_ms, int *ret_out, struct err *err)
 {
 	char path[128];
 	int signal;
@@ -48,16 +52,24 @@ static int run(const char *name, const char *package, char *const *argv, const c
 	struct spawn spawn = { .path = path, .argv = argv, .env = env, .fds = { in, out, out } };
 	if (spawn_start(&spawn, &process, err) < 0)
 		return -1;
+	const struct wait wait = { clock_ms() + timeout_ms, -1, -1 };
+	bool late = wait_fd(&wait, process.pidfd, POLLIN) != WAKE_READY;
+	if (late)
+		kill(-process.pid, SIGKILL);
+	int status = process_reap(&process, &signal);
+	if (late)
+		return err_set(err, ERR_UNAVAILABLE, "%s did not end within %lld s and was killed",
+			       name, (long long)timeout_ms / 1000);
 	*ret_out = TAKE_FD(out);
-	return process_reap(&process, &signal);
+	return status;
 }
 
-int program_run(const char *name, const char *package, char *const *argv, const char *input,
-		struct err *err)
+int utility_run(const char *name, const char *package, char *const *argv, const char *input,
+		int64_t timeout_ms, struct err *err)
 {
 	char said[256] = "";
 	auto_close int out = -1;
-	int status = run(name, package, argv, input, &out, err);
+	int status = run(name, package, argv, input, timeout_ms, &out, err);
 	if (status <= 0)
 		return status;
 	ssize_t n = pread(out, said, sizeof said - 1, 0);
@@ -67,11 +79,12 @@ int program_run(const char *name, const char *package, char *const *argv, const 
 		       *said ? said : "no reason given");
 }
 
-int program_read(const char *name, char *const *argv, struct buf *ret, struct err *err)
+int utility_read(const char *name, char *const *argv, struct buf *ret, int64_t timeout_ms,
+		 struct err *err)
 {
 	char data[4096];
 	auto_close int out = -1;
-	int status = run(name, name, argv, NULL, &out, err);
+	int status = run(name, name, argv, NULL, timeout_ms, &out, err);
 	off_t at = 0;
 	for (ssize_t n; out >= 0 && (n = pread(out, data, sizeof data, at)) > 0; at += n)
 		buf_add(ret, data, (size_t)n);
