@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,6 +12,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/limits.h"
+#include "proc/program.h"
 #include "proc/pump.h"
 
 enum { READ_SIZE = 65536, PIPE_SIZE = 1 << 20, GRACE_MS = 2000 };
@@ -29,8 +29,8 @@ struct command {
 	pthread_mutex_t lock;
 	struct command_view view;
 	struct waiter *waiters;
-	struct process process;
-	struct link pipes[2], end, timer;
+	struct program *program; /* holds a reference until its end */
+	struct link pipes[2], timer;
 	int input_fd;
 	bool overdue, signalled;
 	bool at_end[2];        /* the pipes that the pump closes */
@@ -55,8 +55,7 @@ void command_unref(struct command *command)
 		output_done(&command->view.out[i]);
 	if (command->input_fd >= 0)
 		close(command->input_fd);
-	if (command->process.pidfd >= 0)
-		close(command->process.pidfd);
+	program_unref(command->program);
 	pthread_mutex_destroy(&command->lock);
 	free(command->run);
 	free(command);
@@ -137,7 +136,12 @@ bool command_pending(struct command *command)
 
 pid_t command_pid(const struct command *command)
 {
-	return command->process.pid;
+	return program_pid(command->program);
+}
+
+bool command_ended(const struct command *command)
+{
+	return program_ended(command->program);
 }
 
 /* With the lock. */
@@ -203,25 +207,23 @@ static bool pipe_ready(struct source *source)
 	return take(link->command, link->stream, &taken);
 }
 
-/* The process has ended: what it printed is in the pipes, at most as much as they hold. */
-static bool end_ready(struct source *source)
+/* What it printed is in the pipes, at most as much as they hold. */
+static void process_ended(void *arg, struct program *program, const struct program_status *how)
 {
-	struct command *command = link_of(source)->command;
-	int signal_number;
+	struct command *command = arg;
+	(void)program;
 	for (int i = 0; i < 2; i++) {
 		size_t taken = 1, sum = 0;
 		while (taken && sum <= PIPE_SIZE && command->view.open[i] &&
 		       take(command, i, &taken))
 			sum += taken;
 	}
-	pthread_mutex_lock(&command->lock); /* once reaped, the group's number may be another's */
-	if (command->overdue)               /* the rest of the group did not end with it */
-		kill(-command->process.pid, SIGKILL);
-	command->view.exit_code = process_reap(&command->process, &signal_number);
+	pthread_mutex_lock(&command->lock);
+	command->view.exit_code = how->code;
 	command->view.starved = limits_killed() > command->killed_before;
-	command->view.state = command->overdue                      ? COMMAND_TIMED_OUT
-			      : command->signalled && signal_number ? COMMAND_KILLED
-								    : COMMAND_COMPLETED;
+	command->view.state = command->overdue                    ? COMMAND_TIMED_OUT
+			      : command->signalled && how->signal ? COMMAND_KILLED
+								  : COMMAND_COMPLETED;
 	if (command->input_fd >= 0)
 		close(command->input_fd);
 	command->input_fd = -1;
@@ -230,7 +232,7 @@ static bool end_ready(struct source *source)
 	pthread_mutex_unlock(&command->lock);
 	if (command->timer.command)
 		pump_drop(&command->timer.source);
-	return false;
+	command_unref(command);
 }
 
 static void timer_set(int fd, int64_t ms)
@@ -250,8 +252,8 @@ static bool timer_ready(struct source *source)
 	pthread_mutex_lock(&command->lock);
 	bool running = command->view.state == COMMAND_RUNNING, again = command->overdue;
 	command->overdue = running;
-	if (running) /* not reaped yet, so the group's number is its own */
-		kill(-command->process.pid, again ? SIGKILL : SIGTERM);
+	if (running)
+		(again ? program_kill : program_terminate)(command->program);
 	pthread_mutex_unlock(&command->lock);
 	if (running && !again)
 		timer_set(source->fd, GRACE_MS);
@@ -298,7 +300,7 @@ static void close_all(int fds[3])
 			close(fds[i]);
 }
 
-/* Hands everything to the pump, the end last: it looks at the pipes. */
+/* Hands the pipes to the pump, and a timer. */
 static int watch(struct command *command, int fds[3], int64_t hard_ms, struct err *err)
 {
 	for (int i = 0; i < 2; i++) {
@@ -307,53 +309,56 @@ static int watch(struct command *command, int fds[3], int64_t hard_ms, struct er
 			      err) < 0)
 			return -1;
 	}
-	if (hard_ms != INT64_MAX) {
-		int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-		int64_t left = hard_ms - clock_ms();
-		if (timer < 0)
-			return err_set(err, ERR_LIMIT, "no timer for another command: %s",
-				       strerror(errno));
-		timer_set(timer, left > 0 ? left : 0);
-		if (pump_link(command, &command->timer, 2, timer, timer_ready, err) < 0)
-			return -1;
+	if (hard_ms == INT64_MAX)
+		return 0;
+	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	int64_t left = hard_ms - clock_ms();
+	if (timer < 0)
+		return err_set(err, ERR_LIMIT, "no timer for another command: %s", strerror(errno));
+	timer_set(timer, left > 0 ? left : 0);
+	return pump_link(command, &command->timer, 2, timer, timer_ready, err);
+}
+
+/* The pump, which may have something of it already, waits for the lock. */
+static int start_program(struct command *command, const struct spawn *spawn, struct err *err)
+{
+	const struct program_spec spec = { .spawn = *spawn,
+					   .ended = process_ended,
+					   .arg = command_ref(command) };
+	command->killed_before = limits_killed();
+	pthread_mutex_lock(&command->lock);
+	command->program = program_start(&spec, err);
+	if (!command->program) {
+		command->view.state = COMMAND_COMPLETED;
+		atomic_fetch_sub(&command->refs, 1);
 	}
-	int pidfd = fcntl(command->process.pidfd, F_DUPFD_CLOEXEC, 3);
-	if (pidfd < 0)
-		return err_set(err, ERR_LIMIT, "no descriptor for another command: %s",
-			       strerror(errno));
-	return pump_link(command, &command->end, 2, pidfd, end_ready, err);
+	pthread_mutex_unlock(&command->lock);
+	return command->program ? 0 : -1;
 }
 
 struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err)
 {
 	int to_child[3], to_us[3];
 	struct command *command = NULL;
-	int input = spawn->fds[0];
-	if (open_pipes(to_child, to_us, input, err) == 0) {
+	if (open_pipes(to_child, to_us, spawn->fds[0], err) == 0) {
 		command = xcalloc(1, sizeof *command);
 		command->refs = 1;
 		command->input_fd = TAKE_FD(to_us[0]);
-		command->process.pidfd = -1;
 		pthread_mutex_init(&command->lock, NULL);
-		memcpy(spawn->fds, to_child, sizeof to_child);
-		if (input >= 0)
-			spawn->fds[0] = input;
-		command->killed_before = limits_killed();
+		for (int i = 0; i < 3; i++)
+			if (to_child[i] >= 0)
+				spawn->fds[i] = to_child[i];
 		command->began_us = clock_us();
-		if (spawn_start(spawn, &command->process, err) < 0) {
-			command->process.pidfd = -1;
+		if (watch(command, to_us, hard_ms, err) < 0 ||
+		    start_program(command, spawn, err) < 0) {
+			command_abandon(command);
+			if (command->timer.command)
+				pump_drop(&command->timer.source);
 			command_unref(command);
 			command = NULL;
 		}
 	}
 	close_all(to_child);
-	if (command && watch(command, to_us, hard_ms, err) < 0) {
-		kill(-command->process.pid, SIGKILL);
-		process_reap(&command->process, &(int){ 0 });
-		command_abandon(command);
-		command_unref(command);
-		command = NULL;
-	}
 	close_all(to_us);
 	return command;
 }
@@ -371,7 +376,7 @@ int command_signal(struct command *command, int number, struct err *err)
 {
 	int result = 0;
 	pthread_mutex_lock(&command->lock);
-	if (command->view.state != COMMAND_RUNNING || kill(-command->process.pid, number) < 0)
+	if (program_signal(command->program, number, NULL) < 0)
 		result = err_set(err, ESRCH, "the command has ended");
 	else
 		command->signalled = true;

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -247,15 +246,10 @@ void node_set_expendable(struct node *node, bool expendable)
 
 bool node_alive(struct node *node)
 {
-	siginfo_t end = { 0 };
 	pthread_mutex_lock(&node->lock);
 	bool whole = node->channel_open && !node->broken;
 	pthread_mutex_unlock(&node->lock);
-	/* The pump may not have come to it yet. */
-	bool ended = waitid(P_PID, (id_t)command_pid(node->command), &end,
-			    WEXITED | WNOHANG | WNOWAIT) < 0 ||
-		     end.si_pid;
-	return whole && !ended;
+	return whole && !command_ended(node->command);
 }
 
 /* ---- taking what it says and prints ---- */

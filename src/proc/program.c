@@ -33,7 +33,7 @@ struct program {
 	pid_t pid;
 	int pidfd;
 	bool adopted;
-	void (*ended)(struct program *program, void *arg);
+	program_ended_fn *ended;
 	void *arg;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -121,7 +121,7 @@ static bool end_ready(struct source *source)
 	for (int i = 0; open && i < READS_AT_END && errors_ready(&program->errors.source); i++)
 		;
 	pthread_mutex_lock(&program->lock);
-	if (program->group) /* once it is reaped, the number of its group may be another's */
+	if (program->group && !program->adopted) /* once reaped, its number may be another's */
 		kill(-program->pid, SIGKILL);
 	program->over = true;
 	program->how.known = !program->adopted;
@@ -132,7 +132,7 @@ static bool end_ready(struct source *source)
 	if (open)
 		pump_drop(&program->errors.source);
 	if (program->ended)
-		program->ended(program, program->arg);
+		program->ended(program->arg, program, &program->how);
 	return false;
 }
 
@@ -209,8 +209,7 @@ struct program *program_start(const struct program_spec *spec, struct err *err)
 	return NULL;
 }
 
-struct program *program_adopt(pid_t pid, int pidfd,
-			      void (*ended)(struct program *program, void *arg), void *arg,
+struct program *program_adopt(pid_t pid, int pidfd, program_ended_fn *ended, void *arg,
 			      struct err *err)
 {
 	struct program *program = new_program(pid, pidfd);
@@ -266,6 +265,15 @@ int program_signal(struct program *program, int number, struct err *err)
 	return sent ? 0 : err_set(err, ESRCH, "the program has ended");
 }
 
+void program_terminate(struct program *program)
+{
+	pthread_mutex_lock(&program->lock);
+	program->group = true;
+	if (!program->over)
+		kill(-program->pid, SIGTERM);
+	pthread_mutex_unlock(&program->lock);
+}
+
 void program_kill(struct program *program)
 {
 	pthread_mutex_lock(&program->lock);
@@ -278,8 +286,10 @@ void program_kill(struct program *program)
 
 void program_end(struct program *program, int64_t grace_ms, struct program_status *ret)
 {
-	if (grace_ms && program_signal(program, SIGTERM, NULL) == 0)
+	if (grace_ms) {
+		program_terminate(program);
 		(void)program_wait(program, &(struct wait){ clock_ms() + grace_ms, -1, -1 }, NULL);
+	}
 	if (program->marker)
 		tree_end(program->marker);
 	program_kill(program);

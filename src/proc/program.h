@@ -16,21 +16,23 @@ struct program;
 
 enum { PROGRAM_WORDS = 2000 }; /* bytes kept of what it wrote last to standard error */
 
-struct program_spec {
-	struct spawn spawn;     /* see also spawn_sandboxed() */
-	const char *marker;     /* of its session, which ends with it: tree.h; NULL: of none */
-	enum spawn_worth worth; /* where memory runs out; 0: that of a command */
-	bool words;             /* its last words are kept: fds[2] is made here */
-	bool group;             /* what is left of its process group is killed when it ends */
-	/* Called once by the pump when it has ended, without a lock. */
-	void (*ended)(struct program *program, void *arg);
-	void *arg;
-};
-
 struct program_status {
 	bool known; /* that it has ended, and how */
 	int code;   /* exit status; 128 and the signal's number when one ended it */
 	int signal; /* or 0 */
+};
+
+/* Called once by the pump when a program has ended, without a lock. */
+typedef void program_ended_fn(void *arg, struct program *program, const struct program_status *how);
+
+struct program_spec {
+	struct spawn spawn;      /* see also spawn_sandboxed() */
+	const char *marker;      /* of its session, which ends with it: tree.h; NULL: of none */
+	enum spawn_worth worth;  /* where memory runs out; 0: that of a command */
+	bool words;              /* its last words are kept: fds[2] is made here */
+	bool group;              /* what is left of its process group is killed when it ends */
+	program_ended_fn *ended; /* NULL: nobody */
+	void *arg;
 };
 
 /* NULL with err: see spawn_start(). */
@@ -38,8 +40,7 @@ struct program *program_start(const struct program_spec *spec, struct err *err);
 
 /* A process that somebody else has started, and reaps: its end is seen, but not how it came. The
  * descriptor is taken over, also on failure. */
-struct program *program_adopt(pid_t pid, int pidfd,
-			      void (*ended)(struct program *program, void *arg), void *arg,
+struct program *program_adopt(pid_t pid, int pidfd, program_ended_fn *ended, void *arg,
 			      struct err *err);
 
 struct program *program_ref(struct program *program);
@@ -62,6 +63,9 @@ void program_words(struct program *program, char *to, size_t room);
 
 /* Sends a signal to its process group. -1 with ESRCH once it has ended. */
 int program_signal(struct program *program, int number, struct err *err);
+
+/* Asks its group to end. When it has, what is left of that is killed. */
+void program_terminate(struct program *program);
 
 /* Kills it and its group, at once; ended() follows. */
 void program_kill(struct program *program);

@@ -58,9 +58,10 @@ static void give_up(void)
 	close(documents.control);
 }
 
-static void worker_ended(struct program *program, void *arg)
+static void worker_ended(void *arg, struct program *program, const struct program_status *how)
 {
 	(void)arg;
+	(void)how;
 	pthread_mutex_lock(&documents.lock);
 	if (documents.worker == program)
 		give_up();

@@ -23,9 +23,10 @@ enum { LONG_MS = 50000 };
 static struct err err;
 static _Atomic int ends;
 
-static void count_end(struct program *program, void *arg)
+static void count_end(void *arg, struct program *program, const struct program_status *how)
 {
 	(void)program;
+	(void)how;
 	atomic_fetch_add((_Atomic int *)arg, 1);
 }
 
