@@ -1,7 +1,6 @@
 #include "kernel/kernel.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -93,7 +91,7 @@ struct kernel *kernel_new(const struct user *user, struct err *err)
 	struct kernel *kernel = xcalloc(1, sizeof *kernel);
 	kernel->refs = 1;
 	kernel->user = user;
-	kernel->pidfd = kernel->order_fd = -1;
+	kernel->order_fd = -1;
 	kernel->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&kernel->lock, NULL);
 	random_hex(kernel->key, 64);
@@ -143,8 +141,7 @@ void kernel_unref(struct kernel *kernel)
 		close(kernel->order_fd);
 	if (kernel->wake_fd >= 0)
 		close(kernel->wake_fd);
-	if (kernel->pidfd >= 0)
-		close(kernel->pidfd);
+	program_unref(kernel->program);
 	pthread_mutex_destroy(&kernel->lock);
 	free(kernel);
 	pthread_mutex_lock(&all.lock);
@@ -153,49 +150,21 @@ void kernel_unref(struct kernel *kernel)
 	pthread_mutex_unlock(&all.lock);
 }
 
-/* The process has ended. How, a fork server tells of its own. */
-static bool end_ready(struct source *source)
+/* How one ended that a fork server has started, that server says. */
+void kernel_program_ended(void *arg, struct program *program, const struct program_status *how)
 {
-	struct kernel *kernel = (struct kernel *)source; /* its first member */
+	struct kernel *kernel = arg;
+	(void)program;
 	pthread_mutex_lock(&kernel->lock);
 	kernel->ended = true;
-	if (kernel->own) {
-		struct process process = { kernel->pid, kernel->pidfd };
-		kernel->code = process_reap(&process, &kernel->signal);
-		kernel->pidfd = -1;
+	if (how->known) {
 		kernel->known = true;
+		kernel->code = how->code;
+		kernel->signal = how->signal;
 	}
 	(void)eventfd_write(kernel->wake_fd, 1);
 	pthread_mutex_unlock(&kernel->lock);
-	return false;
-}
-
-static void end_done(struct source *source)
-{
-	kernel_unref((struct kernel *)source);
-}
-
-int kernel_watch(struct kernel *kernel, pid_t pid, int pidfd, bool own, struct err *err)
-{
-	int watched = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
-	pthread_mutex_lock(&kernel->lock);
-	kernel->pid = pid;
-	kernel->pidfd = pidfd;
-	kernel->own = own;
-	kernel->born = true;
-	kernel->end = (struct source){ .fd = watched, .ready = end_ready, .done = end_done };
-	pthread_mutex_unlock(&kernel->lock);
-	kernel_ref(kernel);
-	if (watched >= 0 && pump_add(&kernel->end, err) == 0)
-		return 0;
-	if (watched >= 0)
-		close(watched);
-	else
-		err_set(err, ERR_LIMIT, "no descriptor for a kernel");
-	kill(-pid, SIGKILL);
-	end_ready(&kernel->end);
 	kernel_unref(kernel);
-	return -1;
 }
 
 void kernel_report(pid_t pid, int code, int signal_number)
@@ -203,7 +172,7 @@ void kernel_report(pid_t pid, int code, int signal_number)
 	pthread_mutex_lock(&all.lock);
 	for (struct kernel *kernel = all.first; kernel; kernel = kernel->next) {
 		pthread_mutex_lock(&kernel->lock);
-		if (kernel->pid == pid && !kernel->own && !kernel->known) {
+		if (kernel->pid == pid && kernel->server && !kernel->known) {
 			kernel->known = kernel->ended = true;
 			kernel->code = code;
 			kernel->signal = signal_number;
@@ -231,18 +200,15 @@ void kernel_orphan(const void *server)
 void kernel_end(struct kernel *kernel)
 {
 	pthread_mutex_lock(&kernel->lock);
-	if (kernel->born && !kernel->ended) {
-		kill(-kernel->pid, SIGKILL);
-		/* It may not have a group of its own yet. */
-		(void)syscall(SYS_pidfd_send_signal, kernel->pidfd, SIGKILL, NULL, 0);
-	}
+	if (kernel->program)
+		program_kill(kernel->program);
 	pthread_mutex_unlock(&kernel->lock);
 }
 
 void kernel_set_expendable(struct kernel *kernel, bool expendable)
 {
 	pthread_mutex_lock(&kernel->lock);
-	if (kernel->born && !kernel->ended && kernel->expendable != expendable)
+	if (kernel->program && !kernel->ended && kernel->expendable != expendable)
 		spawn_rate(kernel->pid, expendable ? WORTH_NOTHING : WORTH_COMMAND);
 	kernel->expendable = expendable;
 	pthread_mutex_unlock(&kernel->lock);
@@ -251,8 +217,7 @@ void kernel_set_expendable(struct kernel *kernel, bool expendable)
 bool kernel_ended(struct kernel *kernel)
 {
 	pthread_mutex_lock(&kernel->lock);
-	struct pollfd pfd = { .fd = kernel->pidfd, .events = POLLIN };
-	bool ended = kernel->ended || poll(&pfd, 1, 0) > 0; /* the pump may not have seen it yet */
+	bool ended = kernel->ended || (kernel->program && program_ended(kernel->program));
 	pthread_mutex_unlock(&kernel->lock);
 	return ended;
 }
@@ -270,14 +235,13 @@ const char *kernel_connection_file(const struct kernel *kernel)
 /* Locks it when it is known how it ended, or nobody may know. */
 static void lock_ended(struct kernel *kernel)
 {
-	int64_t until = clock_ms() + (kernel_ended(kernel) ? REPORT_MS : ENDING_MS);
+	const struct wait wait = { clock_ms() + (kernel_ended(kernel) ? REPORT_MS : ENDING_MS), -1,
+				   -1 };
+	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&kernel->lock);
-	for (int64_t left; !kernel->known && !kernel->orphan && (left = until - clock_ms()) > 0;) {
-		struct pollfd pfd = { .fd = kernel->wake_fd, .events = POLLIN };
-		eventfd_t ignored;
+	while (!kernel->known && !kernel->orphan && wake == WAKE_READY) {
 		pthread_mutex_unlock(&kernel->lock);
-		if (poll(&pfd, 1, (int)left) > 0)
-			(void)eventfd_read(kernel->wake_fd, &ignored);
+		wake = wait_event(&wait, kernel->wake_fd);
 		pthread_mutex_lock(&kernel->lock);
 	}
 }
@@ -353,8 +317,8 @@ int kernel_interrupt(struct kernel *kernel, struct err *err)
 {
 	if (!kernel->by_message) {
 		pthread_mutex_lock(&kernel->lock);
-		if (!kernel->ended)
-			kill(-kernel->pid, SIGINT);
+		if (kernel->program)
+			(void)program_signal(kernel->program, SIGINT, NULL);
 		pthread_mutex_unlock(&kernel->lock);
 		return 0;
 	}

@@ -201,13 +201,9 @@ static void take_last(struct run *run)
 /* Else what is asked next would run in a kernel that is about to go, or be lost. */
 static void await_exit(struct kernel *kernel)
 {
-	int64_t until = clock_ms() + EXIT_MS;
-	for (int64_t left; !kernel_ended(kernel) && (left = until - clock_ms()) > 0;) {
-		struct pollfd pfd = { .fd = kernel->wake_fd, .events = POLLIN };
-		eventfd_t ignored;
-		if (poll(&pfd, 1, (int)left) > 0)
-			(void)eventfd_read(kernel->wake_fd, &ignored);
-	}
+	const struct wait wait = { clock_ms() + EXIT_MS, -1, -1 };
+	if (kernel->program)
+		(void)program_wait(kernel->program, &wait, NULL);
 	kernel_end(kernel);
 }
 

@@ -46,7 +46,7 @@ char *kernel_request(const struct kernel *kernel, uint64_t id, bool later)
 bool kernel_is_born(struct kernel *kernel)
 {
 	pthread_mutex_lock(&kernel->lock);
-	bool born = kernel->born;
+	bool born = kernel->program;
 	pthread_mutex_unlock(&kernel->lock);
 	return born;
 }
@@ -94,8 +94,15 @@ void kernel_born(struct kernel *kernel, const void *server, pid_t pid, int pidfd
 					: "the fork server returned a process that is not its own");
 		return;
 	}
-	if (kernel_watch(kernel, pid, pidfd, false, &err) < 0)
+	pthread_mutex_lock(&kernel->lock);
+	kernel->pid = pid;
+	kernel->program = program_adopt(pid, pidfd, kernel_program_ended, kernel_ref(kernel), &err);
+	bool failed = !kernel->program;
+	pthread_mutex_unlock(&kernel->lock);
+	if (failed) {
 		kernel_stillborn(kernel, err.code, err.msg);
+		kernel_unref(kernel);
+	}
 	kernel_set_expendable(kernel, true);
 	(void)eventfd_write(kernel->wake_fd, 1);
 }
@@ -113,7 +120,7 @@ static int await_birth(struct kernel *kernel, const struct wait *wait, struct er
 {
 	for (;;) {
 		pthread_mutex_lock(&kernel->lock);
-		bool born = kernel->born, failed = kernel->why.code;
+		bool born = kernel->program, failed = kernel->why.code;
 		int result = failed ? err_set(err, kernel->why.code, "%s", kernel->why.msg) : 0;
 		pthread_mutex_unlock(&kernel->lock);
 		eventfd_t ignored;
@@ -310,7 +317,6 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 			 const struct kernel_place *place, struct err *err)
 {
 	struct arena arena = { 0 };
-	struct process process;
 	char **argv = arena_alloc(&arena, (spec->argv.count + 1) * sizeof *argv);
 	for (size_t i = 0; i < spec->argv.count; i++) {
 		const char *arg = ((const char *const *)spec->argv.items)[i];
@@ -320,16 +326,24 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 			       : (char *)arg;
 	}
 	argv[spec->argv.count] = NULL;
-	struct spawn spawn = {
-		.path = argv[0],
-		.argv = argv,
-		.cwd = place->cwd,
-		.fds = { -1, -1, -1 },
+	struct program_spec it = {
+		.spawn = { .path = argv[0],
+			   .argv = argv,
+			   .cwd = place->cwd,
+			   .fds = { -1, -1, -1 } },
+		.ended = kernel_program_ended,
+		.arg = kernel_ref(kernel),
 	};
-	spawn_sandboxed(&spawn, &arena, place->user, place->home, place->marker, &spec->env);
-	int result = spawn_start(&spawn, &process, err);
+	spawn_sandboxed(&it.spawn, &arena, place->user, place->home, place->marker, &spec->env);
+	pthread_mutex_lock(&kernel->lock);
+	kernel->program = program_start(&it, err);
+	bool started = kernel->program;
+	kernel->pid = started ? program_pid(kernel->program) : 0;
+	pthread_mutex_unlock(&kernel->lock);
 	arena_done(&arena);
-	return result < 0 ? -1 : kernel_watch(kernel, process.pid, process.pidfd, true, err);
+	if (!started)
+		kernel_unref(kernel);
+	return started ? 0 : -1;
 }
 
 struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "kernel/kernel.h"
-#include "proc/pump.h"
+#include "proc/program.h"
 
 struct message_key;
 struct zsock;
@@ -14,8 +14,7 @@ enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTR
 enum { CHANNELS = 5 };
 
 struct kernel {
-	struct source end; /* its pidfd, in the pump: holds a reference until the end */
-	_Atomic int refs;
+	_Atomic int refs;    /* one is its program's until that ends */
 	struct kernel *next; /* among all that live */
 	const struct user *user;
 	char file[96]; /* the connection file */
@@ -31,14 +30,13 @@ struct kernel {
 	int order_fd;        /* to a forked one, until it is handed out; -1: none */
 	int wake_fd;         /* an eventfd: something of what follows has changed */
 
-	pthread_mutex_t lock; /* of what follows */
-	pid_t pid;
-	int pidfd;
-	bool own; /* our child: we reap it */
+	pthread_mutex_t lock;    /* of what follows */
+	struct program *program; /* NULL: not born yet */
+	pid_t pid;               /* also of one that was never born, by what its server says */
 	bool expendable;
-	const void *server;      /* that forked it */
-	bool born, ended, known; /* known: how it ended */
-	bool orphan;             /* nobody will tell */
+	const void *server; /* that forked it */
+	bool ended, known;  /* known: how it ended */
+	bool orphan;        /* nobody will tell */
 	int code, signal;
 	struct err why; /* it was never born; code 0: it was, or may be */
 };
@@ -46,8 +44,8 @@ struct kernel {
 /* A new one, without a process, with names for its files. */
 struct kernel *kernel_new(const struct user *user, struct err *err);
 
-/* Gives it a process; the pump watches it. */
-int kernel_watch(struct kernel *kernel, pid_t pid, int pidfd, bool own, struct err *err);
+/* For program_spec.ended, with a reference to the kernel as its argument. */
+program_ended_fn kernel_program_ended;
 
 /* Waits until the descriptor is readable: 0. */
 int kernel_await(int fd, const struct wait *wait, struct err *err);

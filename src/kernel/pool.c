@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -18,8 +19,8 @@
 #include "kernel/kernel.h"
 #include "kernel/kernelspec.h"
 #include "proc/limits.h"
+#include "proc/program.h"
 #include "proc/pump.h"
-#include "proc/spawn.h"
 #include "proc/user.h"
 
 enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_S = 3 };
@@ -35,7 +36,9 @@ struct forkserver {
 	struct source source; /* its control socket, in the pump */
 	struct forkserver *next;
 	char *python;
-	struct process process;
+	struct program *program;
+	int open;    /* of the two, control socket and program: those that have not ended */
+	int signal;  /* that ended the program */
 	int send_fd; /* the same socket: the pump may close its own at any time */
 	struct pending *pending;
 	struct kernel *spare; /* nobody's yet */
@@ -148,24 +151,18 @@ static bool unlist(struct forkserver *fs)
 	return true;
 }
 
-/* It has ended, or is to: who waits for it is told, and its process is buried. */
-static void control_done(struct source *source)
+/* One of the two has ended. When both have, who waits for it is told. */
+static void part_ended(struct forkserver *fs)
 {
-	struct forkserver *fs = (struct forkserver *)source;
 	pthread_mutex_lock(&pool.lock);
-	(void)unlist(fs);
-	struct kernel *spare = TAKE(fs->spare);
+	bool last = --fs->open == 0;
 	pthread_mutex_unlock(&pool.lock);
-	if (spare)
-		kernel_end(spare);
-	kernel_unref(spare);
-	int signal_number = 0;
-	kill(fs->process.pid, SIGKILL);
-	process_reap(&fs->process, &signal_number);
-	kernel_orphan(fs);
+	if (!last)
+		return;
 	/* Killed, and not by an error of its own: another one may live. */
-	int code = signal_number == SIGKILL && !*fs->error ? ENOMEM : ERR_NOT_IMPLEMENTED;
+	int code = fs->signal == SIGKILL && !*fs->error ? ENOMEM : ERR_NOT_IMPLEMENTED;
 	char why[300];
+	kernel_orphan(fs);
 	snprintf(why, sizeof why, "%s cannot be used for kernels: %s", fs->python,
 		 *fs->error ? fs->error : "its fork server has ended");
 	for (struct kernel *kernel; (kernel = take_pending(fs, 0));) {
@@ -173,6 +170,7 @@ static void control_done(struct source *source)
 		kernel_unref(kernel);
 	}
 	log_debug("the fork server of %s has ended", fs->python);
+	program_unref(fs->program);
 	close(fs->send_fd);
 	free(fs->python);
 	free(fs);
@@ -180,6 +178,30 @@ static void control_done(struct source *source)
 	pool.count--;
 	pthread_cond_broadcast(&pool.gone);
 	pthread_mutex_unlock(&pool.lock);
+}
+
+/* It has ended, or is to. The kernels that it has forked live on. */
+static void control_done(struct source *source)
+{
+	struct forkserver *fs = (struct forkserver *)source;
+	pthread_mutex_lock(&pool.lock);
+	(void)unlist(fs);
+	struct kernel *spare = TAKE(fs->spare);
+	if (fs->program)
+		(void)syscall(SYS_pidfd_send_signal, program_fd(fs->program), SIGKILL, NULL, 0);
+	pthread_mutex_unlock(&pool.lock);
+	if (spare)
+		kernel_end(spare);
+	kernel_unref(spare);
+	part_ended(fs);
+}
+
+static void server_ended(void *arg, struct program *program, const struct program_status *how)
+{
+	struct forkserver *fs = arg;
+	(void)program;
+	fs->signal = how->signal;
+	part_ended(fs);
 }
 
 /* ---- starting one ---- */
@@ -198,23 +220,28 @@ static char **arguments(struct arena *arena, const char *python, const struct po
 	return argv;
 }
 
-static int spawn_python(const char *python, const struct pool_config *config, int control,
-			struct process *ret, struct err *err)
+static struct program *start_python(struct forkserver *fs, const struct pool_config *config,
+				    int control, struct err *err)
 {
 	struct arena arena = { 0 };
-	char **argv = arguments(&arena, python, config);
-	struct spawn spawn = {
-		.path = python,
-		.argv = argv,
-		.cwd = "/",
-		.fds = { control, -1, -1 },
+	char **argv = arguments(&arena, fs->python, config);
+	struct program_spec spec = {
+		.spawn = { .path = fs->python,
+			   .argv = argv,
+			   .cwd = "/",
+			   .fds = { control, -1, -1 } },
+		.worth = WORTH_SOURCE,
+		.ended = server_ended,
+		.arg = fs,
 	};
-	spawn_sandboxed(&spawn, &arena, config->user, config->home, NULL, NULL);
-	int result = access(argv[1], R_OK) < 0
-			     ? err_set(err, ERR_UNAVAILABLE, "'%s' is missing", argv[1])
-			     : spawn_start(&spawn, ret, err);
+	struct program *program = NULL;
+	spawn_sandboxed(&spec.spawn, &arena, config->user, config->home, NULL, NULL);
+	if (access(argv[1], R_OK) < 0)
+		err_set(err, ERR_UNAVAILABLE, "'%s' is missing", argv[1]);
+	else
+		program = program_start(&spec, err);
 	arena_done(&arena);
-	return result;
+	return program;
 }
 
 /* With the lock: starts a fork server and lists it. */
@@ -226,31 +253,27 @@ static struct forkserver *start(const char *python, const struct pool_config *co
 		err_set(err, ERR_LIMIT, "no socket for a fork server: %s", strerror(errno));
 		return NULL;
 	}
-	auto_close int its = ends[1], ours = ends[0];
-	struct process process = { 0 };
-	if (spawn_python(python, config, its, &process, err) < 0)
-		return NULL;
-	spawn_rate(process.pid, WORTH_SOURCE);
+	auto_close int its = ends[1], ours = ends[0], copy = fcntl(ours, F_DUPFD_CLOEXEC, 3);
 	struct forkserver *fs = xcalloc(1, sizeof *fs);
 	fs->source = (struct source){ .fd = ours, .ready = control_ready, .done = control_done };
-	fs->python = xstrdup(python);
-	fs->process = process;
-	fs->send_fd = fcntl(ours, F_DUPFD_CLOEXEC, 3);
-	if (fs->send_fd < 0)
+	if (copy < 0)
 		err_set(err, ERR_LIMIT, "no descriptor for a fork server");
-	if (fs->send_fd < 0 || pump_add(&fs->source, err) < 0) {
-		kill(process.pid, SIGKILL);
-		process_reap(&process, &(int){ 0 });
-		if (fs->send_fd >= 0)
-			close(fs->send_fd);
-		free(fs->python);
+	if (copy < 0 || pump_add(&fs->source, err) < 0) {
 		free(fs);
 		return NULL;
 	}
 	(void)TAKE_FD(ours);
+	fs->send_fd = TAKE_FD(copy);
+	fs->python = xstrdup(python);
+	fs->program = start_python(fs, config, its, err);
+	fs->open = fs->program ? 2 : 1;
+	pool.count++;
+	if (!fs->program) {
+		pump_drop(&fs->source);
+		return NULL;
+	}
 	fs->next = pool.first;
 	pool.first = fs;
-	pool.count++;
 	return fs;
 }
 
