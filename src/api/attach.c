@@ -331,6 +331,6 @@ static const struct route routes[] = {
 	  "resize, cols, rows} or {type: signal, signal}. Binary messages from the server begin with a byte, "
 	  "1 for standard output and 2 for standard error; the last message is JSON, {type: exit, exit_code}. "
 	  "A command whose caller leaves is ended.",
-	  .flags = UPGRADE },
+	  .flags = UPGRADE | RUNS },
 };
 const struct route_group attach_group = { "bash", "Commands as streams.", routes, COUNT(routes) };

@@ -563,7 +563,7 @@ static const struct route routes[] = {
 	  "text/event-stream` the events `start`, `stdout`, `stderr` and `exit` come as they happen. "
 	  "`cd` and `export` do not last: use `exec_dir` and `env`. A caller that leaves does not end "
 	  "the command: read it with /v1/bash/output.",
-	  .flags = EVENTS },
+	  .flags = EVENTS | RUNS },
 	{ "POST", "/v1/bash/output", read_output, &output_schema, &output_result_data,
 	  "Read what a command printed",
 	  "From byte offsets: feed the returned ones back. `wait` waits for news. Read until "

@@ -405,7 +405,7 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/contexts/{context_id}/execute", execute, &execute_schema, &executed_data,
 	  "Run code in a context",
 	  "Variables stay. Code that fails has `success` false and its traceback in `stderr`.",
-	  .flags = BARE | EVENTS },
+	  .flags = BARE | EVENTS | RUNS },
 };
 const struct route_group contexts_group = { "contexts",
 					    "Code in contexts, as sandbox-code-interpreter has it.",

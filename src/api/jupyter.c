@@ -313,7 +313,7 @@ static const struct route routes[] = {
 	  "text/event-stream` the events `start`, `stdout`, `stderr`, `result`, `error` and `end` come "
 	  "as they happen. A caller that leaves has its code interrupted. Sessions end after 30 minutes "
 	  "without use; one that nobody has named or come back to ends before, where its room is needed.",
-	  .flags = EVENTS },
+	  .flags = EVENTS | RUNS },
 	{ "GET", "/v1/jupyter/info", get_info, NULL, &info_data, "Kernels there are" },
 	{ "GET", "/v1/jupyter/sessions", list_sessions, NULL, &list_data, "List sessions" },
 	{ "DELETE", "/v1/jupyter/sessions", delete_all, NULL, &nothing, "End all sessions" },

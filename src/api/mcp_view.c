@@ -270,7 +270,7 @@ static const struct route routes[] = {
 	{ "POST", "/v1/mcp/{server_name}/tools/{tool_name}", call_tool, &call_schema, &result_data,
 	  "Call a tool",
 	  "The body is the object of its arguments. `data.isError` tells whether the tool failed.",
-	  .flags = RAW },
+	  .flags = RAW | RUNS },
 };
 const struct route_group mcp_view_group = { "mcp", "MCP servers and their tools, without MCP.",
 					    routes, COUNT(routes) };

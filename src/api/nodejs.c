@@ -291,7 +291,7 @@ static const struct route routes[] = {
 	  "that is one expression, and prints nothing itself, prints its value. With `Accept: "
 	  "text/event-stream` the events `stdout` and `stderr` come as they happen, then `end` with the "
 	  "whole answer.",
-	  .flags = EVENTS },
+	  .flags = EVENTS | RUNS },
 	{ "GET", "/v1/nodejs/info", nodejs_programs_info, NULL, &nodejs_programs_data,
 	  "Node.js and its packages" },
 	{ "POST", "/v1/nodejs/sessions", nodejs_manage_create, &nodejs_manage_create_schema,

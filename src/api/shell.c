@@ -644,7 +644,7 @@ static const struct route routes[] = {
 	  "command with the same `id`. Commands of one session run one after another. `exit` ends the "
 	  "shell, is reported as the command's exit code, and the next command gets a fresh shell. With "
 	  "`Accept: text/event-stream` the events `start`, `output` and `exit` come as they happen.",
-	  .flags = EVENTS },
+	  .flags = EVENTS | RUNS },
 	{ "POST", "/v1/shell/view", view, &view_schema, &view_result_data, "Look at a session",
 	  "Its history, and the screen as it is now.", .flags = EVENTS },
 	{ "POST", "/v1/shell/wait", wait_for, &wait_schema, &wait_result_data,

@@ -340,7 +340,7 @@ static const struct route routes[] = {
 	  "A shell session as a terminal",
 	  "JSON messages. From the server: session_id, ready, output, restore_output, terminal_restored, "
 	  "size, exit, error, ping. To it: input, resize {cols, rows}, restart, ping, pong.",
-	  .flags = UPGRADE },
+	  .flags = UPGRADE | RUNS },
 };
 const struct route_group terminal_group = { "terminal", "Shell sessions as terminals.", routes,
 					    COUNT(routes) };

@@ -1,13 +1,13 @@
 /* What the host decides about a request before any byte of it reaches a box: whose it is, who may
  * send it, and what of it the box may see. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "api/routes.h"
 #include "base/err.h"
 #include "base/jwt.h"
 #include "base/own.h"
@@ -54,13 +54,6 @@ static const struct {
 	{ "/tickets", TO_TICKETS, false, false },
 	{ "/auth", TO_TICKETS, false, false },
 	{ HEAD_SIGN_IN, TO_TICKETS, .any_port = true },
-};
-
-/* What runs something, for the history of a box; patterns as file names have them. */
-static const char *const exec_paths[] = {
-	"/v1/bash/exec",       "/v1/shell/exec",     "/v1/code/execute",
-	"/v1/jupyter/execute", "/v1/nodejs/execute", "/api/v1/contexts/*/execute",
-	"/v1/mcp/*/tools/*",   "/v1/bash/ws",        "/v1/shell/ws",
 };
 
 struct request {
@@ -450,6 +443,19 @@ static void write_head(struct request *r)
 	link->relay.head.cookie = link->cookie;
 }
 
+/* "/v1/mcp/{server_name}/tools/{tool_name}" is in the history as "/v1/mcp/…/tools/…", with stars. */
+static void record_exec(const struct request *r, struct box *box, const char *pattern)
+{
+	char path[128];
+	size_t len = 0;
+	for (const char *at = pattern; *at && len < sizeof path - 1; at++) {
+		path[len++] = *at == '{' ? '*' : *at;
+		at += *at == '{' ? strcspn(at, "}") : 0;
+	}
+	path[len] = 0;
+	r->config->event(r->config->arg, box, "exec", "{\"path\":\"%s\"}", path);
+}
+
 static void account(struct request *r)
 {
 	struct box *box = r->link->target;
@@ -463,10 +469,9 @@ static void account(struct request *r)
 	if ((strcmp(r->head->method, "POST") != 0 && !r->head->upgrade) || r->address.port)
 		return;
 	auto_free char *path = xasprintf("%.*s", (int)r->path_len, r->path);
-	for (size_t i = 0; i < COUNT(exec_paths); i++)
-		if (fnmatch(exec_paths[i], path, FNM_PATHNAME) == 0)
-			r->config->event(r->config->arg, box, "exec", "{\"path\":\"%s\"}",
-					 exec_paths[i]);
+	const struct route *route = route_flagged(api_groups, RUNS, path);
+	if (route)
+		record_exec(r, box, route->path);
 }
 
 static int check_state(struct request *r, struct err *err)

@@ -147,6 +147,21 @@ struct route_entry *router_find(struct router *router, const char *method, const
 	return NULL;
 }
 
+const struct route *route_flagged(const struct route_group *const *groups, unsigned flag,
+				  const char *path)
+{
+	for (; *groups; groups++)
+		for (size_t i = 0; i < (*groups)->count; i++) {
+			const struct route *route = &(*groups)->routes[i];
+			json_t *params = NULL;
+			bool found = route->flags & flag && fits(route->path, path, &params);
+			json_decref(params);
+			if (found)
+				return route;
+		}
+	return NULL;
+}
+
 void route_count(struct route_stats *stats, int status, int64_t us)
 {
 	int hundred = status / 100 < 6 ? status / 100 : 0;

@@ -28,7 +28,8 @@ enum route_flag {
 	INTERNAL = 1 << 3, /* not in the document: pages and files */
 	EVENTS = 1 << 4,   /* can answer with Server-Sent Events */
 	NO_TICKET = 1 << 5,
-	RAW = 1 << 6, /* its one field in the body, a TEXT, is the body as it came, of any type */
+	RAW = 1 << 6,  /* its one field in the body, a TEXT, is the body as it came, of any type */
+	RUNS = 1 << 7, /* starts something: in the history of a box */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the
@@ -89,5 +90,9 @@ void router_done(struct router *router);
  * decoded into ret_params, a new object, or NULL when the path has none. */
 struct route_entry *router_find(struct router *router, const char *method, const char *path,
 				json_t **ret_params, char *ret_allow, size_t allow_room);
+
+/* The route of these groups with a flag that a path leads to, whatever the method; NULL: none. */
+const struct route *route_flagged(const struct route_group *const *groups, unsigned flag,
+				  const char *path);
 
 void route_count(struct route_stats *stats, int status, int64_t us);

@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from harness import ANSWER_SECONDS
 
 PATH = "/v1/sandbox/events"
@@ -73,3 +75,25 @@ def test_the_command_line_shows_them(host):
     proc.wait(ANSWER_SECONDS)
     proc.stdout.close()
     assert "--inside needs a BOX" in host.cli("events", "--inside", check=False).stderr
+
+
+@pytest.mark.parametrize("path, shown", [
+    *[(path, path) for path in ("/v1/bash/exec", "/v1/shell/exec", "/v1/code/execute", "/v1/jupyter/execute", "/v1/nodejs/execute")],
+    ("/api/v1/contexts/mine/execute", "/api/v1/contexts/*/execute"),
+    ("/v1/mcp/sandbox/tools/none", "/v1/mcp/*/tools/*"),
+    ("/v1/bash/ws", "/v1/bash/ws"),
+    ("/v1/shell/ws", "/v1/shell/ws"),
+    ("/v1/bash/output", None),
+    ("/v1/bash/exec/more", None),
+    ("/v1/mcp/sandbox/tools", None),
+])
+def test_what_runs_something_is_in_the_hosts_history(host, box, path, shown):
+    def recorded():
+        return [e["data"]["path"] for e in host.api("GET", f"/v1/sandboxes/{box.id}/events") if e["type"] == "exec"]
+
+    before = recorded()
+    box.request("POST", path, json={})
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}  # without a key: the box refuses it
+    if path.endswith("/ws"):
+        box.request("GET", path, headers=upgrade)
+    assert set(recorded()[len(before):]) == ({shown} if shown else set())
