@@ -31,7 +31,9 @@ static void write_all(struct outputs *outputs)
 	struct jw jw;
 	auto_buf struct buf text = BUF(SIZE_MAX / 4);
 	jw_init(&jw, SIZE_MAX / 4);
-	outputs_write(outputs, &jw);
+	jw_open(&jw, '[');
+	outputs_write((void *)outputs, NULL, &jw);
+	jw_close(&jw, ']');
 	json_t *parsed = json_parse(jw.out.data, jw.out.len, NULL);
 	if (!json_is_array(parsed))
 		abort();

@@ -45,20 +45,21 @@ static const struct field execute_fields[] = {
 static const struct schema execute_schema = SCHEMA(execute, "CodeExecuteRequest", execute_fields);
 
 struct executed {
-	const char *language, *status, *code, *stdout_text, *stderr_text, *session_id;
-	struct list outputs, traceback;
+	const char *language, *status, *session_id;
+	struct text code, out, errors;
+	struct each outputs, traceback;
 	int64_t exit_code;
 };
 static const struct field executed_fields[] = {
 	STR(executed, language, 0, "The language."),
 	STR(executed, status, 0, "`ok`, `error` or `timeout`."),
-	LIST(executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
-	STR(executed, code, 0, "The code."),
-	NAMED("stdout", STR, executed, stdout_text, NULLABLE, "What it printed."),
-	NAMED("stderr", STR, executed, stderr_text, NULLABLE, "What it printed as errors."),
+	EACH(executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
+	TEXT(executed, code, 0, "The code."),
+	NAMED("stdout", TEXT, executed, out, NULLABLE, "What it printed."),
+	NAMED("stderr", TEXT, executed, errors, NULLABLE, "What it printed as errors."),
 	INT(executed, exit_code, NULLABLE,
 	    "Of its process; of a session 0 or 1, and null after a time-out."),
-	LIST(executed, traceback, NULLABLE, "Of the error, where there is one.", .item = T_STR),
+	EACH(executed, traceback, NULLABLE, "Of the error, where there is one.", .item = T_STR),
 	STR(executed, session_id, NULLABLE, "The session, when it is stateful."),
 };
 static const struct schema executed_schema =
@@ -69,16 +70,8 @@ static const struct field executed_data = { .type = T_OBJ, .of = &executed_schem
 struct done {
 	const char *status, *session_id, *notice;
 	int64_t exit_code;
-	const struct outputs *outputs;
+	struct outputs *outputs;
 };
-
-static void write_text(const struct outputs *outputs, const char *name, struct jw *jw)
-{
-	auto_buf struct buf text = BUF(SIZE_MAX / 2);
-	outputs_text(outputs, name, &text);
-	jw_key(jw, name);
-	jw_text(jw, text.data ? text.data : "", text.len);
-}
 
 static int reply(struct call *call, const struct execute *request, const struct done *done,
 		 struct err *err)
@@ -90,26 +83,21 @@ static int reply(struct call *call, const struct execute *request, const struct 
 	if (done->notice)
 		call->message = arena_printf(call->arena, "%s. %s", call->message, done->notice);
 	call->hint = done->notice;
-	struct jw *jw = call_reply_begin(call, err);
-	jw_open(jw, '{');
-	jw_key_str(jw, "language", request->language);
-	jw_key_str(jw, "status", done->status);
-	jw_key(jw, "outputs");
-	outputs_write(done->outputs, jw);
-	jw_key(jw, "code");
-	jw_text(jw, request->code.data, request->code.len);
-	write_text(done->outputs, "stdout", jw);
-	write_text(done->outputs, "stderr", jw);
-	jw_key(jw, "exit_code");
-	if (done->exit_code == INT_ABSENT)
-		jw_null(jw);
-	else
-		jw_int(jw, done->exit_code);
-	jw_key(jw, "traceback");
-	jw_json(jw, error ? json_object_get(error, "traceback") : NULL);
-	jw_key_str(jw, "session_id", done->session_id);
-	jw_close(jw, '}');
-	return call_reply_end(call, err);
+	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
+	outputs_text(done->outputs, "stdout", &out);
+	outputs_text(done->outputs, "stderr", &errors);
+	struct executed executed = {
+		.language = request->language,
+		.status = done->status,
+		.outputs = { outputs_write, done->outputs },
+		.code = request->code,
+		.out = { out.data ? out.data : "", out.len },
+		.errors = { errors.data ? errors.data : "", errors.len },
+		.exit_code = done->exit_code,
+		.traceback = { error ? desc_each_json : NULL, json_object_get(error, "traceback") },
+		.session_id = done->session_id,
+	};
+	return call_reply(call, &executed, err);
 }
 
 /* ---- each way ---- */

@@ -253,11 +253,11 @@ static const struct schema execute_schema =
 	SCHEMA(execute, "ContextExecuteRequest", execute_fields);
 
 struct output {
-	const char *stdout_text, *stderr_text;
+	struct text out, errors;
 };
 static const struct field output_fields[] = {
-	NAMED("stdout", STR, output, stdout_text, 0, "What it printed."),
-	NAMED("stderr", STR, output, stderr_text, 0,
+	NAMED("stdout", TEXT, output, out, 0, "What it printed."),
+	NAMED("stderr", TEXT, output, errors, 0,
 	      "What it printed as errors, and the traceback of one that ended it."),
 };
 static const struct schema output_schema = SCHEMA(output, "ContextOutput", output_fields);
@@ -266,14 +266,14 @@ struct executed {
 	const struct output *output;
 	bool success;
 	double execution_time;
-	struct list results;
+	struct each results;
 	const char *message;
 };
 static const struct field executed_fields[] = {
 	OBJ(executed, output, 0, "Text.", .of = &output_schema),
 	BOOL(executed, success, 0, "It ended by itself and without an error."),
 	NUM(executed, execution_time, 0, "Seconds."),
-	LIST(executed, results, 0, "What else it gave, as in nbformat: values, pictures, tables.",
+	EACH(executed, results, 0, "What else it gave, as in nbformat: values, pictures, tables.",
 	     .item = T_JSON),
 	STR(executed, message, NULLABLE, "That the kernel is a new one, and the like."),
 };
@@ -306,27 +306,10 @@ static void add_traceback(const json_t *error, struct buf *to)
 	}
 }
 
-static void write_streams(const struct outputs *outputs, struct jw *jw)
-{
-	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
-	const json_t *error = outputs_error(outputs);
-	outputs_text(outputs, "stdout", &out);
-	outputs_text(outputs, "stderr", &errors);
-	if (error)
-		add_traceback(error, &errors);
-	jw_key(jw, "output");
-	jw_open(jw, '{');
-	jw_key(jw, "stdout");
-	jw_text(jw, out.data ? out.data : "", out.len);
-	jw_key(jw, "stderr");
-	jw_text(jw, errors.data ? errors.data : "", errors.len);
-	jw_close(jw, '}');
-}
-
 /* How it went, whoever ran it. */
 struct done {
 	const char *status, *notice;
-	const struct outputs *outputs;
+	struct outputs *outputs;
 };
 
 static int run_kernel(struct call *call, const struct execute *request, struct done *ret,
@@ -362,6 +345,30 @@ static int run_node(struct call *call, const struct execute *request, bool types
 	return 0;
 }
 
+static int reply(struct call *call, const struct done *done, int64_t us, struct err *err)
+{
+	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
+	const json_t *error = outputs_error(done->outputs);
+	const char *message = done->notice;
+	outputs_text(done->outputs, "stdout", &out);
+	outputs_text(done->outputs, "stderr", &errors);
+	if (error)
+		add_traceback(error, &errors);
+	if (!strcmp(done->status, "timeout"))
+		message = arena_printf(call->arena, "The code timed out%s%s", message ? ": " : "",
+				       message ? message : "");
+	struct output output = { { out.data ? out.data : "", out.len },
+				 { errors.data ? errors.data : "", errors.len } };
+	struct executed executed = {
+		.output = &output,
+		.success = !strcmp(done->status, "ok"),
+		.execution_time = (double)us / 1e6,
+		.results = { outputs_write_results, done->outputs },
+		.message = message,
+	};
+	return call_reply(call, &executed, err);
+}
+
 static int execute(struct call *call, const void *in, struct err *err)
 {
 	const struct execute *request = in;
@@ -376,21 +383,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 		return -1;
 	if (call->wants_events)
 		return 0;
-	struct jw *jw = call_reply_begin(call, err);
-	jw_open(jw, '{');
-	write_streams(done.outputs, jw);
-	jw_key_bool(jw, "success", !strcmp(done.status, "ok"));
-	jw_key(jw, "execution_time");
-	jw_num(jw, (double)(clock_us() - begin) / 1e6);
-	jw_key(jw, "results");
-	outputs_write_results(done.outputs, jw);
-	const char *message = done.notice;
-	if (!strcmp(done.status, "timeout"))
-		message = arena_printf(call->arena, "The code timed out%s%s", message ? ": " : "",
-				       message ? message : "");
-	jw_key_str(jw, "message", message);
-	jw_close(jw, '}');
-	return call_reply_end(call, err);
+	return reply(call, &done, clock_us() - begin, err);
 }
 
 static const struct route routes[] = {

@@ -75,32 +75,33 @@ static const struct schema grep_schema = SCHEMA(grep_request, "FileGrepRequest",
 
 /* Written by hand, because there may be many: these say what it looks like. */
 struct match {
-	const char *file, *line_content, *path_b64;
+	const char *file, *path_b64;
+	struct text line_content;
 	int64_t line_number;
-	struct list context_before, context_after;
+	struct each context_before, context_after;
 	bool line_truncated;
 };
 static const struct field match_fields[] = {
 	STR(match, file, 0, "Path of the file."),
-	INT(match, line_number, 0, "Number of the line, from 1; of several, the first."),
-	STR(match, line_content, 0, "The line, or the lines, without the last newline."),
-	LIST(match, context_before, NULLABLE, "Lines before it, when asked for.", .item = T_STR),
-	LIST(match, context_after, NULLABLE, "Lines after it, when asked for.", .item = T_STR),
-	BOOL(match, line_truncated, 0, "The line is longer: this is the part around the match."),
 	STR(match, path_b64, NULLABLE, "Base64 of the path when that is not UTF-8."),
+	INT(match, line_number, 0, "Number of the line, from 1; of several, the first."),
+	TEXT(match, line_content, 0, "The line, or the lines, without the last newline."),
+	EACH(match, context_before, NULLABLE, "Lines before it, when asked for.", .item = T_STR),
+	EACH(match, context_after, NULLABLE, "Lines after it, when asked for.", .item = T_STR),
+	BOOL(match, line_truncated, 0, "The line is longer: this is the part around the match."),
 };
 static const struct schema match_schema = SCHEMA(match, "GrepMatch", match_fields);
 
 struct grep_result {
 	const char *path, *pattern;
-	struct list matches;
+	struct each matches;
 	int64_t match_count, files_searched, files_matched;
 	bool truncated;
 };
 static const struct field result_fields[] = {
 	STR(grep_result, path, REQUIRED, "What was searched."),
 	STR(grep_result, pattern, REQUIRED, "The pattern."),
-	LIST(grep_result, matches, 0, "In the order of paths and lines.", .item = T_OBJ,
+	EACH(grep_result, matches, 0, "In the order of paths and lines.", .item = T_OBJ,
 	     .of = &match_schema),
 	INT(grep_result, match_count, 0, "All matches that were found, shown or not."),
 	INT(grep_result, files_searched, NULLABLE,
@@ -130,73 +131,68 @@ static int parse_size(const char *text, int64_t *ret, struct err *err)
 	return 0;
 }
 
-static void put_path(const char *root, const char *path, struct jw *jw)
-{
-	auto_buf struct buf whole = BUF(1 << 17), coded = BUF(1 << 18);
-	const char *slash = *path && strcmp(root, "/") != 0 ? "/" : "";
-	buf_printf(&whole, "%s%s%s", root, slash, path);
-	jw_key(jw, "file");
-	jw_text(jw, whole.data, whole.len);
-	if (utf8_valid(whole.data, whole.len)) {
-		jw_key_str(jw, "path_b64", NULL);
-		return;
-	}
-	base64_encode(&coded, whole.data, whole.len);
-	jw_key_str(jw, "path_b64", coded.data);
-}
+/* Lines of context. The first line of a match of several holds them all. */
+struct context {
+	const char *text;
+	const struct grep_line *lines;
+	size_t count;
+};
 
-static void put_lines(const struct grep_hit *hit, const char *name, const struct grep_line *lines,
-		      size_t count, bool asked, struct jw *jw)
+static void write_lines(void *arg, const struct schema *of, struct jw *jw)
 {
-	jw_key(jw, name);
-	if (!asked) {
-		jw_null(jw);
-		return;
-	}
-	jw_open(jw, '[');
-	for (size_t i = 0; i < count; i++) {
-		/* The first line of a match of several holds them all. */
-		const char *text = hit->file->text.data + lines[i].at;
-		const char *newline = memchr(text, '\n', lines[i].len);
-		size_t len = newline ? (size_t)(newline - text) : lines[i].len;
+	const struct context *context = arg;
+	(void)of;
+	for (size_t i = 0; i < context->count; i++) {
+		const char *text = context->text + context->lines[i].at;
+		const char *newline = memchr(text, '\n', context->lines[i].len);
+		size_t len = newline ? (size_t)(newline - text) : context->lines[i].len;
 		len -= newline && len && text[len - 1] == '\r';
 		jw_text(jw, text, len);
 	}
-	jw_close(jw, ']');
+}
+
+static void write_match(const struct grep_spec *spec, const struct grep_hit *hit,
+			const struct schema *of, struct jw *jw)
+{
+	auto_buf struct buf path = BUF(1 << 17), coded = BUF(1 << 18);
+	const char *text = hit->file->text.data, *below = hit->file->path;
+	struct context before = { text, hit->before, hit->before_count };
+	struct context after = { text, hit->after, hit->after_count };
+	buf_printf(&path, "%s%s%s", spec->path, *below && strcmp(spec->path, "/") ? "/" : "",
+		   below);
+	if (!utf8_valid(path.data, path.len))
+		base64_encode(&coded, path.data, path.len);
+	struct match match = {
+		.file = path.data,
+		.path_b64 = coded.data,
+		.line_number = hit->line->number,
+		.line_content = { text + hit->line->at, hit->line->len },
+		.context_before = { spec->before ? write_lines : NULL, &before },
+		.context_after = { spec->after ? write_lines : NULL, &after },
+		.line_truncated = hit->line->cut,
+	};
+	desc_encode(of, &match, jw);
+}
+
+static void write_matches(void *arg, const struct schema *of, struct jw *jw)
+{
+	struct grep *grep = arg;
+	for (struct grep_hit hit = { 0 }; grep_next(grep, &hit);)
+		write_match(grep->spec, &hit, of, jw);
 }
 
 static int put_result(struct call *call, struct grep *grep, struct err *err)
 {
-	const struct grep_spec *spec = grep->spec;
-	struct grep_hit hit = { 0 };
-	struct jw *jw = call_reply_begin(call, err);
-	jw_open(jw, '{');
-	jw_key_str(jw, "path", spec->path);
-	jw_key_str(jw, "pattern", spec->pattern);
-	jw_key(jw, "matches");
-	jw_open(jw, '[');
-	while (grep_next(grep, &hit)) {
-		jw_open(jw, '{');
-		put_path(spec->path, hit.file->path, jw);
-		jw_key_int(jw, "line_number", hit.line->number);
-		jw_key(jw, "line_content");
-		jw_text(jw, hit.file->text.data + hit.line->at, hit.line->len);
-		put_lines(&hit, "context_before", hit.before, hit.before_count, spec->before, jw);
-		put_lines(&hit, "context_after", hit.after, hit.after_count, spec->after, jw);
-		jw_key_bool(jw, "line_truncated", hit.line->cut);
-		jw_close(jw, '}');
-	}
-	jw_close(jw, ']');
-	jw_key_int(jw, "match_count", (int64_t)grep->matches);
-	jw_key(jw, "files_searched");
-	if (grep->searched < 0)
-		jw_null(jw);
-	else
-		jw_int(jw, grep->searched);
-	jw_key_int(jw, "files_matched", (int64_t)grep->matched);
-	jw_key_bool(jw, "truncated", grep_truncated(grep));
-	jw_close(jw, '}');
-	return call_reply_end(call, err);
+	struct grep_result result = {
+		.path = grep->spec->path,
+		.pattern = grep->spec->pattern,
+		.matches = { write_matches, grep },
+		.match_count = (int64_t)grep->matches,
+		.files_searched = grep->searched < 0 ? INT_ABSENT : grep->searched,
+		.files_matched = (int64_t)grep->matched,
+		.truncated = grep_truncated(grep),
+	};
+	return call_reply(call, &result, err);
 }
 
 /* The patterns of a kind of files. One that is not known may be to ripgrep. */
@@ -314,36 +310,39 @@ static const struct schema search_schema =
 
 struct search_result {
 	const char *file;
-	struct list matches, line_numbers;
+	struct each matches, line_numbers;
 	bool truncated;
 };
 static const struct field found_fields[] = {
 	STR(search_result, file, REQUIRED, "The file."),
-	LIST(search_result, matches, 0, "The lines that match.", .item = T_STR),
-	LIST(search_result, line_numbers, 0, "Their numbers, from 1.", .item = T_INT),
+	EACH(search_result, matches, 0, "The lines that match.", .item = T_STR),
+	EACH(search_result, line_numbers, 0, "Their numbers, from 1.", .item = T_INT),
 	BOOL(search_result, truncated, 0, "There are more than are shown."),
 };
 static const struct schema found_schema = SCHEMA(search_result, "FileSearchResult", found_fields);
 static const struct field found_data = FILE_RESULT(&found_schema);
 
-static int put_found(struct call *call, struct grep *grep, struct err *err)
+static void write_contents(void *grep, const struct schema *of, struct jw *jw)
 {
-	struct jw *jw = call_reply_begin(call, err);
-	jw_open(jw, '{');
-	jw_key_str(jw, "file", grep->spec->path);
-	jw_key(jw, "matches");
-	jw_open(jw, '[');
+	(void)of;
 	for (struct grep_hit hit = { 0 }; grep_next(grep, &hit);)
 		jw_text(jw, hit.file->text.data + hit.line->at, hit.line->len);
-	jw_close(jw, ']');
-	jw_key(jw, "line_numbers");
-	jw_open(jw, '[');
+}
+
+static void write_numbers(void *grep, const struct schema *of, struct jw *jw)
+{
+	(void)of;
 	for (struct grep_hit hit = { 0 }; grep_next(grep, &hit);)
 		jw_int(jw, hit.line->number);
-	jw_close(jw, ']');
-	jw_key_bool(jw, "truncated", grep_truncated(grep));
-	jw_close(jw, '}');
-	return call_reply_end(call, err);
+}
+
+static int put_found(struct call *call, struct grep *grep, struct err *err)
+{
+	struct search_result result = { grep->spec->path,
+					{ write_contents, grep },
+					{ write_numbers, grep },
+					grep_truncated(grep) };
+	return call_reply(call, &result, err);
 }
 
 static int search_file(struct call *call, const void *in, struct err *err)

@@ -67,13 +67,13 @@ static const struct schema info_schema = SCHEMA(file_info, "FileInfo", info_fiel
 
 struct listing {
 	const char *path;
-	struct list files;
+	struct each files;
 	int64_t total_count, directory_count, file_count;
 	bool truncated;
 };
 static const struct field listing_fields[] = {
 	STR(listing, path, REQUIRED, "The directory."),
-	LIST(listing, files, REQUIRED, "What is there.", .item = T_OBJ, .of = &info_schema),
+	EACH(listing, files, REQUIRED, "What is there.", .item = T_OBJ, .of = &info_schema),
 	INT(listing, total_count, REQUIRED, "How many are listed."),
 	INT(listing, directory_count, REQUIRED, "How many of them are directories."),
 	INT(listing, file_count, REQUIRED, "How many are not."),
@@ -95,6 +95,7 @@ struct entry {
 struct scan {
 	struct call *call;
 	const struct file_list *r;
+	const char *path;
 	struct entry *entries;
 	size_t count, room;
 	struct below *dirs; /* still to be looked into, and those that were */
@@ -290,9 +291,9 @@ struct second {
 	char text[40];
 };
 
-static void put_time(struct jw *jw, const struct timespec *when, struct second *last)
+static const char *time_text(const struct timespec *when, struct second *last, char *to,
+			     size_t room)
 {
-	char text[64];
 	struct tm tm;
 	if (last->when != when->tv_sec || !*last->text) {
 		last->when = when->tv_sec;
@@ -300,55 +301,54 @@ static void put_time(struct jw *jw, const struct timespec *when, struct second *
 		if (gmtime_r(&when->tv_sec, &tm)) /* a file may have any number as its time */
 			strftime(last->text, sizeof last->text, "%FT%T", &tm);
 	}
-	snprintf(text, sizeof text, "%s.%06ldZ", last->text, when->tv_nsec / 1000);
-	jw_key_str(jw, "modified_time", *last->text ? text : NULL);
+	snprintf(to, room, "%s.%06ldZ", last->text, when->tv_nsec / 1000);
+	return *last->text ? to : NULL;
 }
 
-static void put_entry(struct scan *scan, const char *top, const struct entry *e,
-		      struct second *last, struct jw *jw)
+static void write_entry(const struct scan *scan, const struct entry *e, struct second *last,
+			const struct schema *of, struct jw *jw)
 {
-	char mode[16], full[2 * 4096];
-	const char *path = full;
+	char mode[16], full[2 * 4096], when[64];
+	const char *path = full, *top = strcmp(scan->path, "/") != 0 ? scan->path : "";
 	if ((size_t)snprintf(full, sizeof full, "%s/%s", top, e->path) >= sizeof full)
 		path = arena_printf(scan->call->arena, "%s/%s", top, e->path);
 	bool dir = S_ISDIR(e->mode);
-	jw_open(jw, '{');
-	jw_key_str(jw, "name", e->name);
-	jw_key_str(jw, "path", path);
-	jw_key_bool(jw, "is_directory", dir);
-	jw_key(jw, "size");
-	if (dir || !scan->r->include_size)
-		jw_null(jw);
-	else
-		jw_int(jw, e->size);
-	put_time(jw, &e->modified, last);
 	snprintf(mode, sizeof mode, "%03o", e->mode & 07777);
-	jw_key_str(jw, "permissions", scan->r->include_permissions ? mode : NULL);
-	jw_key_str(jw, "extension", dir ? "" : extension(e->name));
-	jw_key_str(jw, "path_b64", file_path_b64(scan->call, path));
-	jw_close(jw, '}');
+	struct file_info info = {
+		.name = e->name,
+		.path = path,
+		.is_directory = dir,
+		.size = dir || !scan->r->include_size ? INT_ABSENT : e->size,
+		.modified_time = time_text(&e->modified, last, when, sizeof when),
+		.permissions = scan->r->include_permissions ? mode : NULL,
+		.extension = dir ? "" : extension(e->name),
+		.path_b64 = file_path_b64(scan->call, path),
+	};
+	desc_encode(of, &info, jw);
 }
 
-static int tell(struct scan *scan, const char *path, struct err *err)
+static void write_entries(void *arg, const struct schema *of, struct jw *jw)
 {
+	const struct scan *scan = arg;
 	struct second last = { 0 };
+	for (size_t i = 0; i < scan->count && !jw_failed(jw); i++)
+		write_entry(scan, &scan->entries[i], &last, of, jw);
+}
+
+static int tell(struct scan *scan, struct err *err)
+{
 	int64_t dirs = 0;
 	for (size_t i = 0; i < scan->count; i++)
 		dirs += S_ISDIR(scan->entries[i].mode);
-	struct jw *jw = call_reply_begin(scan->call, err);
-	jw_open(jw, '{');
-	jw_key_str(jw, "path", path);
-	jw_key(jw, "files");
-	jw_open(jw, '[');
-	for (size_t i = 0; i < scan->count && !jw_failed(jw); i++)
-		put_entry(scan, strcmp(path, "/") != 0 ? path : "", &scan->entries[i], &last, jw);
-	jw_close(jw, ']');
-	jw_key_int(jw, "total_count", (int64_t)scan->count);
-	jw_key_int(jw, "directory_count", dirs);
-	jw_key_int(jw, "file_count", (int64_t)scan->count - dirs);
-	jw_key_bool(jw, "truncated", scan->truncated);
-	jw_close(jw, '}');
-	return call_reply_end(scan->call, err);
+	struct listing listing = {
+		.path = scan->path,
+		.files = { write_entries, scan },
+		.total_count = (int64_t)scan->count,
+		.directory_count = dirs,
+		.file_count = (int64_t)scan->count - dirs,
+		.truncated = scan->truncated,
+	};
+	return call_reply(scan->call, &listing, err);
 }
 
 static int list_path(struct call *call, const void *in, struct err *err)
@@ -366,7 +366,8 @@ static int list_path(struct call *call, const void *in, struct err *err)
 		if (scan.truncated)
 			call->hint = "There are more: list a directory further down, or without "
 				     "recursive.";
-		result = tell(&scan, path, err);
+		scan.path = path;
+		result = tell(&scan, err);
 	} else {
 		result = file_error(call, "list", path ? path : r->path, &cause, err);
 	}

@@ -38,7 +38,7 @@ static const struct field execute_fields[] = {
 static const struct schema execute_schema =
 	SCHEMA(execute, "JupyterExecuteRequest", execute_fields);
 
-/* These two are for the document: the answer is written by hand. */
+/* For the document: outputs_write() writes those members that an output has. */
 struct output {
 	const char *output_type, *name, *text, *ename, *evalue;
 	json_t *data, *metadata;
@@ -60,9 +60,10 @@ static const struct field output_fields[] = {
 static const struct schema output_schema = SCHEMA(output, "JupyterOutput", output_fields);
 
 struct executed {
-	const char *kernel_name, *session_id, *status, *code, *msg_id;
+	const char *kernel_name, *session_id, *status, *msg_id;
+	struct text code;
 	int64_t execution_count;
-	struct list outputs;
+	struct each outputs;
 };
 static const struct field executed_fields[] = {
 	STR(executed, kernel_name, 0, "The kernel that ran it."),
@@ -70,8 +71,8 @@ static const struct field executed_fields[] = {
 	STR(executed, status, 0,
 	    "`ok`, `error`, or `timeout`: interrupted, the outputs are partial."),
 	INT(executed, execution_count, NULLABLE, "As the kernel counts."),
-	LIST(executed, outputs, 0, "What it gave, in order.", .item = T_OBJ, .of = &output_schema),
-	STR(executed, code, 0, "The code."),
+	EACH(executed, outputs, 0, "What it gave, in order.", .item = T_OBJ, .of = &output_schema),
+	TEXT(executed, code, 0, "The code."),
 	STR(executed, msg_id, NULLABLE, "Of the request, as the kernel knows it."),
 };
 static const struct schema executed_schema =
@@ -103,23 +104,16 @@ static int execute(struct call *call, const void *in, struct err *err)
 		result.notice ? arena_printf(call->arena, "%s. %s", outcome(&result), result.notice)
 			      : outcome(&result);
 	call->hint = result.notice;
-	struct jw *jw = call_reply_begin(call, err);
-	jw_open(jw, '{');
-	jw_key_str(jw, "kernel_name", result.session.kernel_name);
-	jw_key_str(jw, "session_id", result.session.id);
-	jw_key_str(jw, "status", result.status);
-	jw_key(jw, "execution_count");
-	if (result.count == INT_ABSENT)
-		jw_null(jw);
-	else
-		jw_int(jw, result.count);
-	jw_key(jw, "outputs");
-	outputs_write(result.outputs, jw);
-	jw_key(jw, "code");
-	jw_text(jw, request->code.data, request->code.len);
-	jw_key_str(jw, "msg_id", result.id);
-	jw_close(jw, '}');
-	return call_reply_end(call, err);
+	struct executed executed = {
+		.kernel_name = result.session.kernel_name,
+		.session_id = result.session.id,
+		.status = result.status,
+		.execution_count = result.count,
+		.outputs = { outputs_write, result.outputs },
+		.code = request->code,
+		.msg_id = result.id,
+	};
+	return call_reply(call, &executed, err);
 }
 
 /* ---- info ---- */

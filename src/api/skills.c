@@ -287,7 +287,16 @@ static int delete_skill(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &skill, err);
 }
 
-static const struct field cleared_data = { .type = T_JSON };
+struct cleared {
+	int64_t count;
+	struct list removed;
+};
+static const struct field cleared_fields[] = {
+	INT(cleared, count, 0, "How many were removed."),
+	LIST(cleared, removed, 0, "Their names.", .item = T_STR),
+};
+static const struct schema cleared_schema = SCHEMA(cleared, "SkillsCleared", cleared_fields);
+static const struct field cleared_data = { .type = T_OBJ, .of = &cleared_schema };
 
 /* What somebody else deletes at the same time is gone just as well. */
 static int clear_skills(struct call *call, const void *in, struct err *err)
@@ -297,27 +306,17 @@ static int clear_skills(struct call *call, const void *in, struct err *err)
 	if (skills_list(call, &skills, err) < 0)
 		return -1;
 	const struct skill *all = skills.items;
-	struct jw *jw = NULL;
-	json_t *names = json_array();
-	int result = 0;
-	for (size_t i = 0; i < skills.count && result == 0; i++) {
+	const char **names = arena_alloc(call->arena, (skills.count + 1) * sizeof *names);
+	size_t count = 0;
+	for (size_t i = 0; i < skills.count; i++) {
 		struct skill skill;
-		result = skills_remove(call, all[i].name, &skill, err);
+		int result = skills_remove(call, all[i].name, &skill, err);
+		if (result < 0 && err->code != ERR_NOT_FOUND)
+			return -1;
 		if (result == 0)
-			json_array_append_new(names, json_string(all[i].name));
-		else if (err->code == ERR_NOT_FOUND)
-			result = 0;
+			names[count++] = all[i].name;
 	}
-	if (result == 0 && (jw = call_reply_begin(call, err))) {
-		jw_open(jw, '{');
-		jw_key_int(jw, "count", (int64_t)json_array_size(names));
-		jw_key(jw, "removed");
-		jw_json(jw, names);
-		jw_close(jw, '}');
-		result = call_reply_end(call, err);
-	}
-	json_decref(names);
-	return jw || result < 0 ? result : -1;
+	return call_reply(call, &(struct cleared){ (int64_t)count, { count, names } }, err);
 }
 
 static const struct route routes[] = {

@@ -13,7 +13,7 @@
  * In C a field is:   STR const char *   TEXT struct text   INT int64_t    NUM double   BOOL bool
  * TRI enum tri   ENUM const char * (one of its choices)   JSON json_t *   OBJ pointer to a struct
  * LIST struct list (of strings, integers, numbers, booleans, JSON or structs)   MAP struct list of
- * struct pair, or in answers of struct named (.item = T_OBJ)   UNION struct tagged   FILE struct upload *   STREAM struct stream, in answers.   Absent means NULL, INT_ABSENT, NAN,
+ * struct pair, or in answers of struct named (.item = T_OBJ)   UNION struct tagged   FILE struct upload *   STREAM struct stream and EACH struct each, in answers.   Absent means NULL, INT_ABSENT, NAN,
  * UNSET or an empty list. */
 #pragma once
 #include <jansson.h>
@@ -27,6 +27,7 @@
 
 struct arena;
 struct jw;
+struct schema;
 
 enum desc_type {
 	T_STR,
@@ -55,10 +56,11 @@ enum desc_flag {
 	QUERY = 1 << 5, /* where the field stands in a request, when not in the body */
 	PATH = 1 << 6,
 	HEADER = 1 << 7,
-	NULLABLE = 1 << 8, /* in an answer: may be null */
-	BASE64 = 1 << 9,   /* in an answer: bytes, sent as base64 */
-	HIDDEN = 1 << 10,  /* understood, not documented */
-	SIZED = 1 << 11,   /* an INT that may also be sent as size.h has it: "256M" */
+	NULLABLE = 1 << 8,   /* in an answer: may be null */
+	BASE64 = 1 << 9,     /* in an answer: bytes, sent as base64 */
+	HIDDEN = 1 << 10,    /* understood, not documented */
+	SIZED = 1 << 11,     /* an INT that may also be sent as size.h has it: "256M" */
+	PIECEWISE = 1 << 12, /* a LIST that is a struct each, in an answer */
 };
 
 #define INT_ABSENT INT64_MIN
@@ -91,6 +93,13 @@ struct stream {
 	int64_t cut,
 		resume; /* what lies between is left out, with `middle` in its place; both 0: all */
 	char middle[96];
+};
+/* In an answer: a list whose items are written one after the other, none of them kept. `of` is the
+ * field's. */
+struct each {
+	/* NULL: null */
+	void (*write)(void *arg, const struct schema *of, struct jw *jw);
+	void *arg;
 };
 struct upload {
 	int fd; /* a file without a name, at its start; closed with the call */
@@ -175,7 +184,12 @@ struct schema {
 		.name = #m, .type = T_OBJ, .at = offsetof(struct s, m), .flags = (f), \
 		.help = __VA_ARGS__                                                   \
 	}
-#define LIST(s, m, f, ...)       NAMED(#m, LIST, s, m, f, __VA_ARGS__)
+#define LIST(s, m, f, ...) NAMED(#m, LIST, s, m, f, __VA_ARGS__)
+#define EACH(s, m, f, h, ...)                                                  \
+	{                                                                      \
+		.name = #m, .type = T_LIST, .at = FIELD_AT(s, m, struct each), \
+		.flags = (f) | PIECEWISE, .help = (h), __VA_ARGS__             \
+	}
 #define MAP(s, m, f, ...)        NAMED(#m, MAP, s, m, f, __VA_ARGS__)
 #define UNION(s, m, f, ...)      NAMED(#m, UNION, s, m, f, __VA_ARGS__)
 #define STREAM(s, m, f, ...)     NAMED(#m, STREAM, s, m, f, __VA_ARGS__)
@@ -222,6 +236,7 @@ void desc_names(const struct schema *schema, const json_t *from, const struct lo
 /* desc_encode.c: writes the struct as a JSON object; or one value as a field describes it. */
 void desc_encode(const struct schema *schema, const void *from, struct jw *jw);
 void desc_encode_value(const struct field *field, const void *value, struct jw *jw);
+void desc_each_json(void *array, const struct schema *of, struct jw *jw); /* for a struct each */
 size_t desc_item_size(const struct field *field); /* of one item of a list, in memory */
 
 /* desc_schema.c: writes the JSON Schema of an object's fields that stand in `place`, of one field, and of a

@@ -76,6 +76,26 @@ static void encode_list(const struct field *f, const struct list *list, struct j
 	jw_close(jw, ']');
 }
 
+static void encode_each(const struct field *f, const struct each *each, struct jw *jw)
+{
+	if (!each->write) {
+		jw_null(jw);
+		return;
+	}
+	jw_open(jw, '[');
+	each->write(each->arg, f->of, jw);
+	jw_close(jw, ']');
+}
+
+void desc_each_json(void *array, const struct schema *of, struct jw *jw)
+{
+	size_t i;
+	const json_t *item;
+	(void)of;
+	json_array_foreach((json_t *)array, i, item)
+		jw_json(jw, item);
+}
+
 static void encode_map(const struct field *f, const struct list *map, struct jw *jw)
 {
 	const struct pair *pairs = map->items;
@@ -140,7 +160,10 @@ void desc_encode_value(const struct field *f, const void *value, struct jw *jw)
 			jw_null(jw);
 		break;
 	case T_LIST:
-		encode_list(f, value, jw);
+		if (f->flags & PIECEWISE)
+			encode_each(f, value, jw);
+		else
+			encode_list(f, value, jw);
 		break;
 	case T_MAP:
 		encode_map(f, value, jw);

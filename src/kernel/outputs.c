@@ -319,10 +319,11 @@ static void write_stream(const char *name, struct buf *text, struct jw *jw)
 	text->len = 0;
 }
 
-void outputs_write(const struct outputs *outputs, struct jw *jw)
+void outputs_write(void *arg, const struct schema *of, struct jw *jw)
 {
+	const struct outputs *outputs = arg;
 	auto_buf struct buf text = BUF(SIZE_MAX / 2);
-	jw_open(jw, '[');
+	(void)of;
 	for (size_t i = 0; i < outputs->count; i++) {
 		const struct outputs_item *item = &outputs->items[i];
 		if (item->value) {
@@ -340,16 +341,15 @@ void outputs_write(const struct outputs *outputs, struct jw *jw)
 				 outputs->dropped_items);
 		write_stream("stderr", &text, jw);
 	}
-	jw_close(jw, ']');
 }
 
-void outputs_write_results(const struct outputs *outputs, struct jw *jw)
+void outputs_write_results(void *arg, const struct schema *of, struct jw *jw)
 {
-	jw_open(jw, '[');
+	const struct outputs *outputs = arg;
+	(void)of;
 	for (size_t i = 0; i < outputs->count; i++)
 		if (json_object_get(outputs->items[i].value, "data"))
 			jw_json(jw, outputs->items[i].value);
-	jw_close(jw, ']');
 }
 
 void outputs_text(const struct outputs *outputs, const char *name, struct buf *to)

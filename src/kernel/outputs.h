@@ -11,6 +11,7 @@
 
 struct jw;
 struct outputs_item;
+struct schema;
 
 enum {
 	OUTPUTS_ITEMS_MAX = 10000,   /* more outputs than that are left out */
@@ -38,9 +39,10 @@ void outputs_stream(struct outputs *outputs, const char *name, const char *data,
  * clear_output change others). */
 json_t *outputs_shape(const char *type, const json_t *content);
 
-/* All of them as a JSON array; and only the results and displays. */
-void outputs_write(const struct outputs *outputs, struct jw *jw);
-void outputs_write_results(const struct outputs *outputs, struct jw *jw);
+/* All of them, as items of a JSON array; and only the results and displays. For struct each, with the
+ * outputs as its arg. */
+void outputs_write(void *outputs, const struct schema *of, struct jw *jw);
+void outputs_write_results(void *outputs, const struct schema *of, struct jw *jw);
 
 /* All the text of "stdout" or "stderr"; the latest error, borrowed, or NULL. */
 void outputs_text(const struct outputs *outputs, const char *name, struct buf *to);

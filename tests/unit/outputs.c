@@ -22,7 +22,9 @@ static char *dump(const struct outputs *outputs)
 {
 	struct jw jw;
 	jw_init(&jw, SIZE_MAX / 4);
-	outputs_write(outputs, &jw);
+	jw_open(&jw, '[');
+	outputs_write((void *)outputs, NULL, &jw);
+	jw_close(&jw, ']');
 	char *all = xstrndup(jw.out.data, jw.out.len);
 	jw_done(&jw);
 	return all;
