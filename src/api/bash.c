@@ -269,33 +269,35 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 
 /* ---- exec as a stream of events ---- */
 
-static int put_event(struct call *call, const char *name, const struct exec_result *r,
-		     const char *text, size_t len, int64_t offset, struct err *err)
-{
-	struct jw jw;
-	jw_init(&jw, EVENT_PIECE * 8);
-	jw_open(&jw, '{');
-	jw_key_str(&jw, "session_id", r->session_id);
-	jw_key_str(&jw, "command_id", r->command_id);
-	if (text) {
-		jw_key(&jw, "data");
-		jw_text(&jw, text, len);
-		jw_key_int(&jw, "offset", offset);
-	} else {
-		jw_key_str(&jw, "status", r->status);
-		jw_key(&jw, "exit_code");
-		if (r->exit_code == INT_ABSENT)
-			jw_null(&jw);
-		else
-			jw_int(&jw, r->exit_code);
-		jw_key_int(&jw, "offset", r->offset);
-		jw_key_int(&jw, "stderr_offset", r->stderr_offset);
-	}
-	jw_close(&jw, '}');
-	int result = call_event(call, name, NULL, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
-}
+struct piece {
+	const char *session_id, *command_id;
+	struct text data;
+	int64_t offset;
+};
+static const struct field piece_fields[] = {
+	STR(piece, session_id, 0, "Session identifier."),
+	STR(piece, command_id, 0, "Command identifier."),
+	TEXT(piece, data, 0, "What it printed."),
+	INT(piece, offset, 0, "Where the stream goes on, in bytes."),
+};
+static const struct schema piece_schema = SCHEMA(piece, "BashOutputEvent", piece_fields);
+static const struct field state_fields[] = {
+	STR(exec_result, session_id, 0, "Session identifier."),
+	STR(exec_result, command_id, 0, "Command identifier."),
+	ENUM(exec_result, status, 0, "As in the answer.", .choices = command_states),
+	INT(exec_result, exit_code, NULLABLE, "Once it has ended."),
+	INT(exec_result, offset, 0, "Where stdout goes on, in bytes: for /v1/bash/output."),
+	INT(exec_result, stderr_offset, 0, "Where stderr goes on."),
+};
+static const struct schema state_schema = SCHEMA(exec_result, "BashStateEvent", state_fields);
+static const struct variant exec_events[] = {
+	{ "start", &state_schema, "It runs." },
+	{ "stdout", &piece_schema },
+	{ "stderr", &piece_schema },
+	{ "exit", &state_schema, "It has ended, or `timeout` is over and it runs on." },
+};
+static const struct schema exec_sends =
+	TAGGED("BashExecEvent", "event", exec_events, .outside = true);
 
 /* Sends what one of the streams has beyond *at. A character that is cut off waits for its rest. */
 static int send_new(struct call *call, struct command *command, int stream, bool last,
@@ -312,7 +314,8 @@ static int send_new(struct call *call, struct command *command, int stream, bool
 			return 0;
 		*at += (int64_t)n;
 		*ret_sent = true;
-		if (put_event(call, names[stream], r, piece, n, *at, err) < 0)
+		struct piece event = { r->session_id, r->command_id, { piece, n }, *at };
+		if (call_send(call, names[stream], NULL, &event, err) < 0)
 			return -1;
 	}
 }
@@ -326,7 +329,7 @@ static int stream_events(struct call *call, struct command *command, struct exec
 	int failed = 0;
 	result->status = "running";
 	result->exit_code = INT_ABSENT;
-	failed = put_event(call, "start", result, NULL, 0, 0, err);
+	failed = call_send(call, "start", NULL, result, err);
 	for (bool ended = false; !failed && !ended;) {
 		bool sent = false;
 		const struct command_view *view = command_lock(command);
@@ -348,7 +351,7 @@ static int stream_events(struct call *call, struct command *command, struct exec
 		result_of(command, result->session_id, result->command_id, result->command);
 	end.offset = at[0];
 	end.stderr_offset = at[1];
-	return failed ? -1 : put_event(call, "exit", &end, NULL, 0, 0, err);
+	return failed ? -1 : call_send(call, "exit", NULL, &end, err);
 }
 
 /* ---- output ---- */
@@ -559,11 +562,10 @@ static const struct field nothing = { .type = T_JSON };
 static const struct route routes[] = {
 	{ "POST", "/v1/bash/exec", exec_command, &exec_schema, &exec_result_data, "Run a command",
 	  "A new bash runs the command; stdout and stderr come apart. Without `timeout` the answer comes "
-	  "when it ends. `status` tells whether it ended, `exit_code` how. With `Accept: "
-	  "text/event-stream` the events `start`, `stdout`, `stderr` and `exit` come as they happen. "
+	  "when it ends. `status` tells whether it ended, `exit_code` how. "
 	  "`cd` and `export` do not last: use `exec_dir` and `env`. A caller that leaves does not end "
 	  "the command: read it with /v1/bash/output.",
-	  .flags = EVENTS | RUNS },
+	  .flags = EVENTS | RUNS, .sends = &exec_sends },
 	{ "POST", "/v1/bash/output", read_output, &output_schema, &output_result_data,
 	  "Read what a command printed",
 	  "From byte offsets: feed the returned ones back. `wait` waits for news. Read until "

@@ -373,9 +373,8 @@ static const struct route routes[] = {
 	{ "POST", "/v1/code/execute", execute, &execute_schema, &executed_data,
 	  "Run code of any language",
 	  "A fresh process runs it, unless `stateful` or a `session_id` asks for a session that keeps "
-	  "its variables. With `Accept: text/event-stream` the events `start`, `stdout`, `stderr`, "
-	  "`result`, `error` and `end` come as they happen. A caller that leaves has its code stopped.",
-	  .flags = EVENTS | RUNS },
+	  "its variables. A caller that leaves has its code stopped.",
+	  .flags = EVENTS | RUNS, .sends = &events_sends },
 	{ "GET", "/v1/code/info", get_info, NULL, &info_data, "Languages there are" },
 };
 const struct route_group code_group = { "code", "Code of any language, in one way.", routes,

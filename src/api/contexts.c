@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "api/code.h"
+#include "api/events.h"
 #include "api/kernels.h"
 #include "api/moment.h"
 #include "api/nodejs.h"
@@ -398,7 +399,7 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/contexts/{context_id}/execute", execute, &execute_schema, &executed_data,
 	  "Run code in a context",
 	  "Variables stay. Code that fails has `success` false and its traceback in `stderr`.",
-	  .flags = BARE | EVENTS | RUNS },
+	  .flags = BARE | EVENTS | RUNS, .sends = &events_sends },
 };
 const struct route_group contexts_group = { "contexts",
 					    "Code in contexts, as sandbox-code-interpreter has it.",

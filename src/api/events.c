@@ -7,99 +7,106 @@
 #include "kernel/outputs.h"
 #include "net/call.h"
 
-static int put(struct call *call, const char *name, struct jw *jw, struct err *err)
-{
-	jw_close(jw, '}');
-	int result = call_event(call, name, NULL, jw->out.data, jw->out.len, err);
-	jw_done(jw);
-	return result;
-}
-
-static void begin(struct jw *jw)
-{
-	jw_init(jw, SIZE_MAX / 16);
-	jw_open(jw, '{');
-}
-
-static void put_int(struct jw *jw, const char *key, int64_t value)
-{
-	jw_key(jw, key);
-	if (value == INT_ABSENT)
-		jw_null(jw);
-	else
-		jw_int(jw, value);
-}
+struct start {
+	const char *language, *session_id;
+};
+static const struct field start_fields[] = {
+	STR(start, language, 0, "What runs."),
+	STR(start, session_id, NULLABLE, "Its session."),
+};
+static const struct schema start_schema = SCHEMA(start, "CodeStartEvent", start_fields);
+struct piece {
+	struct text text;
+};
+static const struct field piece_fields[] = {
+	TEXT(piece, text, 0, "What it printed."),
+};
+static const struct schema piece_schema = SCHEMA(piece, "CodeTextEvent", piece_fields);
+struct failure {
+	const char *ename, *evalue;
+	struct each traceback;
+};
+static const struct field failure_fields[] = {
+	STR(failure, ename, 0, "Its name."),
+	STR(failure, evalue, 0, "Its text."),
+	EACH(failure, traceback, 0, "Its lines, with ANSI colours.", .item = T_STR),
+};
+static const struct schema failure_schema = SCHEMA(failure, "CodeErrorEvent", failure_fields);
+struct result {
+	const char *output_type;
+	json_t *data, *metadata, *execution_count, *display_id;
+};
+static const struct field result_fields[] = {
+	STR(result, output_type, 0,
+	    "`execute_result`, `display_data`, or `update_display_data`: new data for an earlier one."),
+	JSON(result, data, OMIT, "By MIME type; pictures in base64."),
+	JSON(result, metadata, OMIT, "As in nbformat."),
+	JSON(result, execution_count, OMIT, "Of a result."),
+	JSON(result, display_id, OMIT, "What later updates name."),
+};
+static const struct schema result_schema = SCHEMA(result, "CodeResultEvent", result_fields);
+static const struct field end_fields[] = {
+	STR(events_end, status, 0, "`ok`, `error` or `timeout`."),
+	STR(events_end, session_id, NULLABLE, "Its session."),
+	INT(events_end, exit_code, NULLABLE, "As in the answer of /v1/code/execute."),
+	NAMED("execution_count", INT, events_end, count, NULLABLE, "As the kernel counts."),
+	STR(events_end, notice, NULLABLE, "Something else to know."),
+};
+static const struct schema end_schema = SCHEMA(events_end, "CodeEndEvent", end_fields);
+static const struct variant events[] = {
+	{ "start", &start_schema },
+	{ "stdout", &piece_schema },
+	{ "stderr", &piece_schema },
+	{ "result", &result_schema, "A value, a picture, a table." },
+	{ "error", &failure_schema, "The error that ended it." },
+	{ "end", &end_schema },
+};
+const struct schema events_sends = TAGGED("CodeEvent", "event", events, .outside = true);
 
 int events_start(struct call *call, const char *language, const char *session_id, struct err *err)
 {
-	struct jw jw;
-	begin(&jw);
-	jw_key_str(&jw, "language", language);
-	jw_key_str(&jw, "session_id", session_id);
-	return put(call, "start", &jw, err);
+	return call_send(call, "start", NULL, &(struct start){ language, session_id }, err);
 }
 
 int events_text(struct call *call, const char *name, const char *data, size_t len, struct err *err)
 {
-	struct jw jw;
-	begin(&jw);
-	jw_key(&jw, "text");
-	jw_text(&jw, data, len);
-	return put(call, name, &jw, err);
+	return call_send(call, name, NULL, &(struct piece){ { data, len } }, err);
 }
 
 int events_error(struct call *call, const char *name, const char *value, const json_t *traceback,
 		 struct err *err)
 {
-	struct jw jw;
-	begin(&jw);
-	jw_key_str(&jw, "ename", name ? name : "Error");
-	jw_key_str(&jw, "evalue", value ? value : "");
-	jw_key(&jw, "traceback");
-	if (traceback) {
-		jw_json(&jw, traceback);
-	} else {
-		jw_open(&jw, '[');
-		jw_close(&jw, ']');
-	}
-	return put(call, "error", &jw, err);
+	struct failure failure = { name ? name : "Error",
+				   value ? value : "",
+				   { desc_each_json, (void *)traceback } };
+	return call_send(call, "error", NULL, &failure, err);
 }
 
 /* A change of an earlier result: its display_id says which. */
 static int put_update(struct call *call, const json_t *content, struct err *err)
 {
-	struct jw jw;
-	begin(&jw);
-	jw_key_str(&jw, "output_type", "update_display_data");
-	jw_key(&jw, "data");
-	jw_json(&jw, json_object_get(content, "data"));
-	jw_key(&jw, "metadata");
-	jw_json(&jw, json_object_get(content, "metadata"));
-	jw_key(&jw, "display_id");
-	jw_json(&jw, json_object_get(json_object_get(content, "transient"), "display_id"));
-	return put(call, "result", &jw, err);
+	const json_t *transient = json_object_get(content, "transient");
+	json_t *data = json_object_get(content, "data"), *none = json_null();
+	json_t *metadata = json_object_get(content, "metadata");
+	json_t *id = json_object_get(transient, "display_id");
+	struct result result = { "update_display_data", data ? data : none,
+				 metadata ? metadata : none, NULL, id ? id : none };
+	return call_send(call, "result", NULL, &result, err);
 }
 
 static int put_result(struct call *call, const char *type, const json_t *content, struct err *err)
 {
 	json_t *shape = outputs_shape(type, content);
-	const json_t *id = json_object_get(json_object_get(content, "transient"), "display_id");
-	const char *key;
-	json_t *value;
-	struct jw jw;
 	if (!shape)
 		return 0;
-	begin(&jw);
-	json_object_foreach(shape, key, value) {
-		jw_key(&jw, key);
-		jw_json(&jw, value);
-	}
-	if (id) {
-		jw_key(&jw, "display_id");
-		jw_json(&jw, id);
-	}
+	struct result result = {
+		type, json_object_get(shape, "data"), json_object_get(shape, "metadata"),
+		json_object_get(shape, "execution_count"),
+		json_object_get(json_object_get(content, "transient"), "display_id")
+	};
+	int sent = call_send(call, "result", NULL, &result, err);
 	json_decref(shape);
-	return put(call, "result", &jw, err);
+	return sent;
 }
 
 int events_message(struct call *call, const char *type, const json_t *content, struct err *err)
@@ -124,12 +131,5 @@ int events_message(struct call *call, const char *type, const json_t *content, s
 
 int events_finish(struct call *call, const struct events_end *end, struct err *err)
 {
-	struct jw jw;
-	begin(&jw);
-	jw_key_str(&jw, "status", end->status);
-	jw_key_str(&jw, "session_id", end->session_id);
-	put_int(&jw, "exit_code", end->exit_code);
-	put_int(&jw, "execution_count", end->count);
-	jw_key_str(&jw, "notice", end->notice);
-	return put(call, "end", &jw, err);
+	return call_send(call, "end", NULL, end, err);
 }

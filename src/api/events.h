@@ -6,6 +6,9 @@
 
 struct call;
 struct err;
+struct schema;
+
+extern const struct schema events_sends; /* of a route that does this */
 
 int events_start(struct call *call, const char *language, const char *session_id, struct err *err);
 

@@ -1,6 +1,7 @@
 /* Python, and whatever else has a Jupyter kernel, in sessions that keep their variables. */
 #include <string.h>
 
+#include "api/events.h"
 #include "api/kernels.h"
 #include "api/routes.h"
 #include "base/arena.h"
@@ -303,11 +304,10 @@ static const struct route routes[] = {
 	  "Run code in a Jupyter kernel",
 	  "Variables and imports stay in the session: give its `session_id` again. Plots come as PNG in "
 	  "`display_data`. `status` tells how it went; a kernel that died is replaced with the next "
-	  "call, whose `message` says so. input() is an error: nobody can type. With `Accept: "
-	  "text/event-stream` the events `start`, `stdout`, `stderr`, `result`, `error` and `end` come "
-	  "as they happen. A caller that leaves has its code interrupted. Sessions end after 30 minutes "
+	  "call, whose `message` says so. input() is an error: nobody can type. "
+	  "A caller that leaves has its code interrupted. Sessions end after 30 minutes "
 	  "without use; one that nobody has named or come back to ends before, where its room is needed.",
-	  .flags = EVENTS | RUNS },
+	  .flags = EVENTS | RUNS, .sends = &events_sends },
 	{ "GET", "/v1/jupyter/info", get_info, NULL, &info_data, "Kernels there are" },
 	{ "GET", "/v1/jupyter/sessions", list_sessions, NULL, &list_data, "List sessions" },
 	{ "DELETE", "/v1/jupyter/sessions", delete_all, NULL, &nothing, "End all sessions" },

@@ -48,7 +48,9 @@ static void put_field(const struct field *f, const char *indent, struct buf *to)
 static void put_fields(const struct schema *schema, const char *indent, bool answer, struct buf *to)
 {
 	for (size_t i = 0; i < schema->variant_count; i++) {
-		buf_printf(to, "%swhen %s is %s:\n", indent, schema->tag, schema->variants[i].tag);
+		const char *help = schema->variants[i].help;
+		buf_printf(to, "%swhen %s is %s:%s%s\n", indent, schema->tag,
+			   schema->variants[i].tag, help ? " " : "", help ? help : "");
 		put_fields(schema->variants[i].of, "      ", answer, to);
 	}
 	for (size_t i = 0; i < schema->count; i++) {
@@ -58,6 +60,17 @@ static void put_fields(const struct schema *schema, const char *indent, bool ans
 		if (answer)
 			f.flags = 0;
 		put_field(&f, indent, to);
+		if (f.type == T_UNION && f.of->outside)
+			put_fields(f.of, "      ", true, to);
+	}
+}
+
+static void put_messages(const struct schema *messages, struct buf *to)
+{
+	for (size_t i = 0; messages && i < messages->variant_count; i++) {
+		const struct variant *v = &messages->variants[i];
+		buf_printf(to, "    %s%s%s\n", v->tag, v->help ? ": " : "", v->help ? v->help : "");
+		put_fields(v->of, "      ", true, to);
 	}
 }
 
@@ -71,8 +84,16 @@ static void put_route(const struct route *route, struct buf *to)
 	if (route->in)
 		put_fields(route->in, "    ", false, to);
 	if (route->flags & EVENTS)
-		buf_str(to,
-			"  With 'Accept: text/event-stream' the answer is a stream of events.\n");
+		buf_printf(
+			to,
+			"  With 'Accept: text/event-stream' the answer is a stream of events%s\n",
+			route->sends ? ":" : ".");
+	if (route->flags & UPGRADE && route->sends)
+		buf_str(to, "  Messages from the server, JSON with a `type`:\n");
+	put_messages(route->sends, to);
+	if (route->takes)
+		buf_str(to, "  Messages to the server:\n");
+	put_messages(route->takes, to);
 	if (route->data && route->data->of) {
 		buf_printf(to, "  Answer%s%s:\n", route->flags & BARE ? "" : ", in data",
 			   route->data->type == T_LIST ? ", a list of" : "");

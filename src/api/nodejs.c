@@ -21,8 +21,6 @@
 #include "net/server.h"
 #include "proc/limits.h"
 
-enum { EVENT_MAX = 256 << 20 };
-
 /* ---- running code ---- */
 
 struct listener {
@@ -221,17 +219,13 @@ static struct list convert(struct call *call, const struct list *from)
 	return (struct list){ from->count, to };
 }
 
-static int send_event(struct call *call, const char *event, const struct schema *schema,
-		      const void *value, struct err *err)
-{
-	struct jw jw;
-	jw_init(&jw, EVENT_MAX);
-	desc_encode(schema, value, &jw);
-	int result = jw_failed(&jw) ? err_set(err, ERR_TOO_LARGE, "the event is too large")
-				    : call_event(call, event, NULL, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
-}
+static const struct variant execute_events[] = {
+	{ "stdout", &output_schema },
+	{ "stderr", &output_schema },
+	{ "end", &executed_schema, "The whole answer." },
+};
+static const struct schema execute_sends =
+	TAGGED("NodeJSEvent", "event", execute_events, .outside = true);
 
 static int send_output(void *arg, enum node_stream stream, const char *data, size_t len,
 		       struct err *err)
@@ -239,7 +233,7 @@ static int send_output(void *arg, enum node_stream stream, const char *data, siz
 	struct output output = { .output_type = "stream",
 				 .name = stream == NODE_STDERR ? "stderr" : "stdout",
 				 .text = { data, len } };
-	return send_event(arg, output.name, &output_schema, &output, err);
+	return call_send(arg, output.name, NULL, &output, err);
 }
 
 static int execute(struct call *call, const void *in, struct err *err)
@@ -276,7 +270,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 	};
 	call->message = messages[result.status];
 	call->hint = result.notice;
-	return call->wants_events ? send_event(call, "end", &executed_schema, &executed, err)
+	return call->wants_events ? call_send(call, "end", NULL, &executed, err)
 				  : call_reply(call, &executed, err);
 }
 
@@ -288,10 +282,8 @@ static const struct route routes[] = {
 	  "declared again, `await` stands at the top level, and the value of the last expression is an "
 	  "`execute_result`. Past `timeout` a program is ended with all it has started; in a session "
 	  "only the code is interrupted, and `hint` says whether the state could be kept. A program "
-	  "that is one expression, and prints nothing itself, prints its value. With `Accept: "
-	  "text/event-stream` the events `stdout` and `stderr` come as they happen, then `end` with the "
-	  "whole answer.",
-	  .flags = EVENTS | RUNS },
+	  "that is one expression, and prints nothing itself, prints its value.",
+	  .flags = EVENTS | RUNS, .sends = &execute_sends },
 	{ "GET", "/v1/nodejs/info", nodejs_programs_info, NULL, &nodejs_programs_data,
 	  "Node.js and its packages" },
 	{ "POST", "/v1/nodejs/sessions", nodejs_manage_create, &nodejs_manage_create_schema,

@@ -88,6 +88,8 @@ static void put_components(const struct route_group *const *groups, struct jw *j
 				desc_walk(route->data->of, note, seen);
 			if (route->data && route->data->other)
 				desc_walk(route->data->other, note, seen);
+			for (size_t k = 0; route->sends && k < route->sends->variant_count; k++)
+				desc_walk(route->sends->variants[k].of, note, seen);
 			for (size_t k = 0; route->extra && k < route->extra->count; k++)
 				if (route->extra->fields[k].of)
 					desc_walk(route->extra->fields[k].of, note, seen);
@@ -228,9 +230,29 @@ static void put_answer(const char *status, const char *text, const char *ref, st
 	jw_close(jw, '}');
 }
 
+/* The body is text; what its events are has no place in OpenAPI 3.1 but an extension. */
+static void put_events(const struct route *route, struct jw *jw)
+{
+	if (!route->sends)
+		return;
+	jw_key(jw, "x-events");
+	jw_open(jw, '{');
+	for (size_t i = 0; i < route->sends->variant_count; i++) {
+		const struct variant *v = &route->sends->variants[i];
+		jw_key(jw, v->tag);
+		jw_open(jw, '{');
+		if (v->help)
+			jw_key_str(jw, "description", v->help);
+		jw_key(jw, "schema");
+		desc_schema_ref(v->of, jw);
+		jw_close(jw, '}');
+	}
+	jw_close(jw, '}');
+}
+
 static void put_responses(const struct route *route, struct jw *jw)
 {
-	static const char stream[] = "{\"schema\":{\"type\":\"string\"}}";
+	static const char text[] = "{\"type\":\"string\"}";
 	jw_key(jw, "responses");
 	jw_open(jw, '{');
 	jw_key(jw, "200");
@@ -251,10 +273,16 @@ static void put_responses(const struct route *route, struct jw *jw)
 			jw_key_str(jw, "type", "string");
 		jw_close(jw, '}');
 	}
+	if (route->type)
+		put_events(route, jw);
 	jw_close(jw, '}');
 	if (route->flags & EVENTS) {
 		jw_key(jw, "text/event-stream");
-		jw_raw(jw, stream, sizeof stream - 1);
+		jw_open(jw, '{');
+		jw_key(jw, "schema");
+		jw_raw(jw, text, sizeof text - 1);
+		put_events(route, jw);
+		jw_close(jw, '}');
 	}
 	jw_close(jw, '}');
 	jw_close(jw, '}');

@@ -642,11 +642,11 @@ static const struct route routes[] = {
 	  "Run a command in a shell",
 	  "The shell is a real one on a terminal: `cd`, `export`, functions and aliases last for the next "
 	  "command with the same `id`. Commands of one session run one after another. `exit` ends the "
-	  "shell, is reported as the command's exit code, and the next command gets a fresh shell. With "
-	  "`Accept: text/event-stream` the events `start`, `output` and `exit` come as they happen.",
-	  .flags = EVENTS | RUNS },
+	  "shell, is reported as the command's exit code, and the next command gets a fresh shell.",
+	  .flags = EVENTS | RUNS, .sends = &shell_events_sends },
 	{ "POST", "/v1/shell/view", view, &view_schema, &view_result_data, "Look at a session",
-	  "Its history, and the screen as it is now.", .flags = EVENTS },
+	  "Its history, and the screen as it is now.", .flags = EVENTS,
+	  .sends = &shell_events_sends },
 	{ "POST", "/v1/shell/wait", wait_for, &wait_schema, &wait_result_data,
 	  "Wait for a session's command to end" },
 	{ "POST", "/v1/shell/write", write_input, &write_schema, &write_result_data,

@@ -15,31 +15,39 @@
 
 enum { PIECE = 32768 };
 
-static int put_event(struct call *call, const char *name, struct shell *shell, const char *text,
-		     size_t len, const struct shell_command *command, struct err *err)
+struct state {
+	const char *session_id, *status;
+	int64_t exit_code;
+};
+static const struct field state_fields[] = {
+	STR(state, session_id, 0, "Session identifier."),
+	STR(state, status, 0, "As in the answer."),
+	INT(state, exit_code, NULLABLE, "Once it is completed."),
+};
+static const struct schema state_schema = SCHEMA(state, "ShellStateEvent", state_fields);
+struct piece {
+	const char *session_id;
+	struct text data;
+};
+static const struct field piece_fields[] = {
+	STR(piece, session_id, 0, "Session identifier."),
+	TEXT(piece, data, 0, "What it printed, as plain text."),
+};
+static const struct schema piece_schema = SCHEMA(piece, "ShellOutputEvent", piece_fields);
+static const struct variant events[] = {
+	{ "start", &state_schema, "It runs, or waits for its turn." },
+	{ "output", &piece_schema },
+	{ "exit", &state_schema, "It has ended, or `timeout` is over and it runs on." },
+};
+const struct schema shell_events_sends = TAGGED("ShellEvent", "event", events, .outside = true);
+
+static int send_state(struct call *call, const char *name, struct shell *shell,
+		      const struct shell_command *command, struct err *err)
 {
-	struct jw jw;
-	jw_init(&jw, 8 << 20);
-	jw_open(&jw, '{');
-	jw_key_str(&jw, "session_id", shell_id(shell));
-	if (text) {
-		jw_key(&jw, "data");
-		jw_text(&jw, text, len);
-	}
-	if (command) {
-		shell_lock(shell);
-		jw_key_str(&jw, "status", shells_status(command));
-		jw_key(&jw, "exit_code");
-		if (shells_exit_code(command) == INT_ABSENT)
-			jw_null(&jw);
-		else
-			jw_int(&jw, command->exit_code);
-		shell_unlock(shell);
-	}
-	jw_close(&jw, '}');
-	int result = call_event(call, name, NULL, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
+	shell_lock(shell);
+	struct state state = { shell_id(shell), shells_status(command), shells_exit_code(command) };
+	shell_unlock(shell);
+	return call_send(call, name, NULL, &state, err);
 }
 
 /* Sends the command's new output as plain text, a line at a time. */
@@ -57,8 +65,8 @@ static int send_new(struct call *call, struct shell *shell, const struct shell_c
 		plain_feed(plain, piece, n, &text);
 		if (!n && last)
 			plain_finish(plain, &text);
-		if (text.len &&
-		    put_event(call, "output", shell, text.data, text.len, NULL, err) < 0)
+		struct piece event = { shell_id(shell), { text.data, text.len } };
+		if (text.len && call_send(call, "output", NULL, &event, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -73,7 +81,7 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 	struct plain plain;
 	int64_t at = 0;
 	plain_init(&plain);
-	int failed = put_event(call, "start", shell, NULL, 0, command, err);
+	int failed = send_state(call, "start", shell, command, err);
 	shell_lock(shell);
 	shell_join(shell, &waiter);
 	shell_unlock(shell);
@@ -93,5 +101,5 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 	shell_leave(shell, &waiter);
 	shell_unlock(shell);
 	plain_done(&plain);
-	return failed ? -1 : put_event(call, "exit", shell, NULL, 0, command, err);
+	return failed ? -1 : send_state(call, "exit", shell, command, err);
 }

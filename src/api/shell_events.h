@@ -4,8 +4,11 @@
 
 struct call;
 struct err;
+struct schema;
 struct shell;
 struct shell_command;
+
+extern const struct schema shell_events_sends; /* of a route that does this */
 
 /* Sends them until the command has ended or the moment (of clock_ms()) has come. -1: the caller left,
  * and the command runs on. */

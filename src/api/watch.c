@@ -362,16 +362,11 @@ static const struct field stream_fields[] = {
 static const struct schema stream_schema = SCHEMA(stream_request, "FileWatchStream", stream_fields);
 
 static int put_event(struct call *call, const char *name, const char *watcher, int64_t seq,
-		     const struct schema *schema, const void *data, struct err *err)
+		     const void *data, struct err *err)
 {
 	char id[SESSION_ID_MAX * 4 + 32];
-	struct jw jw;
 	snprintf(id, sizeof id, "%s:%lld", watcher, (long long)seq);
-	jw_init(&jw, 1 << 20);
-	desc_encode(schema, data, &jw);
-	int result = call_event(call, name, id, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
+	return call_send(call, name, id, data, err);
 }
 
 struct lost {
@@ -384,12 +379,20 @@ static const struct field lost_fields[] = {
 	STR(lost, message, 0, "What to do."),
 };
 static const struct schema lost_schema = SCHEMA(lost, "FileWatchOverflow", lost_fields);
+static const struct variant stream_events_table[] = {
+	{ "watch_started", &info_schema, "First." },
+	{ "file_change", &watch_news_schema },
+	{ "overflow", &lost_schema, "Some were lost." },
+	{ "watch_ended", &info_schema, "Last." },
+};
+static const struct schema stream_sends =
+	TAGGED("FileWatchStreamEvent", "event", stream_events_table, .outside = true);
 
 static int put_overflow(struct call *call, const char *watcher, int64_t cursor, struct err *err)
 {
 	struct lost lost = { watcher, "Events were lost: look at the files themselves, then go on.",
 			     cursor };
-	return put_event(call, "overflow", watcher, cursor, &lost_schema, &lost, err);
+	return put_event(call, "overflow", watcher, cursor, &lost, err);
 }
 
 /* Sends what came after the cursor, which moves on. */
@@ -407,8 +410,8 @@ static int put_page(struct call *call, struct watcher *watcher, const struct eve
 			result = put_overflow(call, watcher->base.id, event->seq, err);
 		} else {
 			info = watch_news_describe(call, watch_root(watcher->watch), event);
-			result = put_event(call, "file_change", watcher->base.id, event->seq,
-					   &watch_news_schema, &info, err);
+			result = put_event(call, "file_change", watcher->base.id, event->seq, &info,
+					   err);
 		}
 		if (result < 0)
 			return -1;
@@ -436,8 +439,7 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		return -1;
 	int64_t cursor = stream_cursor(request);
 	struct watcher_info info = describe(watcher, call->arena);
-	int result = put_event(call, "watch_started", watcher->base.id, cursor, &info_schema, &info,
-			       err);
+	int result = put_event(call, "watch_started", watcher->base.id, cursor, &info, err);
 	while (result == 0) {
 		struct events_page page;
 		struct arena arena = { 0 },
@@ -451,8 +453,8 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		result = put_page(call, watcher, &page, err);
 		if (result == 0 && ended) {
 			info = describe(watcher, &arena);
-			result = put_event(call, "watch_ended", watcher->base.id, cursor,
-					   &info_schema, &info, err);
+			result = put_event(call, "watch_ended", watcher->base.id, cursor, &info,
+					   err);
 		}
 		call->arena = whole;
 		arena_done(&arena);
@@ -481,10 +483,9 @@ static const struct route routes[] = {
 	  .flags = BARE },
 	{ "GET", "/v1/file/watch/{watcher_id}/events", stream_events, &stream_schema, NULL,
 	  "Stream events",
-	  "Server-Sent Events: `watch_started`, then a `file_change` for each event, `overflow` where "
-	  "some were lost, and `watch_ended`. The id is `{watcher_id}:{seq}`; sent back as "
+	  "The id of each Server-Sent Event is `{watcher_id}:{seq}`; sent back as "
 	  "Last-Event-ID it resumes the stream.",
-	  .flags = BARE, .type = "text/event-stream" },
+	  .flags = BARE, .type = "text/event-stream", .sends = &stream_sends },
 	{ "POST", "/v1/file/watch/{watcher_id}/poll", poll_events, &poll_schema, &polled_data,
 	  "Ask for events",
 	  "Those after the cursor, which the answer moves on. `overflow` tells that some were lost: "

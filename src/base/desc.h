@@ -61,6 +61,7 @@ enum desc_flag {
 	HIDDEN = 1 << 10,    /* understood, not documented */
 	SIZED = 1 << 11,     /* an INT that may also be sent as size.h has it: "256M" */
 	PIECEWISE = 1 << 12, /* a LIST that is a struct each, in an answer */
+	OMIT = 1 << 13,      /* in an answer: a JSON that is left out where it is NULL */
 };
 
 #define INT_ABSENT INT64_MIN
@@ -236,6 +237,11 @@ void desc_names(const struct schema *schema, const json_t *from, const struct lo
 /* desc_encode.c: writes the struct as a JSON object; or one value as a field describes it. */
 void desc_encode(const struct schema *schema, const void *from, struct jw *jw);
 void desc_encode_value(const struct field *field, const void *value, struct jw *jw);
+
+/* Writes a variant of a tagged union from its struct, with the tag as first member unless that stands
+ * outside. -1: there is no such variant. */
+int desc_encode_variant(const struct schema *schema, const char *tag, const void *from,
+			struct jw *jw);
 void desc_each_json(void *array, const struct schema *of, struct jw *jw); /* for a struct each */
 size_t desc_item_size(const struct field *field); /* of one item of a list, in memory */
 

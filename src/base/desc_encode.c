@@ -180,6 +180,18 @@ void desc_encode_value(const struct field *f, const void *value, struct jw *jw)
 	}
 }
 
+static void encode_fields(const struct schema *schema, const void *from, struct jw *jw)
+{
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct field *f = &schema->fields[i];
+		const void *value = (const char *)from + f->at;
+		if (f->flags & OMIT && !*(const json_t *const *)value)
+			continue;
+		jw_key(jw, f->name);
+		desc_encode_value(f, value, jw);
+	}
+}
+
 void desc_encode(const struct schema *schema, const void *from, struct jw *jw)
 {
 	if (schema->variants) {
@@ -187,10 +199,22 @@ void desc_encode(const struct schema *schema, const void *from, struct jw *jw)
 		return;
 	}
 	jw_open(jw, '{');
-	for (size_t i = 0; i < schema->count; i++) {
-		jw_key(jw, schema->fields[i].name);
-		desc_encode_value(&schema->fields[i], (const char *)from + schema->fields[i].at,
-				  jw);
-	}
+	encode_fields(schema, from, jw);
 	jw_close(jw, '}');
+}
+
+int desc_encode_variant(const struct schema *schema, const char *tag, const void *from,
+			struct jw *jw)
+{
+	size_t i = 0;
+	while (i < schema->variant_count && strcmp(schema->variants[i].tag, tag) != 0)
+		i++;
+	if (i == schema->variant_count)
+		return -1;
+	jw_open(jw, '{');
+	if (!schema->outside)
+		jw_key_str(jw, schema->tag, tag);
+	encode_fields(schema->variants[i].of, from, jw);
+	jw_close(jw, '}');
+	return 0;
 }

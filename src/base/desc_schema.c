@@ -182,7 +182,7 @@ static void put_fields(const struct schema *schema, unsigned place, bool answer,
 		const struct field *f = &schema->fields[i];
 		if (f->flags & HIDDEN || (f->flags & (QUERY | PATH | HEADER)) != place)
 			continue;
-		any = any || answer || f->flags & REQUIRED;
+		any = any || (answer && !(f->flags & OMIT)) || f->flags & REQUIRED;
 		jw_key(jw, f->name);
 		desc_field_schema(f, answer, jw);
 	}
@@ -196,7 +196,7 @@ static void put_fields(const struct schema *schema, unsigned place, bool answer,
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct field *f = &schema->fields[i];
 		if (!(f->flags & HIDDEN) && (f->flags & (QUERY | PATH | HEADER)) == place &&
-		    (answer || f->flags & REQUIRED))
+		    ((answer && !(f->flags & OMIT)) || f->flags & REQUIRED))
 			jw_str(jw, f->name);
 	}
 	jw_close(jw, ']');

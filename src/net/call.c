@@ -12,6 +12,7 @@
 #include "net/http.h"
 #include "net/route.h"
 #include "net/server.h"
+#include "net/ws.h"
 
 enum { REPLY_BUFFER_MAX = JW_FLUSH * 4, PING_MS = 15000 };
 
@@ -149,6 +150,22 @@ int call_event_ping(struct call *call, struct err *err)
 	if (event_stream(call, err) < 0)
 		return -1;
 	return call->sink->write(call->sink, ": ping\n\n", 8, err);
+}
+
+int call_send(struct call *call, const char *name, const char *id, const void *value,
+	      struct err *err)
+{
+	struct jw jw;
+	int result;
+	jw_init(&jw, SIZE_MAX / 16);
+	if (desc_encode_variant(call->route->sends, name, value, &jw) < 0)
+		result = err_set(err, ERR_INTERNAL, "the route does not send '%s'", name);
+	else if (call->ws)
+		result = ws_send(call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
+	else
+		result = call_event(call, name, id, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
 }
 
 /* ---- files ---- */

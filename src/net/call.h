@@ -75,6 +75,11 @@ int call_event(struct call *call, const char *event, const char *id, const char 
 	       struct err *err);
 int call_event_ping(struct call *call, struct err *err);
 
+/* Sends a struct as route->sends describes it under that name: as an event, whose id may be NULL, or as
+ * a message of its WebSocket. */
+int call_send(struct call *call, const char *name, const char *id, const void *value,
+	      struct err *err);
+
 /* What a handler waits with: until a moment, until its caller leaves, until the server stops. */
 struct wait call_until(const struct call *call, int64_t until_ms);
 

@@ -52,6 +52,9 @@ struct route {
 	const char *type;           /* media type of a BARE answer that is not JSON */
 	const char *message;        /* of the envelope when all is well; NULL: the contract's */
 	route_upstream *upstream;
+	/* Tagged unions: its Server-Sent Events by name (NULL: each is an item of the list that it
+	 * answers otherwise), or the messages of its WebSocket; and those that this takes. */
+	const struct schema *sends, *takes;
 };
 
 struct route_group {
