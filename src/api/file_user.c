@@ -7,8 +7,12 @@
 #include "net/call.h"
 #include "net/server.h"
 
-static int check_sudo(struct err *err)
+static int check_sudo(const struct call *call, struct err *err)
 {
+	if (call->inside)
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"sudo is not possible for the sandbox's own programs: use their own");
 	if (geteuid() == 0)
 		return 0;
 	return err_set(err, ERR_FORBIDDEN,
@@ -20,7 +24,7 @@ int file_user_enter(struct call *call, bool sudo, struct user_view *view, struct
 {
 	*view = (struct user_view){ 0 };
 	if (sudo)
-		return check_sudo(err);
+		return check_sudo(call, err);
 	const struct user *user = user_sandbox(call->server->config->user, err);
 	return user ? user_enter(user, view, err) : -1;
 }
@@ -29,7 +33,7 @@ int file_user_of(struct call *call, bool sudo, const struct user **ret, struct e
 {
 	*ret = NULL;
 	if (sudo)
-		return check_sudo(err);
+		return check_sudo(call, err);
 	*ret = user_sandbox(call->server->config->user, err);
 	return *ret ? 0 : -1;
 }

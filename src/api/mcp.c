@@ -483,6 +483,7 @@ static int post_message(struct call *call, const void *in, struct err *err)
 			       .request = request,
 			       .from = { .server = call->server,
 					 .base_url = call->base_url,
+					 .inside = call->inside,
 					 .only = request->search,
 					 .listens = call->wants_events || request->old_session } };
 	/* The parser changes the text, which is ours alone. */

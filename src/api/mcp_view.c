@@ -247,6 +247,7 @@ static int call_tool(struct call *call, const void *in, struct err *err)
 	struct exchange_from from = { .server = call->server,
 				      .revision = MCP_NEWEST_SESSION,
 				      .base_url = call->base_url,
+				      .inside = call->inside,
 				      .within = request->server_name };
 	struct mcp_stream *stream = stream_new(1, false);
 	json_t *message = json_pack("{s:i,s:s,s:{s:s,s:o}}", "id", 1, "method", "tools/call",

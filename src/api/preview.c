@@ -3,6 +3,8 @@
 
 #include "api/routes.h"
 #include "base/err.h"
+#include "net/call.h"
+#include "net/server.h"
 #include "net/target.h"
 #include "net/upstream.h"
 
@@ -18,9 +20,22 @@ static const struct schema preview_schema = SCHEMA(preview, "Preview", preview_f
 static int below(struct call *call, const void *in, struct upstream *ret, struct err *err)
 {
 	const struct preview *request = in;
-	(void)call;
 	ret->port = target_port(request->port, strlen(request->port));
-	return ret->port ? 0 : err_set(err, ERR_NOT_FOUND, "Not Found");
+	if (!ret->port)
+		return err_set(err, ERR_NOT_FOUND, "Not Found");
+	if (call->inside)
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"there are no previews inside the sandbox: connect to port %d itself",
+			ret->port);
+	/* It would take the server for root, and a program's page would have the origin of the API. */
+	if (ret->port == call->server->inside.port)
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"port %d is the sandbox's own API, for programs inside it: leave the "
+			"port out",
+			ret->port);
+	return 0;
 }
 
 /* It sees the path as it is: below /absproxy/PORT, or at a host name of its own. */

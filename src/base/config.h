@@ -14,6 +14,8 @@ struct config {
 	const char *jwt_public_key, *api_key, *auth_token;
 	const char *workspace, *user, *time_zone;
 	int64_t public_port, ticket_ttl_ms;
+	int64_t local_port;
+	const char *local_socket;
 	int64_t max_head, max_body, max_upload, max_connections;
 	int64_t max_sessions, max_history, session_ms;
 	int64_t max_watch_dirs;

@@ -32,6 +32,7 @@
 #include "box/root.h"
 #include "box/seccomp.h"
 #include "box/title.h"
+#include "net/peer_uid.h"
 #include "proc/cradle.h"
 #include "proc/limits.h"
 
@@ -172,7 +173,7 @@ static _Noreturn void give_up(int talk, const struct err *err)
 /* Leaves open only these, as 0, 1, 2 …; -1: /dev/null. */
 static int keep_descriptors(const int *fds, int count, struct err *err)
 {
-	int moved[8];
+	int moved[16];
 	for (int i = 0; i < count; i++)
 		if ((moved[i] = fds[i] < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
 					   : fcntl(fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
@@ -251,23 +252,29 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 						      const struct inside *inside,
 						      inside_serve *run, int talk)
 {
-	enum { LISTEN = 3, CRADLE, PIDS, OOM, TALK };
+	enum { LISTEN = 3, CRADLE, PIDS, OOM, PEERS, TALK };
 	struct err err;
 	int cradle = -1;
 	const char *argv[ARGUMENTS_MAX] = { "aio", "--listen", "fd:3", "--user", "gem" };
 	int argc = 5;
 	if (make_cradle(spec, inside, &cradle, &err) < 0)
 		give_up(talk, &err);
-	int fds[] = { -1,     spec->log_fd,       spec->log_fd,      spec->listen_fd,
-		      cradle, inside->group.pids, inside->group.oom, talk };
+	int fds[] = {
+		-1,     spec->log_fd,       spec->log_fd,      spec->listen_fd,
+		cradle, inside->group.pids, inside->group.oom, peer_uid_open(),
+		talk,
+	};
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(true, &err) < 0)
 		give_up(talk, &err);
 	cradle_use(CRADLE);
+	peer_uid_use(PEERS);
 	/* Where there is no such file it is /dev/null, which counts nothing. */
 	limits_use(&(struct limits){ spec->limits.pids, spec->limits.memory, PIDS, OOM });
 	clearenv();
 	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	setenv("AIO_HOME", GROUND_HOME, 1);
+	setenv("AIO_LOCAL_PORT", "8080", 1);
+	setenv("AIO_LOCAL_SOCKET", "/run/aiobox.sock", 1);
 	for (const char *const *at = spec->serve; at && *at && argc < ARGUMENTS_MAX - 1; at++)
 		argv[argc++] = *at;
 	for (const char *const *at = spec->env; at && *at; at++)

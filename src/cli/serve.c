@@ -1,5 +1,7 @@
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/own.h"
 #include "cli/commands.h"
 #include "net/server.h"
 #include "proc/spawn.h"
@@ -42,6 +45,28 @@ static void say_ready(const struct server *server)
 	fflush(stdout);
 }
 
+/* The sandbox's own programs can call the server, and find out where. */
+static void listen_inside(struct server *server)
+{
+	struct err err;
+	const struct config *config = server->config;
+	bool named = config->local_socket && *config->local_socket;
+	const struct passwd *user = getpwnam(config->user); /* user_sandbox() costs two pages */
+	const char *dir = named ? "" : stage_dir(&err);
+	if (!user || !dir) {
+		log_warn("the sandbox's own programs cannot call it: %s",
+			 dir ? "no such user" : err.msg);
+		return;
+	}
+	auto_free char *path = named ? xstrdup(config->local_socket)
+				     : xasprintf("%s/api.sock", dir);
+	local_open(&server->inside, path, (int)config->local_port, user->pw_uid, user->pw_gid);
+	if (server->inside.path)
+		setenv("AIO_LOCAL_SOCKET", path, 1);
+	else
+		unsetenv("AIO_LOCAL_SOCKET");
+}
+
 int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 {
 	static struct config config; /* its strings live as long as the process */
@@ -65,6 +90,7 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
 		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {
+		listen_inside(&server);
 		modules_start(&server);
 		say_ready(&server);
 		bool ended = server_run(&server);

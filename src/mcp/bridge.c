@@ -138,7 +138,8 @@ int bridge_call(struct exchange *ex, const struct route *route, const json_t *ar
 			     .arena = &ex->arena,
 			     .sink = &sink.sink,
 			     .id = "mcp",
-			     .base_url = ex->from.base_url };
+			     .base_url = ex->from.base_url,
+			     .inside = ex->from.inside };
 	int result = route->handle(&call, in, err);
 	if (result == 0 && !sink.sink.begun)
 		result = call_reply(&call, NULL, err);

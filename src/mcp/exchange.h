@@ -45,6 +45,7 @@ struct exchange_from {
 	const char *within;          /* the server a tool must be of; NULL: any */
 	bool listens;                /* what comes before the reply can be delivered */
 	bool bare;                   /* a plain client: a tool's failure is an error */
+	bool inside;                 /* as in struct call */
 };
 
 struct exchange {

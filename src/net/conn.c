@@ -406,7 +406,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int conn_start(struct server *server, int fd, const char *peer, struct err *err)
+int conn_start(struct server *server, int fd, const char *peer, bool inside, struct err *err)
 {
 	struct conn *conn = xcalloc(1, sizeof *conn);
 	struct timeval send = { .tv_sec = server->config->send_ms / 1000,
@@ -414,6 +414,7 @@ int conn_start(struct server *server, int fd, const char *peer, struct err *err)
 	conn->sink = (struct sink){ sink_begin, sink_write, sink_file, fd, false };
 	conn->server = server;
 	conn->fd = fd;
+	conn->inside = inside;
 	conn->head = BUF(HEAD_MAX + (size_t)server->config->max_head); /* some headers are echoed */
 	snprintf(conn->peer, sizeof conn->peer, "%s", peer);
 	http_init(&conn->http, fd, HTTP_REQUESTS, &server->limits);

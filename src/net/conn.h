@@ -14,6 +14,7 @@ struct conn {
 	struct server *server;
 	struct conn *previous, *next; /* in the server's list, under its lock */
 	bool idle;                    /* its input may end; under the server's lock */
+	bool inside;                  /* of a program of the sandbox: see local.h */
 	int fd;
 	char peer[64];
 	struct http http;
@@ -31,7 +32,7 @@ struct conn {
 };
 
 /* Takes over an accepted descriptor and serves it in a thread of its own. */
-int conn_start(struct server *server, int fd, const char *peer, struct err *err);
+int conn_start(struct server *server, int fd, const char *peer, bool inside, struct err *err);
 
 /* Answers a request that no handler saw: {"detail": …}. `json` says detail is JSON already. */
 int conn_fail(struct conn *conn, int status, const char *detail, bool json);

@@ -485,6 +485,15 @@ const char *http_header(const struct http_head *head, const char *name)
 	return NULL;
 }
 
+void http_drop(struct http_head *head, const char *prefix)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < head->count; i++)
+		if (strncasecmp(head->headers[i].name, prefix, strlen(prefix)) != 0)
+			head->headers[kept++] = head->headers[i];
+	head->count = kept;
+}
+
 size_t http_header_count(const struct http_head *head, const char *name)
 {
 	size_t count = 0;

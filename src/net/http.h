@@ -85,6 +85,9 @@ void http_next(struct http *http);
 /* The value of the first header of that name, or NULL. */
 const char *http_header(const struct http_head *head, const char *name);
 
+/* Removes all headers whose names begin so, ignoring case. */
+void http_drop(struct http_head *head, const char *prefix);
+
 /* How many headers have that name. */
 size_t http_header_count(const struct http_head *head, const char *name);
 

@@ -80,7 +80,7 @@ static void find_route(struct request *r)
 {
 	struct router *router = &r->server->router;
 	const char *method = r->head->method;
-	int port = target_preview(r->head, r->server->config->domain);
+	int port = target_preview(r->head, r->conn->inside ? NULL : r->server->config->domain);
 	if (port)
 		r->entry = router_find(router, method,
 				       arena_printf(&r->conn->arena, ROUTE_PREVIEW "%d", port),
@@ -100,12 +100,16 @@ static bool is_relayed(const struct request *r)
 static int check_caller(struct request *r, struct err *err)
 {
 	const struct config *config = r->server->config;
-	const struct guard guard = { .domain = config->domain,
-				     .cors_origins = config->cors_origins,
-				     .any_host = r->server->local || config->insecure };
+	bool inside = r->conn->inside;
+	/* What the operator allows to callers with credentials is not for pages in the sandbox's
+	 * browser. */
+	const struct guard guard = { .domain = inside ? NULL : config->domain,
+				     .cors_origins = inside ? NULL : config->cors_origins,
+				     .any_host = !inside &&
+						 (r->server->local || config->insecure) };
 	const struct guard_caller caller = {
 		.head = r->head,
-		.open = !auth_enabled(r->server->auth),
+		.open = inside || !auth_enabled(r->server->auth),
 		.known = guard_knows(&guard, r->head),
 		/* No page can send this header uninvited. */
 		.vouched = http_header(r->head, "x-aio-proxy-port"),
@@ -147,6 +151,11 @@ static int check_credentials(struct request *r, struct err *err)
 	unsigned flags = r->entry ? r->entry->route->flags : 0;
 	struct visit visit = visit_of(r);
 	if (flags & PUBLIC)
+		return 0;
+	if (r->conn->inside && flags & NO_TICKET)
+		return err_set(err, ERR_FORBIDDEN,
+			       "the sandbox's own programs need no ticket, and get none");
+	if (r->conn->inside)
 		return 0;
 	struct auth_request credentials = {
 		.authorization = http_header(r->head, "authorization"),
@@ -372,6 +381,7 @@ static struct call make_call(struct request *r)
 		.range = http_header(r->head, "range"),
 		.head_only = r->conn->head_only,
 		.wants_events = accept && strstr(accept, "text/event-stream"),
+		.inside = r->conn->inside,
 	};
 }
 
@@ -479,6 +489,8 @@ void request_serve(struct conn *conn)
 	int64_t start = clock_us();
 	conn->request_id = new_id(&conn->arena);
 	conn->head_only = !strcmp(r.head->method, "HEAD");
+	if (conn->inside)
+		http_drop(&conn->http.head, "x-aio-"); /* a gateway's, and this is none */
 	answer_request(&r);
 	int64_t us = clock_us() - start;
 	route_count(r.entry ? &r.entry->stats : &r.server->router.unmatched, conn->status, us);

@@ -25,12 +25,14 @@
 #include "net/conn.h"
 #include "net/listen.h"
 
-enum { STOP_MS = 5000, FORCED_MS = 500, ACCEPT_PAUSE_MS = 50 };
+enum { STOP_MS = 5000, FORCED_MS = 500, ACCEPT_PAUSE_MS = 50, INSIDE_MAX = 256 };
 
 int server_init(struct server *server, const struct config *config,
 		const struct route_group *const *groups, struct err *err)
 {
-	*server = (struct server){ .config = config, .groups = groups, .listen_fd = -1 };
+	*server = (struct server){
+		.config = config, .groups = groups, .listen_fd = -1, .inside = LOCAL_NONE
+	};
 	server->limits = (struct http_limits){ (size_t)config->max_head, (int)config->idle_ms,
 					       (int)config->head_ms, (int)config->body_ms };
 	server->started_ms = clock_ms();
@@ -64,6 +66,7 @@ static void stop_listening(struct server *server)
 	if (server->listen_fd >= 0)
 		close(server->listen_fd);
 	server->listen_fd = -1;
+	local_close(&server->inside);
 }
 
 void server_done(struct server *server)
@@ -110,6 +113,7 @@ void server_add(struct server *server, struct conn *conn)
 		conn->next->previous = conn;
 	server->conns = conn;
 	server->conn_count++;
+	server->inside.conns += conn->inside;
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -122,6 +126,7 @@ void server_remove(struct server *server, struct conn *conn)
 		server->conns = conn->next;
 	if (conn->next)
 		conn->next->previous = conn->previous;
+	server->inside.conns -= conn->inside;
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -162,23 +167,50 @@ static void peer_name(int fd, char *to, size_t room)
 			 ntohs(in6->sin6_port));
 }
 
-static void refuse(struct server *server, int fd, const char *why)
+static void refuse_with(struct server *server, int fd, const char *status, const char *detail,
+			const char *why)
 {
-	static const char answer[] =
-		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-		"Content-Type: application/json\r\nContent-Length: 34\r\n"
-		"Connection: close\r\n\r\n{\"detail\":\"Too many connections.\"}";
+	char answer[400];
+	int len = snprintf(answer, sizeof answer,
+			   "HTTP/1.1 %s\r\nContent-Type: application/json\r\n"
+			   "Content-Length: %zu\r\nConnection: close\r\n\r\n{\"detail\":\"%s\"}",
+			   status, strlen(detail) + 13, detail);
 	server->refused++;
 	log_warn("connection refused: %s", why);
-	(void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)!send(fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
 }
 
-static void accept_one(struct server *server)
+static void refuse(struct server *server, int fd, const char *why)
+{
+	refuse_with(server, fd, "503 Service Unavailable\r\nRetry-After: 1",
+		    "Too many connections.", why);
+}
+
+/* A connection for one of the sandbox's own programs: other users' are refused, and those that are admitted
+ * leave room for callers from outside. */
+static bool admit(struct server *server, int fd)
+{
+	if (!local_admits(&server->inside, fd)) {
+		refuse_with(server, fd, "403 Forbidden",
+			    "Only the sandbox user and root may call the sandbox from inside.",
+			    "it is not the sandbox user's");
+		return false;
+	}
+	pthread_mutex_lock(&server->lock);
+	bool full = server->inside.conns >= INSIDE_MAX;
+	pthread_mutex_unlock(&server->lock);
+	if (full)
+		refuse(server, fd, "too many of the sandbox's own programs");
+	return !full;
+}
+
+static void accept_one(struct server *server, int listen_fd)
 {
 	struct err err;
 	char peer[64];
-	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	bool inside = listen_fd != server->listen_fd;
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			if (!server->starved)
@@ -195,8 +227,10 @@ static void accept_one(struct server *server)
 		refuse(server, fd, "--max-connections is reached");
 		return;
 	}
+	if (inside && !admit(server, fd))
+		return;
 	peer_name(fd, peer, sizeof peer);
-	if (conn_start(server, fd, peer, &err) < 0)
+	if (conn_start(server, fd, peer, inside, &err) < 0)
 		refuse(server, fd, err.msg);
 }
 
@@ -250,15 +284,18 @@ bool server_run(struct server *server)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	struct pollfd pfds[] = { { .fd = server->listen_fd, .events = POLLIN },
-				 { .fd = signal_fd, .events = POLLIN } };
+	struct pollfd pfds[2 + LOCAL_LISTENERS] = { { .fd = signal_fd, .events = POLLIN },
+						    { .fd = server->listen_fd, .events = POLLIN } };
+	for (size_t i = 0; i < LOCAL_LISTENERS; i++)
+		pfds[2 + i] = (struct pollfd){ .fd = server->inside.fds[i], .events = POLLIN };
 	for (;;) {
 		if (poll(pfds, COUNT(pfds), -1) < 0 && errno != EINTR)
 			break;
-		if (pfds[1].revents)
-			break;
 		if (pfds[0].revents)
-			accept_one(server);
+			break;
+		for (size_t i = 1; i < COUNT(pfds); i++)
+			if (pfds[i].revents)
+				accept_one(server, pfds[i].fd);
 	}
 	struct signalfd_siginfo info;
 	if (read(signal_fd, &info, sizeof info) == sizeof info)

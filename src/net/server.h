@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "net/http.h"
+#include "net/local.h"
 #include "net/route.h"
 
 struct auth;
@@ -23,8 +24,9 @@ struct server {
 	char home[4096]; /* where the product's own files are: web/, node_modules/, .venv/ */
 	char url[300];   /* where it listens */
 	int listen_fd, stop_fd;
-	bool local;        /* a Unix socket: no browser comes directly */
-	char *socket_path; /* to be removed at the end */
+	bool local;          /* a Unix socket: no browser comes directly */
+	char *socket_path;   /* to be removed at the end */
+	struct local inside; /* for the sandbox's own programs */
 	_Atomic bool stopping;
 	int signal;         /* which one ended server_run() */
 	int64_t stop_by_ms; /* of clock_ms(): until when requests may go on after it */
