@@ -29,7 +29,8 @@ struct command {
 	pthread_mutex_t lock;
 	struct command_view view;
 	struct waiter *waiters;
-	struct program *program; /* holds a reference until its end */
+	pid_t pid;
+	struct program *program; /* with a reference; NULL once it has ended */
 	struct link pipes[2], timer;
 	int input_fd;
 	bool overdue, signalled;
@@ -136,12 +137,15 @@ bool command_pending(struct command *command)
 
 pid_t command_pid(const struct command *command)
 {
-	return program_pid(command->program);
+	return command->pid;
 }
 
-bool command_ended(const struct command *command)
+bool command_ended(struct command *command)
 {
-	return program_ended(command->program);
+	pthread_mutex_lock(&command->lock);
+	bool ended = !command->program || program_ended(command->program);
+	pthread_mutex_unlock(&command->lock);
+	return ended;
 }
 
 /* With the lock. */
@@ -211,7 +215,6 @@ static bool pipe_ready(struct source *source)
 static void process_ended(void *arg, struct program *program, const struct program_status *how)
 {
 	struct command *command = arg;
-	(void)program;
 	for (int i = 0; i < 2; i++) {
 		size_t taken = 1, sum = 0;
 		while (taken && sum <= PIPE_SIZE && command->view.open[i] &&
@@ -227,9 +230,11 @@ static void process_ended(void *arg, struct program *program, const struct progr
 	if (command->input_fd >= 0)
 		close(command->input_fd);
 	command->input_fd = -1;
+	command->program = NULL; /* with its descriptor: many commands are remembered */
 	record_end(command);
 	changed(command);
 	pthread_mutex_unlock(&command->lock);
+	program_unref(program);
 	if (command->timer.command)
 		pump_drop(&command->timer.source);
 	command_unref(command);
@@ -328,12 +333,15 @@ static int start_program(struct command *command, const struct spawn *spawn, str
 	command->killed_before = limits_killed();
 	pthread_mutex_lock(&command->lock);
 	command->program = program_start(&spec, err);
-	if (!command->program) {
+	bool started = command->program;
+	if (started) {
+		command->pid = program_pid(command->program);
+	} else {
 		command->view.state = COMMAND_COMPLETED;
 		atomic_fetch_sub(&command->refs, 1);
 	}
 	pthread_mutex_unlock(&command->lock);
-	return command->program ? 0 : -1;
+	return started ? 0 : -1;
 }
 
 struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err)
@@ -376,7 +384,7 @@ int command_signal(struct command *command, int number, struct err *err)
 {
 	int result = 0;
 	pthread_mutex_lock(&command->lock);
-	if (program_signal(command->program, number, NULL) < 0)
+	if (!command->program || program_signal(command->program, number, NULL) < 0)
 		result = err_set(err, ESRCH, "the command has ended");
 	else
 		command->signalled = true;

@@ -64,7 +64,7 @@ bool command_pending(struct command *command);
 pid_t command_pid(const struct command *command);
 
 /* Whether its process has ended; the pump may not have come to it yet. */
-bool command_ended(const struct command *command);
+bool command_ended(struct command *command);
 
 /* Says that its end, when it comes by a signal, is our doing: "killed". */
 void command_condemn(struct command *command);
