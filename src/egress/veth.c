@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "egress/egress.h"
 #include "egress/rules.h"
 #include "egress/utility.h"
 
@@ -113,19 +113,17 @@ static int check_forwarding(struct err *err)
 	return 0;
 }
 
+static int run_batch(void *batch, struct err *err)
+{
+	return run_ip(batch, err);
+}
+
 /* The batch runs inside the box's network. */
-static int run_inside(pid_t pid, const char *batch, struct err *err)
+static int run_inside(pid_t pid, char *batch, struct err *err)
 {
 	char path[40];
 	snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
-	auto_close int outside = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	auto_close int inside = open(path, O_RDONLY | O_CLOEXEC);
-	if (outside < 0 || inside < 0 || setns(inside, CLONE_NEWNET) < 0)
-		return err_set(err, errno, "enter the network of process %d", pid);
-	int result = run_ip(batch, err);
-	if (setns(outside, CLONE_NEWNET) < 0)
-		return err_set(err, errno, "leave the network of process %d", pid);
-	return result;
+	return egress_visit(path, run_batch, batch, err);
 }
 
 /* Between the rules and the interface that needs them, nobody may take the rules away. */
