@@ -87,6 +87,14 @@ def _seen_children(pid):
     return found
 
 
+def _text(path):
+    """What a file of /proc says, or nothing where it is gone."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def clean_environment(home, env=None):
     """What a server may see of ours: nothing that configures it."""
     keep = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG") or k.endswith("SAN_OPTIONS")}
@@ -395,10 +403,10 @@ class Server:
         )
         # Its threads before any connection, its descriptors once it accepts. ThreadSanitizer has a
         # thread of its own from the first connection on.
-        threads = len(self._list("task")) + (sanitizer() == "thread")
+        threads = self.threads() + (sanitizer() == "thread")
         sockets = self._sockets()
         self.check_health()
-        eventually(lambda: self._sockets() == sockets and len(self._list("task")) <= threads)
+        eventually(lambda: self._sockets() == sockets and self.threads() <= threads)
         self.baseline = self.possessions()
 
     # --- speaking to it
@@ -474,15 +482,20 @@ class Server:
                 pass
         return None
 
+    def threads(self):
+        """How many it has, but for those that wait for a connection: they say so by their name."""
+        names = (Path(f"/proc/{self.pid}/task/{task}/comm") for task in self._list("task"))
+        return sum(_text(name) not in ("", "idle\n") for name in names)
+
     def possessions(self):
         """How much it holds of what can leak; but for the pump, which starts once and for good: a thread,
-        the epoll it waits at, and the eventfd that wakes it; and for the document worker, with its socket
-        and two descriptors of the process."""
+        the epoll it waits at beside the server's own, and the eventfd that wakes it; and for the document
+        worker, with its socket and two descriptors of the process."""
         links = self._links()
-        pump, worker = "anon_inode:[eventpoll]" in links, self.document_worker() is not None
+        pump, worker = links.count("anon_inode:[eventpoll]") > 1, self.document_worker() is not None
         return {
             "descriptors": len(links) - 2 * pump - 3 * worker,
-            "threads": len(self._list("task")) - pump,
+            "threads": self.threads() - pump,
             "children": len(self.children()) - worker,
         }
 

@@ -90,6 +90,18 @@ static void put_memory(struct buf *to)
 	fclose(file);
 }
 
+static void put_load(struct buf *to, struct server *server)
+{
+	struct server_load load = server_load(server);
+	put_number(to, "aio_connections", "gauge", "Open connections.", (double)load.connections);
+	put_number(to, "aio_connections_parked", "gauge",
+		   "Open connections that wait without a thread.", (double)load.parked);
+	put_number(to, "aio_connection_threads", "gauge",
+		   "Threads that serve connections, or wait to.", (double)load.threads);
+	put_number(to, "aio_connection_threads_idle", "gauge", "Those of them that wait to.",
+		   (double)load.idle_threads);
+}
+
 static int metrics(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
@@ -99,8 +111,7 @@ static int metrics(struct call *call, const void *in, struct err *err)
 	buf_printf(&text, "aio_info{version=\"%s\"} 1\n", AIO_VERSION);
 	put_number(&text, "aio_uptime_seconds", "gauge", "Since the start.",
 		   (double)(clock_ms() - server->started_ms) / 1000);
-	put_number(&text, "aio_connections", "gauge", "Open connections.",
-		   (double)server_conn_count(server));
+	put_load(&text, server);
 	put_number(&text, "aio_connections_accepted_total", "counter", "Accepted connections.",
 		   (double)server->accepted);
 	put_number(&text, "aio_connections_refused_total", "counter",

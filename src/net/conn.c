@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/crypto.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +19,6 @@
 #include "net/server.h"
 
 enum {
-	STACK_SIZE = 256 * 1024,
 	HEAD_MAX = 16384,
 	DRAIN_MAX = 256 * 1024, /* of a body nobody read, before the connection is given up */
 	LINGER_MS = 1000,
@@ -334,7 +332,7 @@ static void answer_reset(struct conn *conn)
 static bool set_idle(struct conn *conn, bool idle)
 {
 	pthread_mutex_lock(&conn->server->lock);
-	conn->idle = idle;
+	conn->from->idle = idle;
 	bool stopping = conn->server->stopping;
 	pthread_mutex_unlock(&conn->server->lock);
 	return !stopping;
@@ -364,19 +362,19 @@ static void linger(struct conn *conn)
 	}
 }
 
-static void serve(struct conn *conn)
+static bool serve(struct conn *conn)
 {
 	struct err err = { 0 };
 	while (set_idle(conn, true)) {
 		int got = http_read_head(&conn->http, &err);
 		set_idle(conn, false);
 		if (got == 0)
-			return;
+			return !conn->http.ended;
 		if (got < 0) {
 			if (err.code != ERR_GONE && request_refuse(conn, &err) == 0)
 				linger(conn);
 			answer_reset(conn);
-			return;
+			return false;
 		}
 		conn->close_after = !conn->http.head.keep_alive;
 		request_serve(conn);
@@ -386,54 +384,39 @@ static void serve(struct conn *conn)
 		if (lingering)
 			linger(conn);
 		if (!more)
-			return;
+			return false;
 		http_next(&conn->http);
 	}
+	return false;
 }
 
-static void *run(void *arg)
+static void set_options(const struct conn *conn)
 {
-	struct conn *conn = arg;
-	serve(conn);
-	struct server *server = conn->server;
-	server_remove(server, conn); /* before the descriptor's number can be another's */
-	close(conn->fd);
+	int64_t ms = conn->server->config->send_ms;
+	struct timeval send = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send);
+	if (!conn->server->local)
+		setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+}
+
+bool conn_serve(struct peer *peer)
+{
+	struct server *server = peer->server;
+	struct conn *conn = xcalloc(1, sizeof *conn);
+	conn->sink = (struct sink){ sink_begin, sink_write, sink_file, peer->fd, false };
+	conn->server = server;
+	conn->from = peer;
+	conn->peer = peer->name;
+	conn->fd = peer->fd;
+	conn->inside = peer->inside;
+	conn->head = BUF(HEAD_MAX + (size_t)server->config->max_head); /* some headers are echoed */
+	http_init(&conn->http, peer->fd, HTTP_REQUESTS, &server->limits);
+	if (!peer->served)
+		set_options(conn);
+	peer->served = true;
+	bool waits = serve(conn);
 	http_done(&conn->http);
 	buf_done(&conn->head);
 	free(conn);
-	OPENSSL_thread_stop(); /* its memory of this thread, which the process may outrun */
-	server_leave(server);
-	return NULL;
-}
-
-int conn_start(struct server *server, int fd, const char *peer, bool inside, struct err *err)
-{
-	struct conn *conn = xcalloc(1, sizeof *conn);
-	struct timeval send = { .tv_sec = server->config->send_ms / 1000,
-				.tv_usec = server->config->send_ms % 1000 * 1000 };
-	conn->sink = (struct sink){ sink_begin, sink_write, sink_file, fd, false };
-	conn->server = server;
-	conn->fd = fd;
-	conn->inside = inside;
-	conn->head = BUF(HEAD_MAX + (size_t)server->config->max_head); /* some headers are echoed */
-	snprintf(conn->peer, sizeof conn->peer, "%s", peer);
-	http_init(&conn->http, fd, HTTP_REQUESTS, &server->limits);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send);
-	if (!server->local)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	server_add(server, conn);
-	pthread_attr_t attr;
-	pthread_t thread;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	int code = pthread_create(&thread, &attr, run, conn);
-	pthread_attr_destroy(&attr);
-	if (code) {
-		server_remove(server, conn);
-		server_leave(server);
-		free(conn);
-		return err_set(err, code, "no thread for a connection");
-	}
-	return 0;
+	return waits;
 }

@@ -1,4 +1,4 @@
-/* conn.h - one accepted connection: its thread reads requests and writes answers in turn. */
+/* conn.h - a connection that is being served: its thread reads requests and writes answers in turn. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,16 +7,16 @@
 #include "net/call.h"
 #include "net/http.h"
 
+struct peer;
 struct server;
 
 struct conn {
 	struct sink sink; /* first: handlers answer through it */
 	struct server *server;
-	struct conn *previous, *next; /* in the server's list, under its lock */
-	bool idle;                    /* its input may end; under the server's lock */
-	bool inside;                  /* of a program of the sandbox: see local.h */
+	struct peer *from;
+	const char *peer; /* its name */
+	bool inside;      /* of a program of the sandbox: see local.h */
 	int fd;
-	char peer[64];
 	struct http http;
 	struct arena arena; /* of the current request */
 
@@ -31,8 +31,9 @@ struct conn {
 	bool vary_origin;
 };
 
-/* Takes over an accepted descriptor and serves it in a thread of its own. */
-int conn_start(struct server *server, int fd, const char *peer, bool inside, struct err *err);
+/* Serves a peer until nothing has come from it for a moment (true: it may be parked), or until it can
+ * be served no more. */
+bool conn_serve(struct peer *peer);
 
 /* Answers a request that no handler saw: {"detail": …}. `json` says detail is JSON already. */
 int conn_fail(struct conn *conn, int status, const char *detail, bool json);

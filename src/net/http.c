@@ -343,6 +343,7 @@ static ssize_t receive_first(struct http *http, struct err *err)
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN)
 		return err_set(err, ERR_GONE, "the peer is gone");
+	http->ended = n == 0;
 	return n < 0 ? 0 : n;
 }
 

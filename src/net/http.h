@@ -61,14 +61,15 @@ struct http {
 	size_t overhead; /* bytes of framing since the last byte of data */
 	int64_t body_start_ms, body_got;
 	bool idle_set;
+	bool ended; /* the peer closed before the first byte of a message */
 };
 
 /* limits must outlive it. The descriptor stays the caller's. */
 void http_init(struct http *http, int fd, enum http_side side, const struct http_limits *limits);
 void http_done(struct http *http);
 
-/* Reads the head of the next message into http->head. Returns 1, 0 when the peer closed before
- * its first byte, -1 on error: ERR_BAD_REQUEST, ERR_HEAD_TOO_LARGE, ERR_HTTP_VERSION, ERR_SLOW,
+/* Reads the head of the next message into http->head. Returns 1, 0 when its first byte did not come
+ * in time or, see http->ended, will never come, -1 on error: ERR_BAD_REQUEST, ERR_HEAD_TOO_LARGE, ERR_HTTP_VERSION, ERR_SLOW,
  * ERR_GONE. */
 int http_read_head(struct http *http, struct err *err);
 

@@ -1,5 +1,6 @@
 #include "net/local.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ static void open_socket(struct local *local, const char *path, uid_t user, gid_t
 	}
 	local->fds[0] = listener.fd;
 	local->path = listener.path;
+	fcntl(listener.fd, F_SETFL, O_NONBLOCK);
 	if (geteuid() == 0 && lchown(path, user, group) < 0)
 		log_warn("'%s' stays root's: %m", path);
 }
@@ -32,7 +34,8 @@ static void open_socket(struct local *local, const char *path, uid_t user, gid_t
 /* Not by a name, as listen_open() has it: looking one up would cost each idle box some pages. */
 static int listen_at(const struct sockaddr *address, socklen_t len)
 {
-	auto_close int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	auto_close int fd =
+		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -9,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -25,7 +27,14 @@
 #include "net/conn.h"
 #include "net/listen.h"
 
-enum { STOP_MS = 5000, FORCED_MS = 500, ACCEPT_PAUSE_MS = 50, INSIDE_MAX = 256 };
+enum {
+	STOP_MS = 5000,
+	FORCED_MS = 500,
+	PAUSE_MS = 50,  /* before what the machine did not give is asked for again */
+	MOMENT_MS = 20, /* that a connection keeps its thread for the next request */
+	EVENTS_MAX = 64,
+	INSIDE_MAX = 256, /* connections of the sandbox's own programs */
+};
 
 int server_init(struct server *server, const struct config *config,
 		const struct route_group *const *groups, struct err *err)
@@ -33,7 +42,9 @@ int server_init(struct server *server, const struct config *config,
 	*server = (struct server){
 		.config = config, .groups = groups, .listen_fd = -1, .inside = LOCAL_NONE
 	};
-	server->limits = (struct http_limits){ (size_t)config->max_head, (int)config->idle_ms,
+	/* What is left of the idle time is spent without a thread. */
+	int64_t moment_ms = config->idle_ms < MOMENT_MS ? config->idle_ms : MOMENT_MS;
+	server->limits = (struct http_limits){ (size_t)config->max_head, (int)moment_ms,
 					       (int)config->head_ms, (int)config->body_ms };
 	server->started_ms = clock_ms();
 	pthread_mutex_init(&server->lock, NULL);
@@ -42,12 +53,16 @@ int server_init(struct server *server, const struct config *config,
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&server->empty, &attr);
 	pthread_condattr_destroy(&attr);
+	TAILQ_INIT(&server->busy);
+	TAILQ_INIT(&server->parked);
+	workers_init(&server->workers);
 	router_init(&server->router, groups);
 	home_find(server->home, sizeof server->home);
-	mallopt(M_ARENA_MAX, 4); /* a thread per connection, not an arena per thread */
+	mallopt(M_ARENA_MAX, 4); /* many threads, not an arena for each */
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (server->stop_fd < 0)
-		return err_set(err, errno, "eventfd");
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (server->stop_fd < 0 || server->epoll_fd < 0)
+		return err_set(err, errno, "eventfd or epoll");
 	struct auth_config auth = { .jwt_public_key = config->jwt_public_key,
 				    .api_key = config->api_key,
 				    .auth_token = config->auth_token,
@@ -72,6 +87,8 @@ static void stop_listening(struct server *server)
 void server_done(struct server *server)
 {
 	stop_listening(server);
+	workers_done(&server->workers);
+	close(server->epoll_fd);
 	close(server->stop_fd);
 	auth_free(server->auth);
 	router_done(&server->router);
@@ -89,6 +106,9 @@ int server_listen(struct server *server, struct err *err)
 	snprintf(server->url, sizeof server->url, "%s", listener.url);
 	if (result < 0)
 		return -1;
+	/* Another server may share it, and accept first: nothing may hold up those who are parked. */
+	if (fcntl(listener.fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_set(err, errno, "cannot listen on %s", server->config->listen);
 	if (!listener.loopback && !auth_enabled(server->auth) && !server->config->insecure)
 		return err_set(
 			err, ERR_INVALID,
@@ -103,135 +123,264 @@ int server_stop_fd(const struct server *server)
 	return server->stop_fd;
 }
 
-/* ---- the list of connections ---- */
-
-void server_add(struct server *server, struct conn *conn)
+struct server_load server_load(struct server *server)
 {
+	struct server_load load;
 	pthread_mutex_lock(&server->lock);
-	conn->next = server->conns;
-	if (conn->next)
-		conn->next->previous = conn;
-	server->conns = conn;
-	server->conn_count++;
-	server->inside.conns += conn->inside;
+	load.connections = server->peer_count;
+	load.parked = server->parked_count;
 	pthread_mutex_unlock(&server->lock);
+	pthread_mutex_lock(&server->workers.lock);
+	load.threads = server->workers.count;
+	load.idle_threads = server->workers.idle_count;
+	pthread_mutex_unlock(&server->workers.lock);
+	return load;
 }
 
-void server_remove(struct server *server, struct conn *conn)
+/* ---- those who are connected ---- */
+
+static void list(struct peer *peer, bool parked)
 {
-	pthread_mutex_lock(&server->lock);
-	if (conn->previous)
-		conn->previous->next = conn->next;
+	struct server *server = peer->server;
+	struct peers *peers = parked ? &server->parked : &server->busy;
+	peer->parked = parked;
+	server->parked_count += parked;
+	if (peer->due)
+		TAILQ_INSERT_HEAD(peers, peer, link);
 	else
-		server->conns = conn->next;
-	if (conn->next)
-		conn->next->previous = conn->previous;
-	server->inside.conns -= conn->inside;
-	pthread_mutex_unlock(&server->lock);
+		TAILQ_INSERT_TAIL(peers, peer, link);
 }
 
-void server_leave(struct server *server)
+static void unlist(struct peer *peer)
 {
+	struct server *server = peer->server;
+	server->parked_count -= peer->parked;
+	TAILQ_REMOVE(peer->parked ? &server->parked : &server->busy, peer, link);
+}
+
+static void move(struct peer *peer, bool parked, bool due)
+{
+	pthread_mutex_lock(&peer->server->lock); /* who parked the peer may still have it */
+	unlist(peer);
+	peer->due = due;
+	list(peer, parked);
+	pthread_mutex_unlock(&peer->server->lock);
+}
+
+/* Has the epoll report its next input, once. */
+static bool arm(struct peer *peer)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT,
+				     .data.ptr = peer };
+	int operation = peer->known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	peer->known = epoll_ctl(peer->server->epoll_fd, operation, peer->fd, &event) == 0;
+	return peer->known;
+}
+
+static void end(struct peer *peer)
+{
+	struct server *server = peer->server;
 	pthread_mutex_lock(&server->lock);
-	if (--server->conn_count == 0)
+	unlist(peer); /* before the descriptor's number can be another's */
+	server->inside.conns -= peer->inside;
+	if (--server->peer_count == 0)
 		pthread_cond_broadcast(&server->empty);
 	pthread_mutex_unlock(&server->lock);
+	if (peer->parked) /* a child that has just been forked may hold the socket in the epoll */
+		epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
+	close(peer->fd);
+	free(peer);
 }
 
-size_t server_conn_count(struct server *server)
+/* Gives up the thread's peer, which another thread may serve before this returns. */
+static bool park(struct peer *peer)
 {
+	struct server *server = peer->server;
 	pthread_mutex_lock(&server->lock);
-	size_t count = server->conn_count;
+	bool parked = !server->stopping && arm(peer);
+	if (parked) {
+		unlist(peer);
+		list(peer, true);
+		peer->until_ms = clock_ms() + server->config->idle_ms - server->limits.idle_ms;
+	}
 	pthread_mutex_unlock(&server->lock);
-	return count;
+	return parked;
+}
+
+static void serve(void *arg)
+{
+	struct peer *peer = arg;
+	if (!conn_serve(peer) || !park(peer))
+		end(peer);
 }
 
 /* ---- accepting ---- */
 
-static void peer_name(int fd, char *to, size_t room)
+static void set_name(struct peer *peer, const struct sockaddr_storage *address)
 {
-	struct sockaddr_storage address = { 0 };
-	socklen_t len = sizeof address;
-	char text[INET6_ADDRSTRLEN] = "";
-	snprintf(to, room, "local");
-	if (getpeername(fd, (struct sockaddr *)&address, &len) < 0)
-		return;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
-	if (address.ss_family == AF_INET)
-		snprintf(to, room, "%s:%d", inet_ntop(AF_INET, &in->sin_addr, text, sizeof text),
-			 ntohs(in->sin_port));
-	else if (address.ss_family == AF_INET6)
-		snprintf(to, room, "[%s]:%d",
+	char text[INET6_ADDRSTRLEN] = "", *to = peer->name;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	if (address->ss_family == AF_INET)
+		snprintf(to, sizeof peer->name, "%s:%d",
+			 inet_ntop(AF_INET, &in->sin_addr, text, sizeof text), ntohs(in->sin_port));
+	else if (address->ss_family == AF_INET6)
+		snprintf(to, sizeof peer->name, "[%s]:%d",
 			 inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text),
 			 ntohs(in6->sin6_port));
+	else
+		snprintf(to, sizeof peer->name, "local");
 }
 
-static void refuse_with(struct server *server, int fd, const char *status, const char *detail,
-			const char *why)
+static void refuse_with(struct peer *peer, const char *status, const char *detail, const char *why)
 {
 	char answer[400];
 	int len = snprintf(answer, sizeof answer,
 			   "HTTP/1.1 %s\r\nContent-Type: application/json\r\n"
 			   "Content-Length: %zu\r\nConnection: close\r\n\r\n{\"detail\":\"%s\"}",
 			   status, strlen(detail) + 13, detail);
-	server->refused++;
+	peer->server->refused++;
 	log_warn("connection refused: %s", why);
-	(void)!send(fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	close(fd);
+	(void)!send(peer->fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	end(peer);
 }
 
-static void refuse(struct server *server, int fd, const char *why)
+static void refuse(struct peer *peer, const char *why)
 {
-	refuse_with(server, fd, "503 Service Unavailable\r\nRetry-After: 1",
-		    "Too many connections.", why);
+	refuse_with(peer, "503 Service Unavailable\r\nRetry-After: 1", "Too many connections.",
+		    why);
 }
 
-/* A connection for one of the sandbox's own programs: other users' are refused, and those that are admitted
- * leave room for callers from outside. */
-static bool admit(struct server *server, int fd)
+/* Without a thread, someone new is refused. Who was served before may be the one that can end what
+ * takes all threads: they wait for one. */
+static void start(struct peer *peer)
 {
-	if (!local_admits(&server->inside, fd)) {
-		refuse_with(server, fd, "403 Forbidden",
-			    "Only the sandbox user and root may call the sandbox from inside.",
-			    "it is not the sandbox user's");
-		return false;
+	int code = workers_run(&peer->server->workers, serve, peer);
+	if (code && !peer->served) {
+		refuse(peer, strerror(code));
+	} else if (code) {
+		peer->until_ms = clock_ms() + PAUSE_MS;
+		move(peer, true, true);
 	}
+}
+
+/* Programs of the sandbox leave room for callers from outside. */
+static void admit(struct server *server, int fd, const struct sockaddr_storage *address,
+		  bool inside)
+{
+	struct peer *peer = xcalloc(1, sizeof *peer);
+	peer->server = server;
+	peer->fd = fd;
+	peer->inside = inside;
+	set_name(peer, address);
 	pthread_mutex_lock(&server->lock);
-	bool full = server->inside.conns >= INSIDE_MAX;
+	list(peer, false);
+	server->inside.conns += inside;
+	bool full = server->peer_count++ >= (size_t)server->config->max_connections;
+	bool crowded = inside && server->inside.conns > INSIDE_MAX;
 	pthread_mutex_unlock(&server->lock);
 	if (full)
-		refuse(server, fd, "too many of the sandbox's own programs");
-	return !full;
+		refuse(peer, "--max-connections is reached");
+	else if (crowded)
+		refuse(peer, "too many of the sandbox's own programs");
+	else if (inside && !local_admits(&server->inside, fd))
+		refuse_with(peer, "403 Forbidden",
+			    "Only the sandbox user and root may call the sandbox from inside.",
+			    "it is not the sandbox user's");
+	else
+		start(peer);
 }
 
-static void accept_one(struct server *server, int listen_fd)
+/* Its listeners: those at which programs of the sandbox call come after the first. */
+static int *listener(struct server *server, size_t i)
 {
-	struct err err;
-	char peer[64];
-	bool inside = listen_fd != server->listen_fd;
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			if (!server->starved)
-				log_error("cannot accept: %s", strerror(errno));
-			server->starved = true;
-			poll(NULL, 0,
-			     ACCEPT_PAUSE_MS); /* the backlog holds them until something closes */
-		}
-		return;
+	return i == 0                 ? &server->listen_fd
+	       : i <= LOCAL_LISTENERS ? &server->inside.fds[i - 1]
+				      : NULL;
+}
+
+static int watch_listeners(struct server *server, int operation, uint32_t events)
+{
+	for (size_t i = 0; listener(server, i); i++) {
+		struct epoll_event event = { .events = events, .data.ptr = listener(server, i) };
+		int fd = *listener(server, i);
+		if (fd >= 0 && epoll_ctl(server->epoll_fd, operation, fd, &event) < 0)
+			return -1;
 	}
-	server->starved = false;
-	server->accepted++;
-	if (server_conn_count(server) >= (size_t)server->config->max_connections) {
-		refuse(server, fd, "--max-connections is reached");
-		return;
+	return 0;
+}
+
+static void accept_one(struct server *server, const int *from)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t len = sizeof address;
+	int fd = accept4(*from, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
+	if (fd >= 0) {
+		server->starved = false;
+		server->accepted++;
+		admit(server, fd, &address, from != &server->listen_fd);
+	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+		if (!server->starved)
+			log_error("cannot accept: %s", strerror(errno));
+		server->starved = true;
+		/* The backlog holds them until something closes. */
+		server->accept_ms = clock_ms() + PAUSE_MS;
+		watch_listeners(server, EPOLL_CTL_MOD, 0);
 	}
-	if (inside && !admit(server, fd))
-		return;
-	peer_name(fd, peer, sizeof peer);
-	if (conn_start(server, fd, peer, inside, &err) < 0)
-		refuse(server, fd, err.msg);
+}
+
+/* ---- waiting for those who are parked ---- */
+
+static void wake(struct peer *peer)
+{
+	move(peer, false, false);
+	start(peer);
+}
+
+/* Whether there is nothing to be read from them any more. */
+static bool has_left(const struct peer *peer)
+{
+	char byte;
+	ssize_t n = recv(peer->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* The one that has been parked for longest, unless it may stay. */
+static struct peer *overdue(struct server *server, int64_t now_ms)
+{
+	pthread_mutex_lock(&server->lock);
+	struct peer *peer = TAILQ_FIRST(&server->parked);
+	bool over = peer && peer->until_ms <= now_ms;
+	pthread_mutex_unlock(&server->lock);
+	return over ? peer : NULL;
+}
+
+static void keep_time(struct server *server)
+{
+	int64_t now_ms = clock_ms();
+	struct peer *peer;
+	while ((peer = overdue(server, now_ms)))
+		(peer->due ? wake : end)(peer);
+	if (server->accept_ms && server->accept_ms <= now_ms) {
+		server->accept_ms = 0;
+		watch_listeners(server, EPOLL_CTL_MOD, EPOLLIN);
+	}
+}
+
+/* How long the loop may sleep; -1: until something happens. Nobody who is parked meanwhile has to go
+ * much earlier: a moment of their time is over, no more. */
+static int wait_ms(struct server *server)
+{
+	int64_t now_ms = clock_ms(), until_ms = INT64_MAX;
+	pthread_mutex_lock(&server->lock);
+	if (server->peer_count)
+		until_ms = now_ms + server->config->idle_ms;
+	if (server->parked_count)
+		until_ms = TAILQ_FIRST(&server->parked)->until_ms;
+	pthread_mutex_unlock(&server->lock);
+	if (server->accept_ms && server->accept_ms < until_ms)
+		until_ms = server->accept_ms;
+	return until_ms == INT64_MAX ? -1 : until_ms > now_ms ? (int)(until_ms - now_ms) : 0;
 }
 
 /* ---- stopping ---- */
@@ -239,9 +388,9 @@ static void accept_one(struct server *server, int listen_fd)
 static void shut(struct server *server, bool all)
 {
 	pthread_mutex_lock(&server->lock);
-	for (struct conn *conn = server->conns; conn; conn = conn->next)
-		if (all || conn->idle)
-			shutdown(conn->fd, all ? SHUT_RDWR : SHUT_RD);
+	for (struct peer *peer = TAILQ_FIRST(&server->busy); peer; peer = TAILQ_NEXT(peer, link))
+		if (all || peer->idle)
+			shutdown(peer->fd, all ? SHUT_RDWR : SHUT_RD);
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -249,7 +398,7 @@ static void shut(struct server *server, bool all)
 static bool wait_empty(struct server *server, int signal_fd, int64_t until)
 {
 	pthread_mutex_lock(&server->lock);
-	while (server->conn_count && clock_ms() < until) {
+	while (server->peer_count && clock_ms() < until) {
 		struct pollfd pfd = { .fd = signal_fd, .events = POLLIN };
 		if (signal_fd >= 0 && poll(&pfd, 1, 0) > 0)
 			break;
@@ -257,7 +406,7 @@ static bool wait_empty(struct server *server, int signal_fd, int64_t until)
 		struct timespec when = { step / 1000, step % 1000 * 1000000 };
 		pthread_cond_timedwait(&server->empty, &server->lock, &when);
 	}
-	bool empty = server->conn_count == 0;
+	bool empty = server->peer_count == 0;
 	pthread_mutex_unlock(&server->lock);
 	return empty;
 }
@@ -269,12 +418,45 @@ static bool stop(struct server *server, int signal_fd)
 	server->stopping = true;
 	pthread_mutex_unlock(&server->lock);
 	(void)eventfd_write(server->stop_fd, 1);
+	struct peer *peer;
+	while ((peer = overdue(server, INT64_MAX)))
+		end(peer);
 	shut(server, false);
 	if (wait_empty(server, signal_fd, server->stop_by_ms))
 		return true;
-	log_warn("%zu requests did not finish in time", server_conn_count(server));
+	log_warn("%zu requests did not finish in time", server_load(server).connections);
 	shut(server, true);
 	return wait_empty(server, -1, clock_ms() + FORCED_MS);
+}
+
+/* False once a signal has come. */
+static bool handle(struct server *server, const struct epoll_event *event)
+{
+	void *what = event->data.ptr;
+	if (what == &server->signal)
+		return false;
+	for (size_t i = 0; listener(server, i); i++)
+		if (what == listener(server, i)) {
+			accept_one(server, what);
+			return true;
+		}
+	if (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR) && has_left(what))
+		end(what);
+	else
+		wake(what);
+	return true;
+}
+
+static void run(struct server *server)
+{
+	struct epoll_event events[EVENTS_MAX];
+	for (bool going = true; going; keep_time(server)) {
+		int n = epoll_wait(server->epoll_fd, events, EVENTS_MAX, wait_ms(server));
+		if (n < 0 && errno != EINTR)
+			return;
+		for (int i = 0; i < n; i++)
+			going &= handle(server, &events[i]);
+	}
 }
 
 bool server_run(struct server *server)
@@ -284,19 +466,12 @@ bool server_run(struct server *server)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	struct pollfd pfds[2 + LOCAL_LISTENERS] = { { .fd = signal_fd, .events = POLLIN },
-						    { .fd = server->listen_fd, .events = POLLIN } };
-	for (size_t i = 0; i < LOCAL_LISTENERS; i++)
-		pfds[2 + i] = (struct pollfd){ .fd = server->inside.fds[i], .events = POLLIN };
-	for (;;) {
-		if (poll(pfds, COUNT(pfds), -1) < 0 && errno != EINTR)
-			break;
-		if (pfds[0].revents)
-			break;
-		for (size_t i = 1; i < COUNT(pfds); i++)
-			if (pfds[i].revents)
-				accept_one(server, pfds[i].fd);
-	}
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->signal };
+	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, signal_fd, &event) < 0 ||
+	    watch_listeners(server, EPOLL_CTL_ADD, EPOLLIN) < 0)
+		log_error("cannot wait for connections: %s", strerror(errno));
+	else
+		run(server);
 	struct signalfd_siginfo info;
 	if (read(signal_fd, &info, sizeof info) == sizeof info)
 		server->signal = (int)info.ssi_signo;

@@ -1,19 +1,41 @@
-/* server.h - a listening server: it accepts, gives each connection a thread, and stops in order. */
+/* server.h - a listening server: it accepts, gives each busy connection a thread, and stops in order.
+ *
+ * A connection that has nothing to say is parked: the thread of server_run() waits for all of those
+ * at once, and they cost little more than their descriptor. */
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "net/http.h"
 #include "net/local.h"
 #include "net/route.h"
+#include "net/workers.h"
 
 struct auth;
 struct config;
-struct conn;
 struct err;
+struct server;
+
+/* Who is connected: what there is of a connection while no thread serves it. A peer that is parked
+ * belongs to the thread of server_run(), any other to the thread that serves it. */
+struct peer {
+	TAILQ_ENTRY(peer) link; /* in one of the server's lists, under its lock */
+	struct server *server;
+	int fd;
+	bool inside;      /* of a program of the sandbox: see local.h */
+	bool idle;        /* its input may end; under the server's lock */
+	bool parked;      /* which list it is in; likewise */
+	bool served;      /* it had a thread before */
+	bool known;       /* to the epoll */
+	bool due;         /* it has asked, but there was no thread to be had */
+	int64_t until_ms; /* of clock_ms(): how long it may stay parked */
+	char name[64];
+};
+TAILQ_HEAD(peers, peer);
 
 struct server {
 	const struct config *config;
@@ -23,7 +45,7 @@ struct server {
 	struct http_limits limits;
 	char home[4096]; /* where the product's own files are: web/, node_modules/, .venv/ */
 	char url[300];   /* where it listens */
-	int listen_fd, stop_fd;
+	int listen_fd, stop_fd, epoll_fd;
 	bool local;          /* a Unix socket: no browser comes directly */
 	char *socket_path;   /* to be removed at the end */
 	struct local inside; /* for the sandbox's own programs */
@@ -31,12 +53,14 @@ struct server {
 	int signal;         /* which one ended server_run() */
 	int64_t stop_by_ms; /* of clock_ms(): until when requests may go on after it */
 	_Atomic uint64_t accepted, refused;
-	bool starved; /* the last accept() found no descriptor, which was told */
+	bool starved;      /* the last accept() found no descriptor, which was told */
+	int64_t accept_ms; /* when to try again; 0: now */
 	int64_t started_ms;
+	struct workers workers;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t empty;
-	struct conn *conns;
-	size_t conn_count;
+	struct peers busy, parked; /* those parked first come first */
+	size_t peer_count, parked_count;
 };
 
 /* groups ends with NULL. config and groups must outlive the server. */
@@ -57,8 +81,8 @@ void server_done(struct server *server);
 /* Readable once the server stops. */
 int server_stop_fd(const struct server *server);
 
-/* For connections: joins the server's list, leaves it, and says that its thread is done. */
-void server_add(struct server *server, struct conn *conn);
-void server_remove(struct server *server, struct conn *conn);
-void server_leave(struct server *server);
-size_t server_conn_count(struct server *server);
+/* How much there is of what clients cause, at this moment. */
+struct server_load {
+	size_t connections, parked, threads, idle_threads;
+};
+struct server_load server_load(struct server *server);

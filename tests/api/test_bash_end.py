@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from commands import ask, calls, close, close_all, no_sessions, read, run, warm  # noqa: F401
-from harness import ANSWER_SECONDS, eventually
+from harness import ANSWER_SECONDS, eventually, request
 from processes import alive, below, comm, gone, text_of
 
 pytestmark = pytest.mark.server(warm=warm)
@@ -162,6 +163,27 @@ def test_first_command_where_nothing_more_can_be_started(pids_limit, start_serve
     data = run(server, "echo fine")
     assert (data["status"], data["stdout"]) == ("completed", "fine\n")
     close_all(server)
+
+
+def test_connections_where_no_thread_can_be_started(pids_limit, start_server):
+    """Someone new is refused. Who was served before may be the one that ends what takes all threads, and waits for one."""
+    server = start_server(program="fixture")
+    group = pids_limit([server.proc.pid, server.pid], 100)
+    with contextlib.ExitStack() as stack:
+        old, waiting = stack.enter_context(server.connect()), []
+        assert old.ask(request()).status == 200 and server.settle()
+        while len(server._list("task")) > server.threads():  # some are idle
+            waiting.append(stack.enter_context(server.connect()))
+            waiting[-1].send(request("/wait?ms=100000"))
+            assert eventually(lambda: server.log.count("wait begins") == len(waiting))
+        (group / "pids.max").write_text((group / "pids.current").read_text())
+        with server.connect() as new:
+            assert new.answer().status == 503 and new.ended()
+        old.send(request("/place/x"))
+        assert not select.select([old.sock], [], [], 1)[0]
+        waiting[0].reset()
+        assert old.answer().status == 200
+        (group / "pids.max").write_text("100")
 
 
 # It stops by itself when there is a file named "stop", and after some generations.

@@ -131,7 +131,7 @@ def test_many_idle_connections(fixture_server):
     try:
         for _ in range(1000):
             peers.append(fixture_server.connect())
-        assert eventually(lambda: fixture_server.possessions()["threads"] >= 1000)
+        assert eventually(lambda: fixture_server.possessions()["descriptors"] >= 1000)
         start = time.monotonic()
         assert fixture_server.get("/place/x").status_code == 200
         assert time.monotonic() - start < 30

@@ -262,7 +262,7 @@ def test_rights(start_server, open_tree, tester):
 def test_client_leaves(server, tree):
     """A walk over all there is ends when nobody wants to know."""
     assert server.settle()
-    idle = len(server._list("task"))
+    idle = server.threads()
 
     def leaves():
         """Whether the walk was seen before it was over."""
@@ -273,4 +273,4 @@ def test_client_leaves(server, tree):
             return seen
 
     assert eventually(leaves), "it never began"
-    assert eventually(lambda: "/" not in server._links() and len(server._list("task")) <= idle)
+    assert eventually(lambda: "/" not in server._links() and server.threads() <= idle)
