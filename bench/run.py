@@ -3,19 +3,17 @@
 The two take turns, and their ratio counts: times alone say little on a machine that others use too.
 A bar that is missed is said loudly but is no failure: exit status 0."""
 import argparse
-import contextlib
 import dataclasses
 import json
 import os
-import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
+import connections
 import files
 import hosts
 import httpx
@@ -25,7 +23,6 @@ import peers
 from measure import in_turns, median, ratio, wrk
 
 PATH = "/v1/sandbox"
-IDLE = 5000
 
 
 @dataclasses.dataclass
@@ -79,40 +76,6 @@ def latency():
     r = ratio(a, n)
     yield Line(f"GET {PATH}, 1 connection, p50", f"{median(a):.0f} µs", f"nginx {median(n):.0f} µs", r,
                "≤ 2 ×", r <= 2)
-
-
-def idle_connections():
-    """One server without and one with idle connections, so that the two can take turns."""
-    count = min(IDLE, room_for_files() // 2)
-    errors = 0
-    with peers.aio() as alone, peers.aio() as loaded, contextlib.ExitStack() as open_sockets:
-        socks = []
-        for _ in range(count):
-            sock = socket.create_connection(("127.0.0.1", loaded.port), 10)
-            socks.append(open_sockets.enter_context(sock))
-            errors += not measure.ask(socks[-1], "/health")
-        time.sleep(0.5)
-        rss = loaded.memory()[0]
-        fresh = alone.memory()[0]
-        a, b = in_turns(5, lambda: wrk(loaded.url("/health"), 1, 1),
-                        lambda: wrk(alone.url("/health"), 1, 1))
-        errors += sum(got["errors"] for got in a + b)
-        errors += sum(not measure.ask(sock, "/health") for sock in socks)
-    p99 = [[got["p99"] for got in side] for side in (a, b)]
-    r = ratio(*p99)
-    what = f"{count:,} idle connections"
-    yield Line(f"{what}: errors", f"{errors}", "", None, "0", errors == 0 and count == IDLE)
-    yield Line(f"{what}: another client's p99", f"{median(p99[0]):.0f} µs",
-               f"none idle {median(p99[1]):.0f} µs", r, "< 3 ×", r < 3)
-    yield Line(f"{what}: RSS", f"{rss:.1f} MiB", f"none idle {fresh:.1f} MiB", None, "≤ 150 MiB", rss <= 150)
-
-
-def room_for_files():
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and hard < IDLE * 2 and os.getuid() == 0:
-        hard = IDLE * 2
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else IDLE * 2
 
 
 def start():
@@ -291,7 +254,8 @@ def mcp():
 ROWS = [
     ("throughput", ["wrk", "nginx"], throughput),
     ("latency", ["wrk", "nginx"], latency),
-    ("idle-connections", ["wrk"], idle_connections),
+    ("new-connections", ["wrk", "nginx"], lambda: connections.new(Line, PATH)),
+    ("idle-connections", ["wrk"], lambda: connections.idle(Line)),
     ("start", [], start),
     ("memory", [], memory),
     ("commands", [], commands),
@@ -369,7 +333,7 @@ def main():
     args = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit("bench: interrupted")) # ends the servers too
-    room_for_files()
+    connections.limit_files(2 * connections.FEW)
     lines = run(args.row)
     show(lines)
     if args.json:
