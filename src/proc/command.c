@@ -305,8 +305,8 @@ static void close_all(int fds[3])
 			close(fds[i]);
 }
 
-/* Hands the pipes to the pump, and a timer. */
-static int watch(struct command *command, int fds[3], int64_t hard_ms, struct err *err)
+/* Hands the pipes to the pump. */
+static int watch(struct command *command, int fds[3], struct err *err)
 {
 	for (int i = 0; i < 2; i++) {
 		command->view.open[i] = true;
@@ -314,14 +314,24 @@ static int watch(struct command *command, int fds[3], int64_t hard_ms, struct er
 			      err) < 0)
 			return -1;
 	}
-	if (hard_ms == INT64_MAX)
-		return 0;
-	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	return 0;
+}
+
+/* Only while it runs: its end is what takes the timer away. */
+static int limit_time(struct command *command, int64_t hard_ms, struct err *err)
+{
+	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), result = 0;
 	int64_t left = hard_ms - clock_ms();
 	if (timer < 0)
 		return err_set(err, ERR_LIMIT, "no timer for another command: %s", strerror(errno));
 	timer_set(timer, left > 0 ? left : 0);
-	return pump_link(command, &command->timer, 2, timer, timer_ready, err);
+	pthread_mutex_lock(&command->lock);
+	if (command->program)
+		result = pump_link(command, &command->timer, 2, TAKE_FD(timer), timer_ready, err);
+	pthread_mutex_unlock(&command->lock);
+	if (timer >= 0)
+		close(timer);
+	return result;
 }
 
 /* The pump, which may have something of it already, waits for the lock. */
@@ -344,31 +354,46 @@ static int start_program(struct command *command, const struct spawn *spawn, str
 	return started ? 0 : -1;
 }
 
+static struct command *new_command(int input_fd)
+{
+	struct command *command = xcalloc(1, sizeof *command);
+	command->refs = 1;
+	command->input_fd = input_fd;
+	command->began_us = clock_us();
+	pthread_mutex_init(&command->lock, NULL);
+	return command;
+}
+
+/* It may be running: then its end lets go of it, too. */
+static void give_up(struct command *command)
+{
+	pthread_mutex_lock(&command->lock);
+	if (command->program)
+		program_kill(command->program);
+	pthread_mutex_unlock(&command->lock);
+	command_abandon(command);
+	command_unref(command);
+}
+
 struct command *command_start(struct spawn *spawn, int64_t hard_ms, struct err *err)
 {
 	int to_child[3], to_us[3];
 	struct command *command = NULL;
 	if (open_pipes(to_child, to_us, spawn->fds[0], err) == 0) {
-		command = xcalloc(1, sizeof *command);
-		command->refs = 1;
-		command->input_fd = TAKE_FD(to_us[0]);
-		pthread_mutex_init(&command->lock, NULL);
+		command = new_command(TAKE_FD(to_us[0]));
 		for (int i = 0; i < 3; i++)
 			if (to_child[i] >= 0)
 				spawn->fds[i] = to_child[i];
-		command->began_us = clock_us();
-		if (watch(command, to_us, hard_ms, err) < 0 ||
-		    start_program(command, spawn, err) < 0) {
-			command_abandon(command);
-			if (command->timer.command)
-				pump_drop(&command->timer.source);
-			command_unref(command);
-			command = NULL;
-		}
 	}
-	close_all(to_child);
+	bool started = command && watch(command, to_us, err) == 0 &&
+		       start_program(command, spawn, err) == 0;
+	close_all(to_child); /* first: the timer may need one of these */
 	close_all(to_us);
-	return command;
+	if (started && (hard_ms == INT64_MAX || limit_time(command, hard_ms, err) == 0))
+		return command;
+	if (command)
+		give_up(command);
+	return NULL;
 }
 
 /* ---- acting on it ---- */

@@ -138,17 +138,14 @@ static bool end_ready(struct source *source)
 
 /* ---- starting ---- */
 
-static int watch(struct program *program, struct watched *watched, int fd,
-		 bool (*ready)(struct source *), void (*done)(struct source *), struct err *err)
+static int watch(struct program *program, struct watched *watched, struct source source,
+		 struct err *err)
 {
-	*watched = (struct watched){ { .fd = fd, .ready = ready, .done = done },
-				     program_ref(program) };
-	if (fd >= 0 && pump_add(&watched->source, err) == 0)
+	*watched = (struct watched){ source, program_ref(program) };
+	if (pump_add(&watched->source, err) == 0)
 		return 0;
-	if (fd < 0)
-		err_set(err, ERR_LIMIT, "no descriptor for another process");
-	else
-		close(fd);
+	if (!source.keep)
+		close(source.fd);
 	program_unref(program);
 	return -1;
 }
@@ -156,12 +153,13 @@ static int watch(struct program *program, struct watched *watched, int fd,
 /* Takes over a pipe that its standard error comes through; -1: none. */
 static int watch_all(struct program *program, int errors, struct err *err)
 {
+	const struct source pipe = { errors, .ready = errors_ready, .done = errors_done };
+	const struct source end = { program->pidfd, .keep = true, .ready = end_ready,
+				    .done = end_done };
 	program->errors_open = errors >= 0;
-	if (errors >= 0 &&
-	    watch(program, &program->errors, errors, errors_ready, errors_done, err) < 0)
+	if (errors >= 0 && watch(program, &program->errors, pipe, err) < 0)
 		return -1;
-	if (watch(program, &program->end, fcntl(program->pidfd, F_DUPFD_CLOEXEC, 3), end_ready,
-		  end_done, err) == 0)
+	if (watch(program, &program->end, end, err) == 0)
 		return 0;
 	if (errors >= 0)
 		pump_drop(&program->errors.source);

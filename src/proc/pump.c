@@ -47,7 +47,8 @@ static void forget(struct source *source)
 	list_remove(source);
 	pthread_mutex_unlock(&pump.lock);
 	epoll_ctl(pump.epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
-	close(source->fd);
+	if (!source->keep)
+		close(source->fd);
 	source->fd = -1;
 	source->done(source);
 }

@@ -7,11 +7,12 @@
 struct err;
 
 struct source {
-	int fd; /* closed by the pump */
+	int fd;
+	bool keep; /* fd is closed by its owner, after done(); else the pump closes it */
 	/* Called by the pump while there is input: never blocks, takes at most 64 KiB. False when the
 	 * source has nothing more to give. */
 	bool (*ready)(struct source *source);
-	/* The last call: the descriptor is closed, the pump has forgotten the source. */
+	/* The last call: the pump has forgotten the source. */
 	void (*done)(struct source *source);
 	/* The pump's own. */
 	struct source *previous, *next, *next_dropped;
