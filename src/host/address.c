@@ -43,7 +43,9 @@ static int take_name(char *name, const char *domain, struct address *ret, struct
 {
 	const char *rest;
 	int result;
-	if (domain && target_label(name, &rest) && !strcasecmp(rest, domain)) {
+	if (!domain)
+		return 0;
+	if (target_label(name, &rest) && !strcasecmp(rest, domain)) {
 		result = take_port(name, &rest, ret, err);
 	} else if (target_below(name, domain) && strlen(name) > strlen(domain)) {
 		name[strlen(name) - strlen(domain) - 1] = 0;

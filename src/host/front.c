@@ -221,7 +221,7 @@ static int answer_preflight(const struct request *r, struct err *err)
  * one: there it comes from pages of the host's own, because those of boxes have no origin. */
 static bool takes_cookie(const struct request *r)
 {
-	return r->box && (r->address.own_origin || (!r->address.named && !r->address.port));
+	return r->address.own_origin || (!r->address.named && !r->address.port);
 }
 
 static bool has_cookie(const struct request *r)
@@ -229,7 +229,7 @@ static bool has_cookie(const struct request *r)
 	char name[COOKIE_NAME_ROOM];
 	bool own = r->address.own_origin;
 	/* A neighbour below the same domain has the browser send it, too. */
-	if (!takes_cookie(r) || (!(own && r->known) && guard_unseen(r->head, false)))
+	if (!r->box || !takes_cookie(r) || (!(own && r->known) && guard_unseen(r->head, false)))
 		return false;
 	cookie_name(name, r->host, !own);
 	return cookie_ok(r->box->auth, r->head, name);
@@ -291,7 +291,7 @@ static int check_credentials(struct request *r, struct err *err)
 }
 
 /* A page whose address carried a credential loads more, whose addresses do not. */
-static void grant_cookie(struct request *r)
+static void grant_cookie(struct request *r, const struct box *box)
 {
 	char name[COOKIE_NAME_ROOM];
 	free(r->link->cookie);
@@ -299,7 +299,7 @@ static void grant_cookie(struct request *r)
 	if (!r->by_query || !takes_cookie(r) || !guard_is_safe(r->head))
 		return;
 	cookie_name(name, r->host, !r->address.own_origin);
-	r->link->cookie = cookie_new(r->box->auth, name);
+	r->link->cookie = cookie_new(box->auth, name);
 }
 
 /* A page can read the address that it was opened by, and so can what it asks, in Referer: a credential
@@ -323,7 +323,7 @@ static int clean_address(struct request *r, struct err *err)
 		return 0;
 	struct auth_request by = { .query = r->query };
 	r->by_query = auth_enabled(r->box->auth) && auth_check(r->box->auth, &by, NULL) == 0;
-	grant_cookie(r);
+	grant_cookie(r, r->box);
 	return redirect(r, 303, to.data, r->link->cookie, err);
 }
 
@@ -524,12 +524,8 @@ static int decide(struct request *r, struct err *err)
 		return state;
 	if (reach(r, err) < 0)
 		return -1;
-	if (r->place == TO_BOX && r->by_query) {
-		struct box *box = r->box;
-		r->box = r->link->target;
-		grant_cookie(r);
-		r->box = box;
-	}
+	if (r->link->target && r->by_query && r->address.own_origin)
+		grant_cookie(r, r->link->target);
 	write_head(r);
 	account(r);
 	return 0;
