@@ -41,8 +41,8 @@ json_t *outputs_shape(const char *type, const json_t *content);
 
 /* All of them, as items of a JSON array; and only the results and displays. For struct each, with the
  * outputs as its arg. */
-void outputs_write(void *outputs, const struct schema *of, struct jw *jw);
-void outputs_write_results(void *outputs, const struct schema *of, struct jw *jw);
+void outputs_write(void *arg, const struct schema *of, struct jw *jw);
+void outputs_write_results(void *arg, const struct schema *of, struct jw *jw);
 
 /* All the text of "stdout" or "stderr"; the latest error, borrowed, or NULL. */
 void outputs_text(const struct outputs *outputs, const char *name, struct buf *to);
