@@ -35,10 +35,9 @@ struct box_spec {
 		*dir; /* of this box alone, 0700: its upper layer and all else it leaves on disk */
 	const char
 		*template; /* directory of the template, NULL: from the machine's own directories */
-	const char *const *env;   /* "A=b", ended by NULL: for the box server and all it starts */
-	const char *const *serve; /* further arguments of `aio serve`, ended by NULL */
-	const char *cgroup;       /* name of its group below ours */
-	uint32_t uid_base;        /* of its 65,536 uids */
+	const char *const *env; /* "A=b", ended by NULL: for the box server and all it starts */
+	const char *cgroup;     /* name of its group below ours */
+	uint32_t uid_base;      /* of its 65,536 uids */
 	struct box_limits limits;
 	enum box_network network;
 	const struct box_mount *mounts;

@@ -36,8 +36,6 @@
 #include "proc/cradle.h"
 #include "proc/limits.h"
 
-enum { ARGUMENTS_MAX = 256 };
-
 /* What root in a box keeps: what a container gets. */
 static const int kept[] = {
 	CAP_CHOWN,   CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,      CAP_KILL,
@@ -158,8 +156,6 @@ static void forget_environment(const struct box_spec *spec)
 {
 	for (const char *const *at = spec->env; at && *at; at++)
 		wipe(*at);
-	for (const char *const *at = spec->serve; at && *at; at++)
-		wipe(*at);
 }
 
 /* --- the server ------------------------------------------------------------------------------ */
@@ -255,8 +251,7 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 	enum { LISTEN = 3, CRADLE, PIDS, OOM, PEERS, TALK };
 	struct err err;
 	int cradle = -1;
-	const char *argv[ARGUMENTS_MAX] = { "aio", "--listen", "fd:3", "--user", "gem" };
-	int argc = 5;
+	const char *argv[] = { "aio", "--listen", "fd:3", "--user", "gem", NULL };
 	if (make_cradle(spec, inside, &cradle, &err) < 0)
 		give_up(talk, &err);
 	int fds[] = {
@@ -275,8 +270,6 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 	setenv("AIO_HOME", GROUND_HOME, 1);
 	setenv("AIO_LOCAL_PORT", "8080", 1);
 	setenv("AIO_LOCAL_SOCKET", "/run/aiobox.sock", 1);
-	for (const char *const *at = spec->serve; at && *at && argc < ARGUMENTS_MAX - 1; at++)
-		argv[argc++] = *at;
 	for (const char *const *at = spec->env; at && *at; at++)
 		putenv((char *)*at);
 	title_set("serve");
@@ -284,7 +277,7 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 	use_files();
 	link_workspace();
 	refresh_canary();
-	exit(run(argc, (char **)argv));
+	exit(run(COUNT(argv) - 1, (char **)argv));
 }
 
 /* --- init ------------------------------------------------------------------------------------ */

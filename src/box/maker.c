@@ -31,12 +31,12 @@ enum { REQUEST_MAX = 160 << 10, LIST_MAX = 1024, FDS = 3 };
 enum { NO_MORE, DONE }; /* how a process ends that was ready to make a box */
 
 /* What of a spec is no string. The strings follow: id, dir, template ("": the machine's), cgroup,
- * environment, arguments, and of each mount its root, source, target and "w" or "". */
+ * environment, and of each mount its root, source, target and "w" or "". */
 struct request {
 	struct box_limits limits;
 	enum box_network network;
 	uint32_t uid_base;
-	size_t env, serve, mounts;
+	size_t env, mounts;
 };
 
 union control {
@@ -77,14 +77,13 @@ int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 	add(&text, spec->template ? spec->template : "");
 	add(&text, spec->cgroup);
 	request.env = add_list(&text, spec->env);
-	request.serve = add_list(&text, spec->serve);
 	for (size_t i = 0; i < spec->mount_count; i++) {
 		add(&text, spec->mounts[i].root);
 		add(&text, spec->mounts[i].source);
 		add(&text, spec->mounts[i].target);
 		add(&text, spec->mounts[i].writable ? "w" : "");
 	}
-	if (text.full || request.env > LIST_MAX || request.serve > LIST_MAX)
+	if (text.full || request.env > LIST_MAX)
 		return err_set(err, ERR_TOO_LARGE, "the box's environment is too large");
 	union control control = { 0 };
 	struct iovec parts[] = { { &request, sizeof request }, { text.data, text.len } };
@@ -108,7 +107,7 @@ int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 struct job {
 	struct box_spec spec;
 	struct box_mount mounts[COUNT(((struct inside *)0)->mounts)];
-	const char *env[LIST_MAX + 1], *serve[LIST_MAX + 1];
+	const char *env[LIST_MAX + 1];
 	char text[REQUEST_MAX + 1];
 };
 
@@ -124,8 +123,7 @@ static int decode(const struct request *request, struct job *job, size_t len)
 {
 	char *at = job->text, *end = job->text + len;
 	job->text[len] = 0;
-	if (request->env > LIST_MAX || request->serve > LIST_MAX ||
-	    request->mounts > COUNT(job->mounts))
+	if (request->env > LIST_MAX || request->mounts > COUNT(job->mounts))
 		return -1;
 	job->spec.id = next(&at, end);
 	job->spec.dir = next(&at, end);
@@ -136,9 +134,6 @@ static int decode(const struct request *request, struct job *job, size_t len)
 	for (size_t i = 0; i < request->env; i++)
 		job->env[i] = next(&at, end);
 	job->env[request->env] = NULL;
-	for (size_t i = 0; i < request->serve; i++)
-		job->serve[i] = next(&at, end);
-	job->serve[request->serve] = NULL;
 	for (size_t i = 0; i < request->mounts; i++) {
 		job->mounts[i].root = next(&at, end);
 		job->mounts[i].source = next(&at, end);
@@ -146,7 +141,6 @@ static int decode(const struct request *request, struct job *job, size_t len)
 		job->mounts[i].writable = *next(&at, end) == 'w';
 	}
 	job->spec.env = job->env;
-	job->spec.serve = job->serve;
 	job->spec.mounts = job->mounts;
 	job->spec.mount_count = request->mounts;
 	job->spec.limits = request->limits;
