@@ -166,20 +166,45 @@ static int pass_rest(struct attached *a, int which, char *piece, struct err *err
 	return n < 0 ? -1 : 0;
 }
 
-static int send_word(const struct attached *a, const char *type, const char *key, int64_t value,
-		     struct err *err)
-{
-	struct jw jw;
-	jw_init(&jw, 1024);
-	jw_open(&jw, '{');
-	jw_key_str(&jw, "type", type);
-	jw_key(&jw, key);
-	jw_int(&jw, value);
-	jw_close(&jw, '}');
-	int result = ws_send(a->call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
-}
+static const struct schema nothing_schema = { .name = "ExecNothing" };
+struct number {
+	int64_t value;
+};
+static const struct field bytes_fields[] = {
+	NAMED("bytes", INT, number, value, 0, "Of input that are no longer on their way."),
+};
+static const struct schema bytes_schema = SCHEMA(number, "ExecTaken", bytes_fields);
+static const struct field exit_fields[] = {
+	NAMED("exit_code", INT, number, value, 0, "128 and the number of a signal."),
+};
+static const struct schema exit_schema = SCHEMA(number, "ExecExit", exit_fields);
+static const struct variant sent[] = {
+	{ "taken", &bytes_schema, "The command has read input." },
+	{ "exit", &exit_schema, "The last message: the command has ended." },
+};
+static const struct schema attach_sends = TAGGED("ExecMessage", "type", sent);
+
+struct size {
+	int64_t cols, rows;
+};
+static const struct field size_fields[] = {
+	INT(size, cols, 0, "Columns."),
+	INT(size, rows, 0, "Rows."),
+};
+static const struct schema size_schema = SCHEMA(size, "ExecSize", size_fields);
+struct named_signal {
+	const char *signal;
+};
+static const struct field signal_fields[] = {
+	STR(named_signal, signal, 0, "Its name or number."),
+};
+static const struct schema signal_schema = SCHEMA(named_signal, "ExecSignal", signal_fields);
+static const struct variant taken[] = {
+	{ "eof", &nothing_schema, "Standard input ends." },
+	{ "resize", &size_schema, "The terminal has another size." },
+	{ "signal", &signal_schema, "Send a signal to the command's process group." },
+};
+static const struct schema attach_takes = TAGGED("ExecRequest", "type", taken);
 
 static int pass_input(struct attached *a, struct err *err)
 {
@@ -202,9 +227,9 @@ static int pass_input(struct attached *a, struct err *err)
 	/* All of it is always told: a caller may wait for that before it sends more. */
 	if (!a->taken || (a->taken < TAKEN_STEP && a->input.len))
 		return 0;
-	size_t taken = a->taken;
+	size_t told = a->taken;
 	a->taken = 0;
-	return send_word(a, "taken", "bytes", (int64_t)taken, err);
+	return call_send(a->call, "taken", NULL, &(struct number){ (int64_t)told }, err);
 }
 
 static void take_word(struct attached *a, const struct ws_message *message)
@@ -290,7 +315,9 @@ static int run(struct attached *a, const json_t *wish, struct err *err)
 		;
 	journal_end(running, a->ended ? "completed" : "killed", a->ended ? a->status : INT_ABSENT);
 	if (a->ended)
-		return result < 0 ? -1 : send_word(a, "exit", "exit_code", a->status, err);
+		return result < 0 ? -1
+				  : call_send(a->call, "exit", NULL, &(struct number){ a->status },
+					      err);
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
 	tree_end(a->marker);
 	process_reap(&a->process, &(int){ 0 });
@@ -326,11 +353,9 @@ static int attach(struct call *call, const void *in, struct err *err)
 static const struct route routes[] = {
 	{ "GET", "/v1/bash/ws", attach, NULL, NULL, "Run a command with its input and output",
 	  "The first message is JSON: {command, tty, cols, rows, term}; without a command, a shell. Then "
-	  "binary messages to the server are its standard input, of which 1 MiB may be on its way: {type: "
-	  "taken, bytes} tells how much no longer is. JSON ones are {type: eof}, {type: "
-	  "resize, cols, rows} or {type: signal, signal}. Binary messages from the server begin with a byte, "
-	  "1 for standard output and 2 for standard error; the last message is JSON, {type: exit, exit_code}. "
-	  "A command whose caller leaves is ended.",
-	  .flags = UPGRADE | RUNS },
+	  "binary messages to the server are its standard input, of which 1 MiB may be on its way. "
+	  "Binary messages from the server begin with a byte, 1 for standard output and 2 for standard "
+	  "error. A command whose caller leaves is ended.",
+	  .flags = UPGRADE | RUNS, .sends = &attach_sends, .takes = &attach_takes },
 };
 const struct route_group attach_group = { "bash", "Commands as streams.", routes, COUNT(routes) };

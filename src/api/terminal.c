@@ -43,39 +43,83 @@ struct viewer {
 
 /* ---- messages to the page ---- */
 
+struct words {
+	struct text data;
+};
+static const struct field words_fields[] = { TEXT(words, data, 0, "Text.") };
+static const struct schema words_schema = SCHEMA(words, "TerminalText", words_fields);
+static const struct schema nothing_schema = { .name = "TerminalNothing" };
+
+struct size {
+	int64_t cols, rows;
+};
+static const struct field size_fields[] = {
+	INT(size, cols, 0, "Columns."),
+	INT(size, rows, 0, "Rows."),
+};
+static const struct schema size_schema = SCHEMA(size, "TerminalSize", size_fields);
+struct sized {
+	const struct size *data;
+};
+static const struct field sized_fields[] = {
+	OBJ(sized, data, 0, "{cols, rows}.", .of = &size_schema),
+};
+static const struct schema sized_schema = SCHEMA(sized, "TerminalSized", sized_fields);
+
+struct code {
+	int64_t exit_code;
+};
+static const struct field code_fields[] = { INT(code, exit_code, 0, "Of the shell.") };
+static const struct schema code_schema = SCHEMA(code, "TerminalExitCode", code_fields);
+struct ended {
+	const struct code *data;
+};
+static const struct field ended_fields[] = {
+	OBJ(ended, data, 0, "{exit_code}.", .of = &code_schema),
+};
+static const struct schema ended_schema = SCHEMA(ended, "TerminalEnded", ended_fields);
+
+struct beat {
+	int64_t timestamp;
+};
+static const struct field beat_fields[] = {
+	INT(beat, timestamp, 0, "Milliseconds since 1970; of a `pong`, that of the `ping`."),
+};
+static const struct schema beat_schema = SCHEMA(beat, "TerminalBeat", beat_fields);
+
+static const struct variant sent[] = {
+	{ "session_id", &words_schema, "First: the session's identifier." },
+	{ "ready", &words_schema, "The shell reads what is typed." },
+	{ "output", &words_schema, "What the terminal shows, escape sequences and all." },
+	{ "restore_output", &words_schema, "What it shows already, for one who comes later." },
+	{ "terminal_restored", &nothing_schema, "That was all of it." },
+	{ "size", &sized_schema, "It has another size." },
+	{ "exit", &ended_schema, "The shell has ended: `restart` starts another." },
+	{ "error", &words_schema, "What went wrong, for people." },
+	{ "ping", &beat_schema, "To be answered with `pong`." },
+	{ "pong", &beat_schema, "The answer to a `ping`." },
+};
+static const struct schema terminal_sends = TAGGED("TerminalMessage", "type", sent);
+
+static const struct variant taken[] = {
+	{ "input", &words_schema, "What is typed." },
+	{ "resize", &sized_schema, "The page has another size." },
+	{ "restart", &nothing_schema, "Start a shell where there is none." },
+	{ "ping", &beat_schema, "Answered with `pong`." },
+	{ "pong", &beat_schema },
+};
+static const struct schema terminal_takes = TAGGED("TerminalRequest", "type", taken);
+
 static int send_text(struct viewer *v, const char *type, const char *text, size_t len,
 		     struct err *err)
 {
-	struct jw jw;
-	jw_init(&jw, REPLAY_MAX * 6 + 1024);
-	jw_open(&jw, '{');
-	jw_key_str(&jw, "type", type);
-	if (text) {
-		jw_key(&jw, "data");
-		jw_text(&jw, text, len);
-	}
-	jw_close(&jw, '}');
-	int result = ws_send(v->call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
-	jw_done(&jw);
-	return result;
-}
-
-static int send_raw(struct viewer *v, struct err *err, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static int send_raw(struct viewer *v, struct err *err, const char *format, ...)
-{
-	char text[256];
-	va_list args;
-	va_start(args, format);
-	int len = vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	return ws_send(v->call->ws, WS_TEXT, text, (size_t)len, err);
+	return call_send(v->call, type, NULL, &(struct words){ { text, len } }, err);
 }
 
 static int send_size(struct viewer *v, int cols, int rows, struct err *err)
 {
-	return send_raw(v, err, "{\"type\":\"size\",\"data\":{\"cols\":%d,\"rows\":%d}}", cols,
-			rows);
+	return call_send(v->call, "size", NULL, &(struct sized){ &(struct size){ cols, rows } },
+			 err);
 }
 
 static int send_ping(struct viewer *v, struct err *err)
@@ -83,8 +127,8 @@ static int send_ping(struct viewer *v, struct err *err)
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	v->ping_at = clock_ms() + PING_MS;
-	return send_raw(v, err, "{\"type\":\"ping\",\"timestamp\":%lld}",
-			(long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	struct beat beat = { (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 };
+	return call_send(v->call, "ping", NULL, &beat, err);
 }
 
 /* What the screen shows now, for a viewer that comes late or fell behind. */
@@ -99,7 +143,7 @@ static int send_screen(struct viewer *v, bool announce, struct err *err)
 		return send_text(v, "output", text.data ? text.data : "", text.len, err);
 	if (send_text(v, "restore_output", text.data ? text.data : "", text.len, err) < 0)
 		return -1;
-	return send_text(v, "terminal_restored", NULL, 0, err);
+	return call_send(v->call, "terminal_restored", NULL, NULL, err);
 }
 
 /* Sends what is new. A character that is cut off waits for its rest. */
@@ -148,8 +192,8 @@ static int send_changes(struct viewer *v, struct err *err)
 		ws_close(v->call->ws, WS_NORMAL, "the session was ended");
 		return 0;
 	}
-	if (!running && !v->told_end &&
-	    send_raw(v, err, "{\"type\":\"exit\",\"data\":{\"exit_code\":%d}}", code) < 0)
+	struct ended ended = { &(struct code){ code } };
+	if (!running && !v->told_end && call_send(v->call, "exit", NULL, &ended, err) < 0)
 		return -1;
 	if (ready && !v->told_ready && send_text(v, "ready", "Terminal ready", 14, err) < 0)
 		return -1;
@@ -213,8 +257,8 @@ static int take_message(struct viewer *v, const struct ws_message *message, stru
 			result = send_text(v, "error", err->msg, strlen(err->msg), err);
 	} else if (!strcmp(type, "ping")) {
 		json_t *stamp = json_object_get(object, "timestamp");
-		result = send_raw(v, err, "{\"type\":\"pong\",\"timestamp\":%lld}",
-				  (long long)json_number_value(stamp ? stamp : data));
+		struct beat beat = { (int64_t)json_number_value(stamp ? stamp : data) };
+		result = call_send(v->call, "pong", NULL, &beat, err);
 	}
 	json_decref(object);
 	return result;
@@ -337,10 +381,8 @@ static int page(struct call *call, const void *in, struct err *err)
 static const struct route routes[] = {
 	{ "GET", "/terminal", page, .flags = INTERNAL },
 	{ "GET", "/v1/shell/ws", show_terminal, &attach_schema, NULL,
-	  "A shell session as a terminal",
-	  "JSON messages. From the server: session_id, ready, output, restore_output, terminal_restored, "
-	  "size, exit, error, ping. To it: input, resize {cols, rows}, restart, ping, pong.",
-	  .flags = UPGRADE | RUNS },
+	  "A shell session as a terminal", .flags = UPGRADE | RUNS, .sends = &terminal_sends,
+	  .takes = &terminal_takes },
 };
 const struct route_group terminal_group = { "terminal", "Shell sessions as terminals.", routes,
 					    COUNT(routes) };
