@@ -1,4 +1,4 @@
-/* The web terminal: a page, and the WebSocket it shows a shell session through. Any number of viewers
+/* The web terminal: the WebSocket that its page shows a shell session through. Any number of viewers
  * may share a session; each is served at its own pace from the newest part of the terminal's stream. */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,6 @@
 #include "base/utf8.h"
 #include "net/call.h"
 #include "net/server.h"
-#include "net/static.h"
 #include "net/ws.h"
 #include "proc/shell.h"
 #include "term/screen.h"
@@ -370,16 +369,7 @@ static int show_terminal(struct call *call, const void *in, struct err *err)
 	return result;
 }
 
-/* ---- the page ---- */
-
-static int page(struct call *call, const void *in, struct err *err)
-{
-	(void)in;
-	return static_file(call, "web/terminal/index.html", err);
-}
-
 static const struct route routes[] = {
-	{ "GET", "/terminal", page, .flags = INTERNAL },
 	{ "GET", "/v1/shell/ws", show_terminal, &attach_schema, NULL,
 	  "A shell session as a terminal", .flags = UPGRADE | RUNS, .sends = &terminal_sends,
 	  .takes = &terminal_takes },

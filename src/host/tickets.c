@@ -10,7 +10,6 @@
 #include "net/auth.h"
 #include "net/call.h"
 #include "net/head.h"
-#include "net/static.h"
 
 struct ask {
 	const char *box, *original_uri, *authorization, *api_key;
@@ -87,18 +86,10 @@ static const struct route routes[] = {
 };
 const struct route_group host_tickets_group = { "auth", "Credentials.", routes, COUNT(routes) };
 
-/* The terminal's page: the same file that a box's server has, but nobody in a box can change it. */
-static int terminal(struct call *call, const void *in, struct err *err)
-{
-	(void)in;
-	return static_file(call, "web/terminal/index.html", err);
-}
-
-static const struct route pages[] = { { "GET", "/terminal", terminal, .flags = INTERNAL } };
-static const struct route_group host_page_group = { "page", "Pages for people.", pages,
-						    COUNT(pages) };
-
-const struct route_group *const host_groups[] = { &sandboxes_group,     &sandbox_watch_group,
-						  &templates_group,     &host_tickets_group,
-						  &host_document_group, &page_group,
-						  &host_page_group,     NULL };
+const struct route_group *const host_groups[] = { &sandboxes_group,
+						  &sandbox_watch_group,
+						  &templates_group,
+						  &host_tickets_group,
+						  &host_document_group,
+						  &page_group,
+						  NULL };

@@ -41,11 +41,11 @@ static const struct field static_fields[] = {
 };
 const struct schema static_schema = SCHEMA(static_request, "StaticFile", static_fields);
 
-int static_file(struct call *call, const char *path, struct err *err)
+int static_file(struct call *call, const char *path, const char *policy, struct err *err)
 {
 	const char *type = mime_of(path);
 	struct pair headers[] = { { "Cache-Control", "no-cache" },
-				  { "Content-Security-Policy", page_policy },
+				  { "Content-Security-Policy", policy ? policy : page_policy },
 				  { "Cross-Origin-Opener-Policy", "same-origin" },
 				  { "Referrer-Policy", "no-referrer" } };
 	char full[8192];
@@ -74,7 +74,7 @@ int static_serve(struct call *call, const void *in, struct err *err)
 				return static_file(call,
 						   arena_printf(call->arena, "%s%s", trees[i].value,
 								clean.data + len),
-						   err);
+						   NULL, err);
 		}
 	return err_set(err, ERR_NOT_FOUND, "there is no such file");
 }
