@@ -510,12 +510,13 @@ class Server:
         self.baseline = self.possessions()
 
     def tasks(self):
-        """Its threads: whether each sleeps, and how often it has run."""
+        """Its threads, but for those that wait for a connection: whether each sleeps, and how often it has run."""
         found = {}
         for task in self._list("task"):
             try:
                 text = Path(f"/proc/{self.pid}/task/{task}/status").read_text()
-                found[task] = re.findall(r"(?:State:|ctxt_switches:)\s+(\w+)", text)
+                if not text.startswith("Name:\tidle\n"):
+                    found[task] = re.findall(r"(?:State:|ctxt_switches:)\s+(\w+)", text)
             except (FileNotFoundError, ProcessLookupError):
                 pass
         return found

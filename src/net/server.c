@@ -30,8 +30,8 @@
 enum {
 	STOP_MS = 5000,
 	FORCED_MS = 500,
-	PAUSE_MS = 50,  /* before what the machine did not give is asked for again */
-	MOMENT_MS = 20, /* that a connection keeps its thread for the next request */
+	PAUSE_MS = 50,   /* before what the machine did not give is asked for again */
+	MOMENT_MS = 100, /* that a connection keeps its thread for the next request */
 	EVENTS_MAX = 64,
 	INSIDE_MAX = 256, /* connections of the sandbox's own programs */
 };
@@ -58,7 +58,8 @@ int server_init(struct server *server, const struct config *config,
 	workers_init(&server->workers);
 	router_init(&server->router, groups);
 	home_find(server->home, sizeof server->home);
-	mallopt(M_ARENA_MAX, 4); /* many threads, not an arena for each */
+	mallopt(M_ARENA_MAX, 4);            /* many threads, not an arena for each */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* what is large goes back, and stays in no arena */
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (server->stop_fd < 0 || server->epoll_fd < 0)

@@ -54,6 +54,7 @@ def test_sigterm_ends_all_commands(start_server):
     server, pids = busy_server(start_server)
     assert len(pids) >= len(BUSY) and all(map(alive, pids))
     sid = ask(server, "sessions/create")["session_id"]
+    assert eventually(lambda: server.possessions()["threads"] <= server.baseline["threads"]), "nobody is being served"
     before = server.tasks()  # the pump's never rests, with so much to read
     with server.begin("/v1/bash/exec", command="echo a >begun; sleep 1000", session_id=sid) as waiting:
         assert text_of(server.home / "begun")
