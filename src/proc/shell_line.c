@@ -204,8 +204,9 @@ bool shell_is_ready(struct shell *shell)
 		return true;
 	if (shell->machine.at[DUE_READY] != INT64_MAX)
 		return false; /* it is looked at again then */
+	bool busy = is_busy(shell);
 	enum shell_keys_next next =
-		shell_keys_look(&shell->keys, is_busy(shell), is_waiting(shell), now, &ms);
+		shell_keys_look(&shell->keys, busy, !busy && is_waiting(shell), now, &ms);
 	if (next == KEYS_INTERRUPT)
 		(void)shell_type_bytes(shell, "\003", 1);
 	if (next != KEYS_READY)

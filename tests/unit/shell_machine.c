@@ -334,6 +334,19 @@ static void waiting_for_what_others_typed(void)
 	CHECK(shell_machine_next(&m) == 540);
 }
 
+/* In whatever state a command is, it ends with its shell. A mark has begun the next prompt already. */
+static void end_in_any_state(void)
+{
+	for (int flight = FLIGHT_TYPED; flight <= FLIGHT_MARKED; flight++) {
+		struct shell_machine m;
+		shell_machine_init(&m);
+		shell_machine_started(&m);
+		m.flight = (enum shell_flight)flight;
+		unsigned want = flight == FLIGHT_MARKED ? OVER : BLANK;
+		CHECK(shell_machine_feed(&m, EVENT_ABANDON, 0) == want && !m.flight);
+	}
+}
+
 /* Whatever comes, in whatever order: what begins was hidden, what is over was in flight, and a shell
  * without a command, or without a process, has no deadline of one. */
 static void any_order(void)
@@ -383,6 +396,7 @@ int main(void)
 	exit_with_others_on_the_terminal();
 	exit_without_a_command();
 	waiting_for_what_others_typed();
+	end_in_any_state();
 	any_order();
 	return tap_done();
 }
