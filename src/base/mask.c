@@ -8,6 +8,8 @@
 #include "base/own.h"
 #include "base/utf8.h"
 
+enum { SEEN_MAX = 16384 };
+
 static const char stars[] = "***", cut[] = "…";
 
 /* A text on its way: what was read, and what was written of it. */
@@ -90,14 +92,31 @@ static const char *skip_quote(const char *at, const char *end)
 	return at < end && (*at == '"' || *at == '\'' || *at == '`') ? at + 1 : at;
 }
 
+/* The same quote again, and not behind a backslash unless the first one is. */
+static const char *find_quote(const char *at, const char *end, const char *opened, size_t len)
+{
+	char quote = opened[len - 1];
+	for (; at < end && *at; at++) {
+		if (len == 2 && end - at > 1 && *at == '\\' && at[1] == quote)
+			return at;
+		if (len == 1 && *at == quote)
+			return at;
+		at += len == 1 && quote != '\'' && *at == '\\' && at + 1 < end;
+	}
+	return at;
+}
+
 static struct secret value_at(const char *at, const char *end, bool line)
 {
+	at += end - at > 1 && *at == '$' && (at[1] == '\'' || at[1] == '"');
 	const char *from = skip_quote(at, end), *to = from;
-	const char *ends = line ? "\r\n\"'`" : from > at ? "\"'`\r\n" : " \t\r\n\"'`&;|,)}]";
+	if (from > at && !line) {
+		to = find_quote(from, end, at, (size_t)(from - at));
+		return (struct secret){ from, (size_t)(to - from) };
+	}
+	const char *ends = line ? "\r\n\"'`" : " \t\r\n\"'`&;|";
 	while (to < end && *to && !strchr(ends, *to))
-		to++;
-	if (from > at && to < end && to > from && to[-1] == '\\')
-		to--;
+		to += !line && *to == '\\' && end - to > 1 ? 2 : 1;
 	return (struct secret){ from, (size_t)(to - from) };
 }
 
@@ -120,6 +139,8 @@ static struct secret named(const char *name, size_t len, const char *end)
 	bool flag = *name == '-' && len > 1;
 	if (!assigned && !flag) /* nearly all words */
 		return none;
+	if (len > 2 && !strncmp(name, "-u", 2) && behind < end && *behind == ':')
+		return user_value(name + 2, end);
 	if ((len == 2 && !strncmp(name, "-u", 2)) || (len == 6 && !strncmp(name, "--user", 6)))
 		return user_value(behind + (behind < end && *behind == '='), end);
 	for (size_t i = 0; i < COUNT(names); i++) {
@@ -155,10 +176,12 @@ static struct secret known(const char *word, size_t len, const char *end)
 	const char *key = skip_blanks(word + len, end);
 	if (scheme && key > word + len && key_length(key, end) >= SCHEME_MIN)
 		return (struct secret){ key, key_length(key, end) };
-	size_t whole = key_length(word, end);
-	for (size_t i = 0; whole >= KEY_MIN && i < COUNT(prefixes); i++) {
+	for (size_t i = 0; i < COUNT(prefixes); i++) {
 		size_t n = strlen(prefixes[i]);
-		if (len >= n && !strncmp(word, prefixes[i], n))
+		if (len < n || strncmp(word, prefixes[i], n) != 0)
+			continue;
+		size_t whole = key_length(word, end);
+		if (whole >= KEY_MIN)
 			return (struct secret){ word + n, whole - n };
 	}
 	return (struct secret){ NULL, 0 };
@@ -210,7 +233,8 @@ static struct secret secret_at(const struct masking *m, size_t *ret_word)
 {
 	const char *at = m->at;
 	size_t len = 0;
-	while (at + len < m->end && is_name_char(at[len]))
+	while (at + len < m->end && is_name_char(at[len]) &&
+	       !(len && at[len] == '-' && private_key(at + len, m->end).len))
 		len++;
 	*ret_word = len ? len : 1;
 	if (m->end - at > 3 && !strncmp(at, "://", 3))
@@ -225,7 +249,9 @@ static struct secret secret_at(const struct masking *m, size_t *ret_word)
 
 size_t mask_text(const char *text, size_t len, char *to, size_t room)
 {
-	struct masking m = { text, text + len, text, to, 0, room - sizeof cut };
+	/* What comes later would be cut, but for texts that are nearly all secret. */
+	size_t seen = len < SEEN_MAX ? len : SEEN_MAX;
+	struct masking m = { text, text + seen, text, to, 0, room - sizeof cut };
 	bool whole = true;
 	while (m.at < m.end && whole) {
 		size_t word;
@@ -236,7 +262,7 @@ size_t mask_text(const char *text, size_t len, char *to, size_t room)
 			whole = put(&m, stars, sizeof stars - 1);
 		m.at += plain + secret.len;
 	}
-	if (!whole) {
+	if (!whole || seen < len) {
 		m.len -= utf8_partial(to, m.len);
 		memcpy(to + m.len, cut, sizeof cut - 1);
 		m.len += sizeof cut - 1;

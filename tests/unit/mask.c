@@ -1,5 +1,6 @@
 #include "base/mask.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "tap.h"
@@ -45,6 +46,17 @@ static const struct {
 	{ "password", NULL },
 	{ "password=", NULL },
 	{ "password:=abc", "password:=***" },
+	{ "PASSWORD=\"it's a secret\" ls", "PASSWORD=\"***\" ls" },
+	{ "PASSWORD='say \"hi\" secret' ls", "PASSWORD='***' ls" },
+	{ "PASSWORD=\"say \\\"hi\\\" secret\" ls", "PASSWORD=\"***\" ls" },
+	{ "PASSWORD=\"line1\nline2\" ls", "PASSWORD=\"***\" ls" },
+	{ "DB_PASSWORD=abc,def}ghi ls", "DB_PASSWORD=*** ls" },
+	{ "PASSWORD=foo\\ bar ls", "PASSWORD=*** ls" },
+	{ "TOKEN=$'a b' ls", "TOKEN=$'***' ls" },
+	{ "curl -u me:pa,ss x", "curl -u me:*** x" },
+	{ "curl -ume:abc x", "curl -ume:*** x" },
+	{ "printf 'x\\n-----BEGIN PRIVATE KEY-----\\nMII'",
+	  "printf 'x\\n-----BEGIN PRIVATE KEY-----***" },
 };
 
 static void cuts(void)
@@ -59,6 +71,22 @@ static void cuts(void)
 	CHECK(utf8_valid(to, strlen(to)) && !strstr(to, "abc"));
 }
 
+/* Whatever a long text is made of: it is looked at in the pump's thread, too. */
+static void long_texts(void)
+{
+	enum { LONG = 4 << 20 };
+	static const char *const units[] = { "a/", "-", "token=", "://a:", "eyJ.", "\\", "'" };
+	char *text = xmalloc(LONG), to[600];
+	for (size_t i = 0; i < COUNT(units); i++) {
+		for (size_t at = 0; at < LONG; at++)
+			text[at] = units[i][at % strlen(units[i])];
+		int64_t begun = clock_ms();
+		CHECK(mask_text(text, LONG, to, sizeof to) < sizeof to);
+		CHECK(clock_ms() - begun < 2000);
+	}
+	free(text);
+}
+
 int main(void)
 {
 	char to[1000];
@@ -68,5 +96,6 @@ int main(void)
 		CHECK_STR(to, rows[i].masked ? rows[i].masked : rows[i].text);
 	}
 	cuts();
+	long_texts();
 	return tap_done();
 }
