@@ -74,7 +74,8 @@ static const struct schema tool_called_schema =
 
 static const struct field session_fields[] = {
 	STR(journal_session, kind, 0, "`bash`, `shell`, `jupyter`, `nodejs`, `watch`, `mcp`."),
-	STR(journal_session, session_id, 0, "Its identifier."),
+	STR(journal_session, session_id, OPTIONAL,
+	    "Its identifier; null where that is a secret, of `mcp`."),
 };
 static const struct schema session_schema =
 	SCHEMA(journal_session, "JournalSession", session_fields);

@@ -112,6 +112,7 @@ static void end(void *arg)
 static struct sessions sessions = {
 	.kind = "mcp",
 	.size = sizeof(struct mcp_session),
+	.secret = true,
 	.busy = busy,
 	.end = end,
 	.done = done,

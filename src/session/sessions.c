@@ -84,12 +84,18 @@ static struct session **locate(struct sessions *sessions, const char *id)
 	return at;
 }
 
+static void record(enum journal_kind kind, const struct session *session)
+{
+	const struct sessions *table = session->table;
+	journal_add(kind,
+		    &(struct journal_session){ table->kind, table->secret ? NULL : session->id });
+}
+
 /* Takes a session out; the table's reference becomes the caller's. */
 static struct session *unlist(struct sessions *sessions, struct session **at)
 {
 	struct session *session = *at;
-	journal_add(JOURNAL_SESSION_CLOSED,
-		    &(struct journal_session){ sessions->kind, session->id });
+	record(JOURNAL_SESSION_CLOSED, session);
 	*at = session->next;
 	sessions->count--;
 	return session;
@@ -158,8 +164,7 @@ static struct session *add(struct sessions *sessions, const char *id,
 	session->next = sessions->first;
 	sessions->first = session;
 	sessions->count++;
-	journal_add(JOURNAL_SESSION_OPENED,
-		    &(struct journal_session){ sessions->kind, session->id });
+	record(JOURNAL_SESSION_OPENED, session);
 	return session;
 }
 

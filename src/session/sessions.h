@@ -34,6 +34,7 @@ struct session {
 struct sessions {
 	const char *kind; /* "bash", in ids and messages */
 	size_t size;      /* of the struct that begins with a struct session */
+	bool secret;      /* whoever knows an id may use the session: none is told */
 	/* Whether it must not expire now; NULL: while it has users. */
 	bool (*busy)(void *session);
 	/* When it was last used, of awake_ms(); NULL: when it was last touched. */

@@ -169,6 +169,18 @@ def test_sessions(server):
     assert since(server, before, "session_opened") == [{"kind": "bash", "session_id": "mine"}]
 
 
+def test_the_id_of_an_mcp_session_is_nobody_elses(server):
+    """Whoever has it can read and answer in the place of its client."""
+    before = newest(server)
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}
+    accept = {"Accept": "application/json, text/event-stream"}
+    session = server.post("/mcp", asked, headers=accept).headers["mcp-session-id"]
+    assert since(server, before, "session_opened") == [{"kind": "mcp", "session_id": None}]
+    assert server.request("DELETE", "/mcp", headers={"Mcp-Session-Id": session}).status_code in (200, 204)
+    assert session not in server.get("/v1/sandbox/events?limit=1000").text
+
+
 def test_a_tool_is_called_once(server):
     """As a tool; what it runs is there once, too."""
     with Peer(server) as peer:
