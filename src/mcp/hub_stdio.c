@@ -370,8 +370,13 @@ static bool await(struct stdio_client *c, struct pending *pending, struct exchan
 		const struct wait wait = { look < until ? look : until, ex ? ex->cancel_fds[0] : -1,
 					   server_stop_fd(c->server) };
 		enum wake wake = wait_event(&wait, pending->event_fd);
-		if (wake != WAKE_TIMEOUT)
-			return wake == WAKE_READY;
+		if (wake > WAKE_TIMEOUT)
+			return false;
+		pthread_mutex_lock(&c->lock);
+		bool came = pending->answer != NULL;
+		pthread_mutex_unlock(&c->lock);
+		if (came)
+			return true;
 	}
 	return c->buried;
 }
