@@ -88,7 +88,10 @@ enum wake command_wait(struct command *command, const struct wait *wait)
 enum wake command_wait_next(struct command *command, uint64_t *seen, bool input,
 			    const struct wait *wait)
 {
-	enum wake wake = WAKE_READY;
+	enum wake wake = wait_check(wait); /* one that prints without end is always ready */
+	if (wake > WAKE_TIMEOUT)
+		return wake;
+	wake = WAKE_READY;
 	pthread_mutex_lock(&command->lock);
 	const struct pollfd room = { .fd = command->input_fd, .events = POLLOUT };
 	if (command->view.changes == *seen)

@@ -262,6 +262,16 @@ def test_a_caller_who_leaves_ends_the_program(server, tmp_path):
     assert gone(pid)
 
 
+def test_a_caller_who_leaves_a_flood_ends_the_program(server, tmp_path):
+    """There is always something to take: it is looked at nevertheless whether anybody waits."""
+    code = f"require('fs').writeFileSync('{tmp_path}/pid', String(process.pid)); for (;;) console.log('x'.repeat(1000))"
+    with server.begin("/v1/nodejs/execute", code=code, timeout=300) as peer:
+        pid = text_of(tmp_path / "pid")
+        assert alive(pid)
+        peer.reset()
+    assert gone(pid)
+
+
 def test_a_flood_is_bounded(server):
     data = js(server, "for (let i = 0; i < 1000; i++) console.log('x'.repeat(10000)); console.error('end')")
     assert data["exit_code"] == 0 and 4 * MIB <= len(data["stdout"]) < 4 * MIB + 200
