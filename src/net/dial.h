@@ -13,6 +13,7 @@ struct dial_wait {
 	void *arg;
 	int connect_ms;   /* for each step on the way to a stream; 0: 10 s */
 	int64_t until_ms; /* of clock_ms(): for all that is waited for; 0: no such time */
+	bool only_ipv4;   /* dial_port(): not ::1 */
 };
 
 /* Finds the server and connects: a blocking descriptor. -1: ERR_SLOW, ERR_UNAVAILABLE, ERR_LIMIT. */
