@@ -202,7 +202,7 @@ static void note_origin(struct files_copy *copy, const struct stat *made, const 
 	enum {
 		MOST = 4 << 20
 	}; /* what is not noted is copied again if its directory has changed */
-	if (copy->follows && copy->origins.count < MOST)
+	if (copy->follows && (copy->origins.count < MOST || map_get(&copy->origins, made->st_ino)))
 		map_put(&copy->origins, made->st_ino, st->st_ino);
 }
 
@@ -289,6 +289,7 @@ static bool is_made_of(const struct files_copy *copy, int to, const char *name,
 {
 	struct stat made;
 	return fstatat(to, name, &made, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       (made.st_mode & S_IFMT) == (st->st_mode & S_IFMT) && /* numbers are used again */
 	       map_get(&copy->origins, made.st_ino) == st->st_ino;
 }
 
