@@ -27,6 +27,7 @@ struct listener {
 	struct call *call;
 	const struct nodejs_job *job;
 	bool gone;
+	struct journal_run *run; /* once the code runs */
 };
 
 static int write_output(void *arg, enum node_stream stream, const char *data, size_t len,
@@ -39,6 +40,14 @@ static int write_output(void *arg, enum node_stream stream, const char *data, si
 		return 0;
 	listener->gone = true;
 	return listener->job->stateful ? 0 : -1;
+}
+
+static void record_start(struct listener *listener, const char *session_id)
+{
+	const struct node_request *request = &listener->job->request;
+	const struct journal_started started = { request->typescript ? "typescript" : "javascript",
+						 session_id, NULL, request->code };
+	listener->run = journal_begin(JOURNAL_CODE_STARTED, &started);
 }
 
 static int run_in_session(struct listener *listener, const struct node_where *where,
@@ -67,6 +76,7 @@ static int run_in_session(struct listener *listener, const struct node_where *wh
 	const struct wait wait = call_until(call, clock_ms() + job->request.timeout_ms);
 	if (nodejs_session_take(session, &wait, err) < 0)
 		return -1;
+	record_start(listener, id);
 	int result =
 		nodejs_session_execute(session, &at, &job->request, caller, call->arena, ret, err);
 	nodejs_session_give_back(session);
@@ -91,16 +101,12 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 	    nodejs_programs_pick(call, copy.version, copy.request.typescript, &where, err) < 0)
 		return -1;
 	int64_t killed = limits_killed();
-	const struct journal_started started = {
-		copy.request.typescript ? "typescript" : "javascript",
-		copy.session_id && *copy.session_id ? copy.session_id : NULL, NULL,
-		copy.request.code
-	};
-	struct journal_run *running = journal_begin(JOURNAL_CODE_STARTED, &started);
+	if (!copy.stateful)
+		record_start(&listener, NULL);
 	int result = copy.stateful
 			     ? run_in_session(&listener, &where, &caller, ret, ret_session, err)
 			     : node_run(&where, &copy.request, &caller, call->arena, ret, err);
-	journal_end(running, result < 0 ? "cancelled" : node_status_names[ret->status],
+	journal_end(listener.run, result < 0 ? "cancelled" : node_status_names[ret->status],
 		    result < 0 ? INT_ABSENT : ret->exit_code);
 	if (result == 0 && ret->exit_code == 128 + SIGKILL && limits_killed() > killed)
 		ret->notice = arena_printf(call->arena,
