@@ -87,10 +87,11 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	int result = server_init(&server, &config, groups, &err);
 	if (result == 0)
 		result = server_listen(&server, &err);
+	if (result == 0)
+		listen_inside(&server); /* first: what is started next is told where */
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
 		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {
-		listen_inside(&server);
 		modules_start(&server);
 		say_ready(&server);
 		bool ended = server_run(&server);
