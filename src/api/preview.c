@@ -16,8 +16,7 @@ static const struct field preview_fields[] = {
 };
 static const struct schema preview_schema = SCHEMA(preview, "Preview", preview_fields);
 
-/* The program does not see /proxy/PORT. */
-static int below(struct call *call, const void *in, struct upstream *ret, struct err *err)
+static int find(struct call *call, const void *in, struct upstream *ret, struct err *err)
 {
 	const struct preview *request = in;
 	ret->port = target_port(request->port, strlen(request->port));
@@ -38,11 +37,24 @@ static int below(struct call *call, const void *in, struct upstream *ret, struct
 	return 0;
 }
 
-/* It sees the path as it is: below /absproxy/PORT, or at a host name of its own. */
+/* The program does not see /proxy/PORT. */
+static int below(struct call *call, const void *in, struct upstream *ret, struct err *err)
+{
+	ret->guest = true;
+	return find(call, in, ret, err);
+}
+
+/* It sees the path as it is: at a host name of its own, or below /absproxy/PORT. */
 static int whole(struct call *call, const void *in, struct upstream *ret, struct err *err)
 {
 	ret->prefix = NULL;
-	return below(call, in, ret, err);
+	return find(call, in, ret, err);
+}
+
+static int absolute(struct call *call, const void *in, struct upstream *ret, struct err *err)
+{
+	ret->guest = true;
+	return whole(call, in, ret, err);
 }
 
 #define ANY(path, upstream_)                                                                 \
@@ -51,8 +63,8 @@ static int whole(struct call *call, const void *in, struct upstream *ret, struct
 	}
 
 static const struct route routes[] = {
-	ANY(ROUTE_PREVIEW "{port}", whole), ANY("/absproxy/{port}", whole),
-	ANY("/absproxy/{port}/*", whole),   ANY("/proxy/{port}", below),
+	ANY(ROUTE_PREVIEW "{port}", whole),  ANY("/absproxy/{port}", absolute),
+	ANY("/absproxy/{port}/*", absolute), ANY("/proxy/{port}", below),
 	ANY("/proxy/{port}/*", below),
 };
 const struct route_group preview_group = { "preview", "Programs that listen in the sandbox.",

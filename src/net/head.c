@@ -308,9 +308,11 @@ static void put_header(struct buf *out, const struct http_header *h,
 	if (is_framing(h->name) || (how->plain && !how->trusted && is_for_one(h->name)))
 		return;
 	/* Browsers clear the cookies of the whole domain, neighbours' included. */
-	if (!how->trusted && !strcasecmp(h->name, "clear-site-data"))
+	if ((!how->trusted || how->guest) && !strcasecmp(h->name, "clear-site-data"))
 		return;
-	if (!strcasecmp(h->name, "set-cookie") && (!how->trusted || how->prefix))
+	if (how->guest && !strcasecmp(h->name, "service-worker-allowed"))
+		return;
+	if (!strcasecmp(h->name, "set-cookie"))
 		put_set_cookie(out, h->value, how);
 	else if (!strcasecmp(h->name, "location") && how->prefix)
 		put_location(out, h->value, how);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -162,6 +163,7 @@ static void write_request(struct job *job, const struct auth *auth)
 				    .upgrade = job->relay.upgrade };
 	head_request(&job->server.out, &http->head, &how);
 	job->relay.head = (struct head_response){ .trusted = true,
+						  .guest = job->upstream->guest,
 						  .prefix = prefix,
 						  .host = http_header(&http->head, "host") };
 	/* Only what has no body leaves the connection's own reader in step. */
@@ -179,8 +181,13 @@ static int connect_to(struct conn *conn, const struct upstream *upstream)
 					.arg = conn,
 					.connect_ms = (int)conn->server->config->preview_ms };
 	struct err err;
+	/* As the sandbox user: another server of this machine may take root for more than that. */
+	uid_t user = conn->server->inside.user;
+	int before = user ? setfsuid(user) : 0;
 	int fd = upstream->socket ? dial_unix(upstream->socket, &wait, &err)
 				  : dial_port(upstream->port, &wait, &err);
+	if (user)
+		setfsuid((uid_t)before);
 	if (fd >= 0)
 		return fd;
 	bool slow = err.code == ERR_SLOW;
@@ -193,6 +200,10 @@ static int connect_to(struct conn *conn, const struct upstream *upstream)
 
 void upstream_serve(struct conn *conn, const struct upstream *upstream, const struct auth *auth)
 {
+	if (upstream->guest && http_header(&conn->http.head, "service-worker")) {
+		conn_fail(conn, 403, "no service worker on an address that programs share", false);
+		return;
+	}
 	int fd = connect_to(conn, upstream);
 	if (fd < 0)
 		return;
@@ -206,7 +217,10 @@ void upstream_serve(struct conn *conn, const struct upstream *upstream, const st
 	job->relay.server = &job->server;
 	relay_init(&job->relay, &conn->http.head);
 	write_request(job, auth);
-	relay(job);
+	if (job->server.out.full)
+		conn_fail(conn, 431, "the head is too large to be passed on", false);
+	else
+		relay(job);
 	http_done(&job->http);
 	job->client.fd = -1; /* the connection's own */
 	end_close(&job->client);

@@ -13,6 +13,9 @@ struct upstream {
 	 * Locations and cookies' paths of its answers get it back. A route sets NULL for a server that
 	 * sees whole paths, and answers with them. */
 	const char *prefix;
+	/* It is a program of the sandbox, at an address that this server's own pages have, too: it gets no
+	 * power over those. */
+	bool guest;
 };
 
 /* Relays the request whose head conn->http holds, and its answer, whole: after an upgrade, bytes both

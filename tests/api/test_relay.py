@@ -47,6 +47,22 @@ def head_of(conn):
     return head.decode()
 
 
+def test_a_program_gets_no_power_over_our_pages(server, program):
+    """Below /proxy and /absproxy its pages have the origin of the API; at a name of its own they have theirs."""
+    program.does = answers("Service-Worker-Allowed: /", 'Clear-Site-Data: "*"', "X-Own: 1",
+                           f"Set-Cookie: aio_box_{server.port}=x; Path=/", "Set-Cookie: own=1")
+    for path in (f"/proxy/{program.port}/sw.js", f"/absproxy/{program.port}/sw.js"):
+        got = server.get(path)
+        assert got.status_code == 200 and got.headers["x-own"] == "1"
+        assert "service-worker-allowed" not in got.headers and "clear-site-data" not in got.headers
+        assert got.headers.get_list("set-cookie") == ["own=1"]
+        assert server.get(path, headers={"Service-Worker": "script"}).status_code == 403
+    own = server.get("/sw.js", headers={"Host": f"{program.port}-localhost:8080", "Service-Worker": "script"})
+    assert own.status_code == 200 and own.headers["service-worker-allowed"] == "/"
+    assert own.headers.get_list("set-cookie") == ["own=1"]
+    server.client.cookies.clear()
+
+
 def answers(*lines, body=b"hi"):
     """What sends one answer with these headers."""
     head = "\r\n".join(["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *lines, "", ""])
