@@ -95,7 +95,8 @@ int sign_in_reply(struct call *call, const struct sign_in *request, const struct
 	auto_buf struct buf to = BUF(1 << 20);
 	char ticket[AUTH_TICKET_ROOM];
 	int ttl;
-	buf_str(&to, request->to && is_own_path(request->to) ? request->to : "/");
+	if (!request->to || !is_own_path(request->to) || buf_str(&to, request->to) < 0)
+		buf_str(&to, "/");
 	if (auth_enabled(auth) && is_key(request, auth) &&
 	    auth_ticket(auth, ticket, sizeof ticket, &ttl) == 0)
 		buf_printf(&to, "%cticket=%s", strchr(to.data, '?') ? '&' : '?', ticket);

@@ -395,7 +395,7 @@ static void set_options(const struct conn *conn)
 	int64_t ms = conn->server->config->send_ms;
 	struct timeval send = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send);
-	if (!conn->server->local)
+	if (!conn->server->local || conn->inside)
 		setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 

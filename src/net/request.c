@@ -81,7 +81,7 @@ static void find_route(struct request *r)
 	struct router *router = &r->server->router;
 	const char *method = r->head->method;
 	int port = target_preview(r->head, r->conn->inside ? NULL : r->server->config->domain);
-	if (port)
+	if (port && strcmp(r->path, HEAD_SIGN_IN) != 0) /* the form is ours there, too */
 		r->entry = router_find(router, method,
 				       arena_printf(&r->conn->arena, ROUTE_PREVIEW "%d", port),
 				       &r->params, r->allow, sizeof r->allow);
@@ -436,7 +436,7 @@ static void run_relay(struct request *r, const void *in)
  * that itself. */
 static bool is_preflight(const struct request *r)
 {
-	return r->origin && !strcmp(r->head->method, "OPTIONS") &&
+	return r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->upgrade &&
 	       http_header(r->head, "access-control-request-method") &&
 	       !(is_relayed(r) && r->head->length);
 }

@@ -78,7 +78,7 @@ bool visit_ask_key(const struct visit *visit)
 		return false;
 	buf_str(&back, visit->path);
 	(void)head_query(&back, visit->query, &(struct head_request){ .strip_query = true });
-	head_sign_in_page(&page, "", 0, back.data);
+	head_sign_in_page(&page, "", 0, back.data ? back.data : "/");
 	struct answer answer = { 401, "text/html; charset=utf-8", (int64_t)page.len,
 				 .headers = { { "WWW-Authenticate", "Bearer realm=\"aiobox\"" },
 					      { "Content-Security-Policy", HEAD_SIGN_IN_POLICY },

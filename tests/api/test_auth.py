@@ -554,3 +554,25 @@ def test_a_token_signs_in(signed):
     assert status(signed, "/place/x", {**OPENED, **cookie_of(signed, where.partition("?")[2])}) == 200
     for wrong in (make(signed.algorithm, exp=int(time.time()) - 99), "", "x", f"&api_key={make(signed.algorithm)}"):
         assert sign_in(wrong) == "/place/x", wrong
+
+
+def test_signing_in_at_the_name_of_a_program(product):
+    """The form is the server's there, too: no program sees the key."""
+    name = {"Host": f"1-localhost:{product.port}"}
+    page = product.get("/x", headers={**OPENED, **name})
+    assert page.status_code == 401 and 'action="/.aio/sign-in?to=' in page.text
+    got = product.post("/.aio/sign-in?to=/x", content=f"api_key={quote(KEY, safe='')}",
+                       headers={**OPENED, **name, "Content-Type": "application/x-www-form-urlencoded"})
+    assert got.status_code == 303 and got.headers["location"].startswith("/x?ticket=")
+
+
+def test_an_address_of_megabytes_is_asked_for_a_key(start_server):
+    server = start_server(["--max-head", "4M"], env={"SANDBOX_API_KEY": KEY})
+    path = "/" + "x" * (2 << 20)
+    with server.connect(timeout=60) as peer:
+        assert peer.ask(request(path, headers=OPENED)).status == 401
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    with server.connect(timeout=60) as peer:
+        got = peer.ask(request(f"/.aio/sign-in?to={path}", "POST", form, b"api_key=" + quote(KEY, safe="").encode()))
+        assert got.status == 303 and got["location"].startswith("/?ticket=")
+    assert server.get("/health").status_code == 200

@@ -106,4 +106,10 @@ def test_only_an_empty_preflight_reaches_a_program_without_credentials(start_ser
     assert server.request("OPTIONS", f"/proxy/{port}/", headers=asks, content=b"a body").status_code == 401
     assert server.request("OPTIONS", f"/proxy/{port}/", headers=asks, content=(b"in chunks",)).status_code == 401
     assert heads == []
+    socket = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+              "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    with server.connect() as peer:
+        asked = request(f"/proxy/{port}/", "OPTIONS", {**asks, **socket, "Origin": server.url}, host=f"{server.host}:{server.port}")
+        assert peer.ask(asked).status == 401
+    assert heads == []
     assert server.request("OPTIONS", f"/proxy/{port}/", headers=asks).text == "hi"
