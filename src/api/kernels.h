@@ -34,7 +34,7 @@ struct kernels_opened {
 	const char *notice; /* that its kernel stands in for the one that was asked for; or NULL */
 	struct timespec created;
 };
-int kernels_open(struct call *call, const struct kernels_wish *wish, struct kernels_opened *ret,
+int kernels_open(struct call *call, const struct kernels_wish *asked, struct kernels_opened *ret,
 		 struct err *err);
 
 struct kernels_job {
@@ -58,7 +58,7 @@ struct kernels_result {
 };
 
 /* Runs code to its end. What the code does wrong is in *ret; -1 is for what the caller did wrong. */
-int kernels_execute(struct call *call, const struct kernels_job *job, struct kernels_result *ret,
+int kernels_execute(struct call *call, const struct kernels_job *asked, struct kernels_result *ret,
 		    struct err *err);
 
 /* What is said of a session. */

@@ -10,14 +10,13 @@ struct host;
 
 extern const struct schema limits_schema;
 
-/* Whether `limits` (as limits_schema has them; absent or 0: none) can be held on this machine, and a
+/* Whether what was asked for (as limits_schema has it; absent or 0: none) can be held on this machine, and a
  * box can work with them. `prefix` stands before the name that err tells: "limits." or "--". */
-int limits_check(const struct host *host, const json_t *limits, const char *prefix,
-		 struct err *err);
+int limits_check(const struct host *host, const json_t *asked, const char *prefix, struct err *err);
 
 /* As limits_schema has them; new. */
 json_t *limits_json(const struct box_limits *from);
 
-/* What a box has that asked for `limits`: one that was given no limit leaves most of what the machine can
+/* What a box gets that asked for those: one that was given no limit leaves most of what the machine can
  * have to others. */
-struct box_limits limits_of(const struct host *host, const json_t *limits);
+struct box_limits limits_of(const struct host *host, const json_t *asked);

@@ -46,9 +46,11 @@ static bool put_address(const struct sockaddr_storage *from, __be32 *address, __
 		*port = in->sin_port;
 		return true;
 	}
+	if (from->ss_family != AF_INET6)
+		return false;
 	memcpy(address, &in6->sin6_addr, sizeof in6->sin6_addr);
 	*port = in6->sin6_port;
-	return from->ss_family == AF_INET6;
+	return true;
 }
 
 /* Names the socket at the other end: where it is bound is where ours is connected to. */

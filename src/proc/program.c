@@ -146,7 +146,7 @@ static int watch(struct program *program, struct watched *watched, struct source
 		return 0;
 	if (!source.keep)
 		close(source.fd);
-	program_unref(program);
+	atomic_fetch_sub(&program->refs, 1); /* never the last */
 	return -1;
 }
 

@@ -82,12 +82,13 @@ child(void *arg)
 		STEP("dup3", fd == i ? fcntl(fd, F_SETFD, 0) : (int)syscall(SYS_dup3, fd, i, 0));
 	}
 	int extra[2] = { s->fds[3], s->fds[4] };
-	for (int i = 0; i < s->extras; i++) /* out of the way of each other */
+	int extras = s->extras < (int)COUNT(extra) ? s->extras : (int)COUNT(extra);
+	for (int i = 0; i < extras; i++) /* out of the way of each other */
 		if (extra[i] < 5)
 			STEP("dup", extra[i] = fcntl(extra[i], F_DUPFD_CLOEXEC, 5));
-	for (int i = 0; i < s->extras; i++)
+	for (int i = 0; i < extras; i++)
 		STEP("dup3", (int)syscall(SYS_dup3, extra[i], 3 + i, 0));
-	syscall(SYS_close_range, 3 + s->extras, ~0u, 0); /* a belt: all are close-on-exec */
+	syscall(SYS_close_range, 3 + extras, ~0u, 0); /* a belt: all are close-on-exec */
 	if (files.rlim_max)
 		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, NULL);
 	const struct rlimit tag = { s->tag, s->tag };
