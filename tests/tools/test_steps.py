@@ -69,7 +69,7 @@ def closing(out):
 
 def test_a_good_run_is_counted_and_timed(suite):
     code, out = suite({
-        "api/test_a.py": "import time\ndef test_slow(): time.sleep(0.3)\ndef test_two(): pass\n"
+        "api/test_a.py": "import time\ndef test_slow(): time.sleep(3)\ndef test_two(): pass\n"
                          "@pytest.mark.skip(reason='no R here')\ndef test_r(): pass\n",
         "host/test_h.py": "def test_box(): pass\n",
     }, "api", "serial", "--", "good")
