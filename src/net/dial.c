@@ -187,7 +187,7 @@ int dial_port(int port, const struct dial_wait *wait, struct err *err)
 	char where[16];
 	struct err why;
 	int fd = connect_to((const struct sockaddr *)&in, sizeof in, wait, until_ms, &why);
-	if (fd < 0 && why.code != ERR_SLOW && !wait->only_ipv4)
+	if (fd < 0 && why.code != ERR_SLOW && !(wait && wait->only_ipv4))
 		fd = connect_to((const struct sockaddr *)&in6, sizeof in6, wait, until_ms, &why);
 	snprintf(where, sizeof where, "port %d", port);
 	return fd < 0 ? failed(where, &why, err) : fd;
