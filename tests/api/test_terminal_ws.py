@@ -547,7 +547,10 @@ def test_viewer_that_does_not_read(server):
     before = server.reset_peak()
     with Terminal(server) as quick, ThreadPoolExecutor(1) as pool:
         sid = quick.ready()
-        with Terminal(server, sid, max_queue=1) as slow:
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # else the kernel may hold nearly all of it
+        sock.connect((server.host, server.port))
+        with Terminal(server, sid, max_queue=1, sock=sock) as slow:
             slow.ready()
             running = pool.submit(run, server, "seq -w 0900000 | cat", sid, timeout=80)
             quick.shows("0900000\r\n", 80, raw=True)
