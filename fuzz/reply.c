@@ -1,5 +1,5 @@
 /* What the document worker might answer once a document has got hold of it. */
-#include "service/reply.h"
+#include "document/reply.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A SKILL.md taken apart: what is accepted is an object that JSON can carry, no larger than its text
  * allows, and the content lies within the text. */
-#include "service/skill.h"
+#include "skill/skill.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -12,13 +12,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "document/documents.h"
 #include "fs/lines.h"
 #include "fs/regular.h"
 #include "net/call.h"
-#if __has_include("service/documents.h")
-#include "service/documents.h"
-#define HAVE_DOCUMENTS 1
-#endif
 
 enum { NAMES_MAX = 10000, DEPTH = 2, OUTPUT_EXTRA = 4096 };
 
@@ -173,7 +170,6 @@ static int view_text(struct edit *edit, int fd, int64_t size, struct err *err)
 
 /* ---- documents ---- */
 
-#ifdef HAVE_DOCUMENTS
 static int range_of(struct edit *edit, const char *name, const struct list *list,
 		    struct document_range *ret, struct err *err)
 {
@@ -220,24 +216,6 @@ static int documents_view(struct edit *edit, int fd, const char *name, struct er
 	edit->result.output = keep(edit->call, &text);
 	return 0;
 }
-#else
-static bool document_viewable(const char *name)
-{
-	static const char *const kinds[] = { ".pdf", ".docx", ".xlsx", ".xls", ".pptx" };
-	const char *dot = strrchr(name, '.');
-	for (size_t i = 0; dot && i < COUNT(kinds); i++)
-		if (!strcasecmp(dot, kinds[i]))
-			return true;
-	return false;
-}
-
-static int documents_view(struct edit *edit, int fd, const char *name, struct err *err)
-{
-	(void)fd;
-	return file_editor_fail(edit, err, ERR_NOT_IMPLEMENTED,
-				"This server cannot view documents such as %s", name);
-}
-#endif
 
 /* ---- directories ---- */
 

@@ -7,10 +7,10 @@
 #include "api/shells.h"
 #include "base/config.h"
 #include "base/own.h"
+#include "document/documents.h"
 #include "mcp/mcp.h"
 #include "net/server.h"
 #include "proc/child.h"
-#include "service/documents.h"
 
 static void start_mcp(struct server *server)
 {

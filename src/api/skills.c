@@ -13,7 +13,7 @@
 #include "proc/command.h"
 #include "proc/tools.h"
 #include "proc/user.h"
-#include "service/skills.h"
+#include "skill/skills.h"
 
 enum { INSTALL_MS = 300000, INSTALL_OUTPUT_MAX = 65536 };
 

@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "document/documents.h"
 #include "net/call.h"
-#include "service/documents.h"
 
 struct convert {
 	struct text uri;

@@ -1,4 +1,4 @@
-#include "service/reply.h"
+#include "document/reply.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "service/skill.h"
+#include "skill/skill.h"
 
 #include <stdlib.h>
 

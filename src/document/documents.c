@@ -1,4 +1,4 @@
-#include "service/documents.h"
+#include "document/documents.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +18,11 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "document/reply.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/program.h"
 #include "proc/user.h"
-#include "service/reply.h"
 
 enum {
 	AT_ONCE = 4,        /* documents; more wait for their turn */

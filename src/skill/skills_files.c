@@ -1,4 +1,4 @@
-#include "service/skills_files.h"
+#include "skill/skills_files.h"
 
 #include <dirent.h>
 #include <errno.h>

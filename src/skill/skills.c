@@ -1,4 +1,4 @@
-#include "service/skills.h"
+#include "skill/skills.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,12 +14,12 @@
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "document/documents.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/user.h"
-#include "service/documents.h"
-#include "service/skill.h"
-#include "service/skills_files.h"
+#include "skill/skill.h"
+#include "skill/skills_files.h"
 
 /* Around what changes the registry, and not around what takes long. */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
