@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mask.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "journal/mask.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

@@ -15,11 +15,11 @@
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/journal.h"
 #include "base/utf8.h"
 #include "fs/place.h"
 #include "fs/regular.h"
 #include "fs/save.h"
+#include "journal/journal.h"
 #include "net/call.h"
 
 enum { AROUND = 4, QUOTE_MAX = 200, MESSAGE_MAX = 8192 };

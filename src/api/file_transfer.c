@@ -10,10 +10,10 @@
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
-#include "base/journal.h"
 #include "fs/place.h"
 #include "fs/regular.h"
 #include "fs/save.h"
+#include "journal/journal.h"
 #include "net/call.h"
 #include "net/server.h"
 

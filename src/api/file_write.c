@@ -9,10 +9,10 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/err.h"
-#include "base/journal.h"
 #include "base/utf8.h"
 #include "fs/place.h"
 #include "fs/save.h"
+#include "journal/journal.h"
 #include "net/call.h"
 
 /* ---- write ---- */

@@ -8,8 +8,8 @@
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/journal.h"
 #include "base/own.h"
+#include "journal/journal.h"
 #include "net/call.h"
 
 enum { BATCH = 65536 }; /* bytes that a stream holds at once, for however slow a reader */

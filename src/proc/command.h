@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/journal.h"
 #include "base/wait.h"
+#include "journal/journal.h"
 #include "proc/output.h"
 #include "proc/spawn.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/journal.h"
 #include "base/own.h"
+#include "journal/journal.h"
 #include "proc/shell_state.h"
 
 enum { HISTORY_LINE_MAX = 4096 };

@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/err.h"
-#include "base/journal.h"
 #include "base/own.h"
+#include "journal/journal.h"
 
 void sessions_limit(struct sessions *sessions, int64_t most, int64_t idle_ms)
 {

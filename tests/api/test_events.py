@@ -15,7 +15,7 @@ from mcp_peer import BOTH, Peer
 pytestmark = pytest.mark.server(env=LEAN, warm=commands.warm)
 
 PATH = "/v1/sandbox/events"
-COUNT_MAX, BYTES_MAX, TEXT_MAX = 2048, 512 << 10, 500  # of src/base/journal.h
+COUNT_MAX, BYTES_MAX, TEXT_MAX = 2048, 512 << 10, 500  # of src/journal/journal.h
 SHARE = 3 if sanitizer() == "thread" else 1
 FILES = Calls("/v1/file")
 

@@ -1,4 +1,4 @@
-#include "base/journal.h"
+#include "journal/journal.h"
 
 #include <sys/eventfd.h>
 

@@ -1,4 +1,4 @@
-#include "base/mask.h"
+#include "journal/mask.h"
 
 #include "base/clock.h"
 #include "base/own.h"

@@ -1,4 +1,4 @@
-#include "base/mask.h"
+#include "journal/mask.h"
 
 #include <ctype.h>
 #include <stdbool.h>

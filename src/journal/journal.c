@@ -1,4 +1,4 @@
-#include "base/journal.h"
+#include "journal/journal.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/mask.h"
 #include "base/own.h"
+#include "journal/mask.h"
 
 enum { TEXTS_MAX = 4 };
 
