@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "proc/frame.h"
+#include "node/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

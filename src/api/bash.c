@@ -5,17 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/bash_sessions.h"
-#include "api/excerpt.h"
 #include "api/routes.h"
-#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/excerpt.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "fs/workdir.h"
 #include "journal/journal.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -23,6 +22,7 @@
 #include "proc/limits.h"
 #include "proc/signals.h"
 #include "proc/user.h"
+#include "shell/bash_sessions.h"
 
 enum {
 	EVENT_PIECE = 65536, /* bytes of output in one event */

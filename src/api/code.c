@@ -5,17 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/events.h"
-#include "api/kernels.h"
-#include "api/nodejs.h"
-#include "api/nodejs_outputs.h"
 #include "api/routes.h"
-#include "api/script.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "code/code_events.h"
+#include "code/kernels.h"
+#include "code/nodejs_execute.h"
+#include "code/nodejs_outputs.h"
+#include "code/nodejs_programs.h"
+#include "code/script.h"
 #include "kernel/kernelspec.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -137,11 +138,11 @@ static int by_script(struct call *call, const struct execute *request, struct er
 	if (script_run(call, &job, &result, err) < 0)
 		return -1;
 	if (job.events) {
-		const struct events_end end = { .status = result.status,
-						.notice = result.notice,
-						.exit_code = result.exit_code,
-						.count = INT_ABSENT };
-		return events_finish(call, &end, err);
+		const struct code_events_end end = { .status = result.status,
+						     .notice = result.notice,
+						     .exit_code = result.exit_code,
+						     .count = INT_ABSENT };
+		return code_events_finish(call, &end, err);
 	}
 	const struct done done = { .status = result.status,
 				   .notice = result.notice,
@@ -374,7 +375,7 @@ static const struct route routes[] = {
 	  "Run code of any language",
 	  "A fresh process runs it, unless `stateful` or a `session_id` asks for a session that keeps "
 	  "its variables. A caller that leaves has its code stopped.",
-	  .flags = EVENTS | RUNS, .sends = &events_sends },
+	  .flags = EVENTS | RUNS, .sends = &code_events_sends },
 	{ "GET", "/v1/code/info", get_info, NULL, &info_data, "Languages there are" },
 };
 const struct route_group code_group = { "code", "Code of any language, in one way.", routes,

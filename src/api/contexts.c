@@ -5,21 +5,21 @@
 #include <sys/random.h>
 
 #include "api/code.h"
-#include "api/events.h"
-#include "api/kernels.h"
-#include "api/moment.h"
-#include "api/nodejs.h"
-#include "api/nodejs_outputs.h"
-#include "api/nodejs_programs.h"
-#include "api/nodejs_sessions.h"
 #include "api/routes.h"
-#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/moment.h"
+#include "code/code_events.h"
+#include "code/kernels.h"
+#include "code/nodejs_execute.h"
+#include "code/nodejs_outputs.h"
+#include "code/nodejs_programs.h"
+#include "code/nodejs_sessions.h"
+#include "fs/workdir.h"
 #include "net/call.h"
 #include "net/server.h"
 
@@ -399,7 +399,7 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/contexts/{context_id}/execute", execute, &execute_schema, &executed_data,
 	  "Run code in a context",
 	  "Variables stay. Code that fails has `success` false and its traceback in `stderr`.",
-	  .flags = BARE | EVENTS | RUNS, .sends = &events_sends },
+	  .flags = BARE | EVENTS | RUNS, .sends = &code_events_sends },
 };
 const struct route_group contexts_group = { "contexts",
 					    "Code in contexts, as sandbox-code-interpreter has it.",

@@ -6,7 +6,6 @@
 
 #include "api/file.h"
 #include "api/file_error.h"
-#include "api/file_user.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/base64.h"
@@ -17,6 +16,7 @@
 #include "base/own.h"
 #include "base/utf8.h"
 #include "fs/file_types.h"
+#include "fs/file_user.h"
 #include "fs/grep.h"
 #include "fs/regular.h"
 #include "net/call.h"

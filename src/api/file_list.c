@@ -9,12 +9,12 @@
 
 #include "api/file.h"
 #include "api/file_error.h"
-#include "api/file_user.h"
-#include "api/moment.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/moment.h"
 #include "base/utf8.h"
+#include "fs/file_user.h"
 #include "net/call.h"
 
 enum { ENTRIES_MAX = 500000, ASK_EVERY = 4096 };

@@ -4,11 +4,11 @@
 
 #include "api/file.h"
 #include "api/file_error.h"
-#include "api/file_user.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "fs/file_user.h"
 #include "fs/lines.h"
 #include "fs/regular.h"
 #include "fs/text.h"

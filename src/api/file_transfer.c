@@ -5,11 +5,11 @@
 
 #include "api/file.h"
 #include "api/file_error.h"
-#include "api/file_user.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "fs/file_user.h"
 #include "fs/place.h"
 #include "fs/regular.h"
 #include "fs/save.h"

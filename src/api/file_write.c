@@ -4,12 +4,12 @@
 
 #include "api/file.h"
 #include "api/file_error.h"
-#include "api/file_user.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "fs/file_user.h"
 #include "fs/place.h"
 #include "fs/save.h"
 #include "journal/journal.h"

@@ -1,14 +1,14 @@
 /* Python, and whatever else has a Jupyter kernel, in sessions that keep their variables. */
 #include <string.h>
 
-#include "api/events.h"
-#include "api/kernels.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "code/code_events.h"
+#include "code/kernels.h"
 #include "kernel/kernelspec.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -307,7 +307,7 @@ static const struct route routes[] = {
 	  "call, whose `message` says so. input() is an error: nobody can type. "
 	  "A caller that leaves has its code interrupted. Sessions end after 30 minutes "
 	  "without use; one that nobody has named or come back to ends before, where its room is needed.",
-	  .flags = EVENTS | RUNS, .sends = &events_sends },
+	  .flags = EVENTS | RUNS, .sends = &code_events_sends },
 	{ "GET", "/v1/jupyter/info", get_info, NULL, &info_data, "Kernels there are" },
 	{ "GET", "/v1/jupyter/sessions", list_sessions, NULL, &list_data, "List sessions" },
 	{ "DELETE", "/v1/jupyter/sessions", delete_all, NULL, &nothing, "End all sessions" },

@@ -1,16 +1,16 @@
 #include "api/modules.h"
 
-#include "api/bash_sessions.h"
-#include "api/kernels.h"
-#include "api/nodejs_sessions.h"
 #include "api/routes.h"
-#include "api/shells.h"
 #include "base/config.h"
 #include "base/own.h"
+#include "code/kernels.h"
+#include "code/nodejs_sessions.h"
 #include "document/documents.h"
 #include "mcp/mcp.h"
 #include "net/server.h"
 #include "proc/child.h"
+#include "shell/bash_sessions.h"
+#include "shell/shells.h"
 
 static void start_mcp(struct server *server)
 {

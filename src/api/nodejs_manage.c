@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "api/nodejs.h"
-#include "api/nodejs_programs.h"
-#include "api/nodejs_sessions.h"
-#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "code/nodejs_execute.h"
+#include "code/nodejs_programs.h"
+#include "code/nodejs_sessions.h"
+#include "fs/workdir.h"
 #include "net/call.h"
 #include "net/server.h"
 

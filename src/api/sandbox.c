@@ -4,13 +4,13 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "api/packages.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "base/memo.h"
+#include "code/packages.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/tools.h"

@@ -4,20 +4,20 @@
 #include <signal.h>
 #include <string.h>
 
-#include "api/excerpt.h"
 #include "api/routes.h"
 #include "api/shell_events.h"
-#include "api/shells.h"
-#include "api/workdir.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/excerpt.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "fs/workdir.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/limits.h"
-#include "proc/shell.h"
+#include "shell/shell.h"
+#include "shell/shells.h"
 #include "term/plain.h"
 #include "term/screen.h"
 

@@ -2,7 +2,6 @@
 
 #include <sys/eventfd.h>
 
-#include "api/shells.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -10,7 +9,8 @@
 #include "base/own.h"
 #include "base/wait.h"
 #include "net/call.h"
-#include "proc/shell.h"
+#include "shell/shell.h"
+#include "shell/shells.h"
 #include "term/plain.h"
 
 enum { PIECE = 32768 };

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "api/routes.h"
-#include "api/shells.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,7 +17,8 @@
 #include "net/call.h"
 #include "net/server.h"
 #include "net/ws.h"
-#include "proc/shell.h"
+#include "shell/shell.h"
+#include "shell/shells.h"
 #include "term/screen.h"
 
 enum {

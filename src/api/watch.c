@@ -7,8 +7,6 @@
 #include <time.h>
 
 #include "api/file.h"
-#include "api/file_user.h"
-#include "api/moment.h"
 #include "api/routes.h"
 #include "api/watch_news.h"
 #include "base/arena.h"
@@ -17,7 +15,9 @@
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/json.h"
+#include "base/moment.h"
 #include "base/own.h"
+#include "fs/file_user.h"
 #include "fs/watch.h"
 #include "net/call.h"
 #include "net/server.h"

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "api/file.h"
-#include "api/file_user.h"
 #include "api/routes.h"
 #include "api/watch_news.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "fs/file_user.h"
 
 enum { EVENTS_AT_ONCE = 256, WAIT_WINDOW_MS = 50, LINKS_MAX = 40 };
 

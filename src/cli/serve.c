@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/kernels.h"
 #include "api/modules.h"
 #include "api/routes.h"
 #include "base/config.h"
@@ -13,6 +12,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "cli/commands.h"
+#include "code/kernels.h"
 #include "net/server.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"

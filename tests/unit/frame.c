@@ -1,4 +1,4 @@
-#include "proc/frame.h"
+#include "node/frame.h"
 
 #include "base/buf.h"
 #include "tap.h"

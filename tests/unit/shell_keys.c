@@ -1,4 +1,4 @@
-#include "proc/shell_keys.h"
+#include "shell/shell_keys.h"
 
 #include "tap.h"
 

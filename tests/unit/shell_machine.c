@@ -1,4 +1,4 @@
-#include "proc/shell_machine.h"
+#include "shell/shell_machine.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,101 @@
+#include "shell/shells.h"
+
+#include "base/config.h"
+#include "base/desc.h"
+#include "net/server.h"
+#include "proc/user.h"
+#include "shell/shell.h"
+
+enum { NO_CHANGE_S = 120 };
+
+static void session_done(void *arg)
+{
+	struct shell_session *session = arg;
+	shell_unref(session->shell);
+}
+
+static bool session_busy(void *arg)
+{
+	struct shell_session *session = arg;
+	shell_lock(session->shell);
+	const struct shell_command *latest = shell_latest(session->shell);
+	bool busy = latest && latest->status <= SHELL_RUNNING;
+	shell_unlock(session->shell);
+	return busy;
+}
+
+static int64_t session_used_ms(void *arg)
+{
+	struct shell_session *session = arg;
+	shell_lock(session->shell);
+	int64_t used = shell_used_ms(session->shell);
+	shell_unlock(session->shell);
+	return used;
+}
+
+static void session_end(void *arg)
+{
+	struct shell_session *session = arg;
+	shell_end(session->shell);
+}
+
+struct sessions shell_sessions = {
+	.kind = "shell",
+	.size = sizeof(struct shell_session),
+	.busy = session_busy,
+	.used_ms = session_used_ms,
+	.end = session_end,
+	.done = session_done,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+static void session_fill(void *arg, void *settings)
+{
+	struct shell_session *session = arg;
+	session->shell = shell_open(session->base.id, settings, NULL);
+}
+
+static struct shell *shell_of(struct shell_session *session)
+{
+	struct shell *shell = session ? shell_ref(session->shell) : NULL;
+	sessions_release(session);
+	return shell;
+}
+
+struct shell *shells_find(const char *id, struct err *err)
+{
+	return shell_of(sessions_find(&shell_sessions, id, err));
+}
+
+struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
+			  int no_change_s, struct err *err)
+{
+	const struct user *user = user_sandbox(server->config->user, err);
+	struct shell_settings settings = {
+		.cwd = dir && *dir ? dir : server->config->workspace,
+		.home = server->home,
+		.logical = logical,
+		.as = user,
+		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
+		.history = (size_t)server->config->max_history,
+	};
+	return user ? shell_of(sessions_open(&shell_sessions, id, session_fill, &settings, err))
+		    : NULL;
+}
+
+void shells_release(struct shell **shell)
+{
+	shell_unref(*shell);
+}
+
+const char *shells_status(const struct shell_command *command)
+{
+	static const char *const names[] = { "running", "running", "completed", "hard_timeout",
+					     "terminated" };
+	return command ? names[command->status] : "completed";
+}
+
+int64_t shells_exit_code(const struct shell_command *command)
+{
+	return command && command->status == SHELL_COMPLETED ? command->exit_code : INT_ABSENT;
+}
