@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "mcp/events.h"
+#include "mcp/sse_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -18,11 +18,11 @@ static bool note(void *arg, char *data, size_t len)
 
 static bool feed(const uint8_t *data, size_t len, size_t cut, struct buf *all)
 {
-	struct events events;
-	events_init(&events, 256, note, all);
-	bool more = events_feed(&events, (const char *)data, cut) &&
-		    events_feed(&events, (const char *)data + cut, len - cut);
-	events_done(&events);
+	struct sse_reader events;
+	sse_reader_init(&events, 256, note, all);
+	bool more = sse_reader_feed(&events, (const char *)data, cut) &&
+		    sse_reader_feed(&events, (const char *)data + cut, len - cut);
+	sse_reader_done(&events);
 	return more;
 }
 

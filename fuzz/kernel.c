@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/own.h"
-#include "kernel/message.h"
+#include "kernel/kernel_message.h"
 #include "kernel/outputs.h"
 #include "kernel/zmtp.h"
 
@@ -14,12 +14,12 @@ static const char *const types[] = { "stream", "display_data",        "execute_r
 static void fold(struct outputs *outputs, const struct text *frames, size_t count)
 {
 	struct message message;
-	json_t *content = message_read(frames, count, NULL, &message, NULL) < 0
+	json_t *content = kernel_message_read(frames, count, NULL, &message, NULL) < 0
 				  ? NULL
-				  : message_content(&message, NULL);
+				  : kernel_message_content(&message, NULL);
 	if (!content)
 		return;
-	bool ours = message_answers(&message, "id");
+	bool ours = kernel_message_answers(&message, "id");
 	outputs_add(outputs, message.type, content);
 	outputs_add(outputs, types[(strlen(message.type) + ours) % COUNT(types)], content);
 	json_decref(outputs_shape(message.type, content));

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/own.h"
-#include "mcp/message.h"
+#include "mcp/rpc_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memcpy(text, data, len);
 	text[len] = 0;
 	json_t *message = json_parse(text, len, NULL);
-	struct message_problem problem;
-	if (message && !message_problem(message)) {
+	struct rpc_message_problem problem;
+	if (message && !rpc_message_problem(message)) {
 		const json_t *params = json_object_get(message, "params");
 		bool answer = json_object_get(message, "result") ||
 			      json_object_get(message, "error");
@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		    (!answer && !json_is_string(json_object_get(message, "method"))) ||
 		    (!answer && params && !json_is_object(params) && !json_is_null(params)))
 			abort();
-		if (message_is_modern(message) && message_check_meta(message, &problem) < 0) {
+		if (rpc_message_is_modern(message) &&
+		    rpc_message_check_meta(message, &problem) < 0) {
 			if (!problem.text || !problem.code)
 				abort();
 			json_decref(problem.data);

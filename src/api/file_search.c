@@ -1,4 +1,4 @@
-/* Files by their names: find, glob. */
+/* Text in files: grep through a tree, search in one file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,364 +8,382 @@
 #include "api/file_error.h"
 #include "api/routes.h"
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/glob.h"
-#include "base/moment.h"
+#include "base/json.h"
 #include "base/own.h"
+#include "base/utf8.h"
+#include "fs/file_types.h"
 #include "fs/file_user.h"
-#include "fs/walk.h"
+#include "fs/grep.h"
+#include "fs/regular.h"
 #include "net/call.h"
 #include "net/server.h"
 
-enum { SEARCH_MS = 60000, FOUND_MAX = 100000, SLACK = 1024 };
-
-enum order { BY_PATH, BY_NAME, BY_SIZE, BY_MODIFIED };
-static const char *const orders[] = { "path", "name", "size", "modified", NULL };
-
-struct found {
-	char *path; /* relative */
-	bool is_dir, known;
-	int64_t size;
-	struct timespec modified;
+enum {
+	SEARCH_MS = 60000,
+	SEARCH_MATCHES_MAX = 100000,
+	PATTERN_MAX = 32768,
 };
+#define FILE_SIZE_MAX ((int64_t)1 << 40)
 
-/* What to look for, and what was found. */
-struct hunt {
-	struct glob *glob;
-	struct globs exclude;
-	bool hidden, files_only, metadata, follow, descending;
-	enum order order;
-	size_t most; /* to be shown */
-	struct wait wait;
-	enum wake stopped; /* why the walk was; WAKE_READY: it was not */
-	struct found *items;
-	size_t count, room, total;
+/* ---- grep ---- */
+
+struct grep_request {
+	const char *path, *path_b64, *pattern, *max_file_size, *type;
+	struct list include, exclude;
+	bool case_insensitive, fixed_strings, multiline, recursive, sudo;
+	int64_t context_before, context_after, max_results, offset;
 };
+static const struct field grep_fields[] = {
+	STR(grep_request, path, REQUIRED, "File or directory to search.", .alias = "file"),
+	STR(grep_request, pattern, REQUIRED,
+	    "Regular expression, or plain text with `fixed_strings`.", .max_len = PATTERN_MAX),
+	LIST(grep_request, include, OPTIONAL,
+	     "Patterns of the files to search: of names (`*.py`), or with a slash of paths below `path`.",
+	     .item = T_STR, .max_len = GLOB_SET_MAX),
+	LIST(grep_request, exclude, OPTIONAL,
+	     "Patterns of files and directories to leave out (`node_modules`, `*.min.js`).",
+	     .item = T_STR, .max_len = GLOB_SET_MAX),
+	BOOL(grep_request, case_insensitive, OPTIONAL, "Upper and lower case are the same.",
+	     .def = "false"),
+	BOOL(grep_request, fixed_strings, OPTIONAL, "The pattern is plain text.", .def = "false"),
+	INT(grep_request, context_before, MIN | MAX, "Lines to show before each match.", .def = "0",
+	    .min = 0, .max = GREP_CONTEXT_MAX),
+	INT(grep_request, context_after, MIN | MAX, "Lines to show after each match.", .def = "0",
+	    .min = 0, .max = GREP_CONTEXT_MAX),
+	INT(grep_request, max_results, MIN | MAX, "Most matches in the answer.", .def = "500",
+	    .min = 1, .max = 10000),
+	STR(grep_request, max_file_size, OPTIONAL,
+	    "Files larger than this are passed over: a number, with K, M or G.", .def = "1M",
+	    .max_len = 30),
+	BOOL(grep_request, multiline, OPTIONAL,
+	     "A match may reach over lines; `.` matches a newline, too.", .def = "false"),
+	INT(grep_request, offset, MIN, "Matches to pass over before the first in the answer.",
+	    .def = "0", .min = 0),
+	STR(grep_request, type, OPTIONAL,
+	    "Kind of files to search, as ripgrep calls it: `py`, `js`, `rust`, `go`, …",
+	    .max_len = 60),
+	BOOL(grep_request, recursive, OPTIONAL, "Search the directories below, too.",
+	     .def = "true"),
+	BOOL(grep_request, sudo, OPTIONAL, "Search as root.", .def = "false"),
+	FILE_B64(grep_request),
+};
+static const struct schema grep_schema = SCHEMA(grep_request, "FileGrepRequest", grep_fields);
 
-static void hunt_done(struct hunt *hunt)
+/* Written by hand, because there may be many: these say what it looks like. */
+struct match {
+	const char *file, *path_b64;
+	struct text line_content;
+	int64_t line_number;
+	struct each context_before, context_after;
+	bool line_truncated;
+};
+static const struct field match_fields[] = {
+	STR(match, file, 0, "Path of the file."),
+	STR(match, path_b64, NULLABLE, "Base64 of the path when that is not UTF-8."),
+	INT(match, line_number, 0, "Number of the line, from 1; of several, the first."),
+	TEXT(match, line_content, 0, "The line, or the lines, without the last newline."),
+	EACH(match, context_before, NULLABLE, "Lines before it, when asked for.", .item = T_STR),
+	EACH(match, context_after, NULLABLE, "Lines after it, when asked for.", .item = T_STR),
+	BOOL(match, line_truncated, 0, "The line is longer: this is the part around the match."),
+};
+static const struct schema match_schema = SCHEMA(match, "GrepMatch", match_fields);
+
+struct grep_result {
+	const char *path, *pattern;
+	struct each matches;
+	int64_t match_count, files_searched, files_matched;
+	bool truncated;
+};
+static const struct field result_fields[] = {
+	STR(grep_result, path, REQUIRED, "What was searched."),
+	STR(grep_result, pattern, REQUIRED, "The pattern."),
+	EACH(grep_result, matches, 0, "In the order of paths and lines.", .item = T_OBJ,
+	     .of = &match_schema),
+	INT(grep_result, match_count, 0, "All matches that were found, shown or not."),
+	INT(grep_result, files_searched, NULLABLE,
+	    "How many files were searched; ripgrep does not tell."),
+	INT(grep_result, files_matched, NULLABLE, "How many of them have a match."),
+	BOOL(grep_result, truncated, 0, "There are more matches than these: go on with `offset`."),
+};
+static const struct schema result_schema = SCHEMA(grep_result, "FileGrepResult", result_fields);
+static const struct field result_data = FILE_RESULT(&result_schema);
+
+/* "1M", "500K", "2GB", "1048576". */
+static int parse_size(const char *text, int64_t *ret, struct err *err)
 {
-	for (size_t i = 0; i < hunt->count; i++)
-		free(hunt->items[i].path);
-	free(hunt->items);
-	glob_free(hunt->glob);
-	globs_done(&hunt->exclude);
-}
-
-/* ---- order ---- */
-
-static const char *name_of(const struct found *found)
-{
-	const char *slash = strrchr(found->path, '/');
-	return slash ? slash + 1 : found->path;
-}
-
-static int compare(const void *left, const void *right, void *arg)
-{
-	const struct hunt *hunt = arg;
-	const struct found *a = left, *b = right;
-	int result = 0;
-	if (hunt->order == BY_NAME)
-		result = strcmp(name_of(a), name_of(b));
-	else if (hunt->order == BY_SIZE)
-		result = (a->size > b->size) - (a->size < b->size);
-	else if (hunt->order == BY_MODIFIED && a->modified.tv_sec != b->modified.tv_sec)
-		result = a->modified.tv_sec < b->modified.tv_sec ? -1 : 1;
-	else if (hunt->order == BY_MODIFIED)
-		result = (a->modified.tv_nsec > b->modified.tv_nsec) -
-			 (a->modified.tv_nsec < b->modified.tv_nsec);
-	if (!result)
-		result = strcmp(a->path, b->path);
-	return hunt->descending ? -result : result;
-}
-
-/* Sorts, and keeps what can be shown. */
-static void prune(struct hunt *hunt)
-{
-	if (hunt->count)
-		qsort_r(hunt->items, hunt->count, sizeof *hunt->items, compare, hunt);
-	while (hunt->count > hunt->most)
-		free(hunt->items[--hunt->count].path);
-}
-
-/* ---- looking ---- */
-
-static void keep(struct hunt *hunt, const struct walk_entry *entry, bool is_dir,
-		 const struct stat *st)
-{
-	if (hunt->count == hunt->room) {
-		hunt->room = hunt->room ? hunt->room * 2 : 256;
-		hunt->items = xrealloc(hunt->items, hunt->room * sizeof *hunt->items);
-	}
-	hunt->items[hunt->count++] = (struct found){
-		.path = xstrdup(entry->path),
-		.is_dir = is_dir,
-		.known = st,
-		.size = st ? st->st_size : 0,
-		.modified = st ? st->st_mtim : (struct timespec){ 0 },
-	};
-	hunt->total++;
-	if (hunt->count > 2 * hunt->most + SLACK)
-		prune(hunt);
-}
-
-static enum walk_next visit(const struct walk_entry *entry, void *arg)
-{
-	struct hunt *hunt = arg;
-	struct stat st;
-	hunt->stopped = wait_check(&hunt->wait);
-	if (hunt->stopped != WAKE_READY)
-		return WALK_STOP;
-	unsigned match = glob_match(hunt->glob, entry->path, hunt->hidden);
-	if (!match)
-		return WALK_ON;
-	bool is_dir = entry->type == DT_DIR, known = false;
-	if (hunt->metadata || entry->type == DT_LNK) {
-		known = fstatat(entry->dir_fd, entry->name, &st, 0) == 0 ||
-			fstatat(entry->dir_fd, entry->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-		is_dir = known ? S_ISDIR(st.st_mode) : is_dir;
-	}
-	if (globs_match(&hunt->exclude, entry->path, is_dir))
-		return WALK_ON;
-	if (match & GLOB_YES && !(is_dir && hunt->files_only))
-		keep(hunt, entry, is_dir, known ? &st : NULL);
-	return match & GLOB_BELOW && is_dir && (entry->type == DT_DIR || hunt->follow) ? WALK_INTO
-										       : WALK_ON;
-}
-
-/* A pattern that is absolute is about the whole tree, whatever the directory. */
-static int compile(struct hunt *hunt, struct arena *arena, const char **root, const char *pattern,
-		   bool by_name, struct err *err)
-{
-	bool absolute = *pattern == '/';
-	if (!*pattern)
-		return err_set(err, ERR_PATTERN, "the pattern is empty");
-	if (by_name && !strchr(pattern, '/'))
-		pattern = arena_printf(arena, "**/%s", pattern);
-	hunt->glob = glob_compile(pattern, err);
-	if (!hunt->glob)
-		return -1;
-	if (absolute)
-		*root = "/";
-	/* Through links only as deep as the pattern is: no ring of them is without end. */
-	hunt->follow = !glob_recursive(hunt->glob);
+	static const char units[] = "KMGT";
+	char *end;
+	errno = 0;
+	long long value = strtoll(text, &end, 10);
+	const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	int shift = unit ? (int)(unit - units + 1) * 10 : 0;
+	end += unit != NULL;
+	end += unit && (*end == 'i' || *end == 'I');
+	end += *end == 'B' || *end == 'b';
+	if (*text < '0' || *text > '9' || *end || errno || value > FILE_SIZE_MAX)
+		return err_set(err, ERR_INVALID,
+			       "max_file_size: '%.30s' is no size, such as 1M or 500K", text);
+	*ret = value > FILE_SIZE_MAX >> shift ? FILE_SIZE_MAX : (int64_t)value << shift;
 	return 0;
 }
 
-static int look(struct call *call, struct hunt *hunt, const char *root, bool sudo, struct err *err)
+/* Lines of context. The first line of a match of several holds them all. */
+struct context {
+	const char *text;
+	const struct grep_line *lines;
+	size_t count;
+};
+
+static void write_lines(void *arg, const struct schema *of, struct jw *jw)
+{
+	const struct context *context = arg;
+	(void)of;
+	for (size_t i = 0; i < context->count; i++) {
+		const char *text = context->text + context->lines[i].at;
+		const char *newline = memchr(text, '\n', context->lines[i].len);
+		size_t len = newline ? (size_t)(newline - text) : context->lines[i].len;
+		len -= newline && len && text[len - 1] == '\r';
+		jw_text(jw, text, len);
+	}
+}
+
+static void write_match(const struct grep_spec *spec, const struct grep_hit *hit,
+			const struct schema *of, struct jw *jw)
+{
+	auto_buf struct buf path = BUF(1 << 17), coded = BUF(1 << 18);
+	const char *text = hit->file->text.data, *below = hit->file->path;
+	struct context before = { text, hit->before, hit->before_count };
+	struct context after = { text, hit->after, hit->after_count };
+	buf_printf(&path, "%s%s%s", spec->path, *below && strcmp(spec->path, "/") ? "/" : "",
+		   below);
+	if (!utf8_valid(path.data, path.len))
+		base64_encode(&coded, path.data, path.len);
+	struct match match = {
+		.file = path.data,
+		.path_b64 = coded.data,
+		.line_number = hit->line->number,
+		.line_content = { text + hit->line->at, hit->line->len },
+		.context_before = { spec->before ? write_lines : NULL, &before },
+		.context_after = { spec->after ? write_lines : NULL, &after },
+		.line_truncated = hit->line->cut,
+	};
+	desc_encode(of, &match, jw);
+}
+
+static void write_matches(void *arg, const struct schema *of, struct jw *jw)
+{
+	struct grep *grep = arg;
+	for (struct grep_hit hit = { 0 }; grep_next(grep, &hit);)
+		write_match(grep->spec, &hit, of, jw);
+}
+
+static int put_result(struct call *call, struct grep *grep, struct err *err)
+{
+	struct grep_result result = {
+		.path = grep->spec->path,
+		.pattern = grep->spec->pattern,
+		.matches = { write_matches, grep },
+		.match_count = (int64_t)grep->matches,
+		.files_searched = grep->searched < 0 ? INT_ABSENT : grep->searched,
+		.files_matched = (int64_t)grep->matched,
+		.truncated = grep_truncated(grep),
+	};
+	return call_reply(call, &result, err);
+}
+
+/* The patterns of a kind of files. One that is not known may be to ripgrep. */
+static int compile_type(struct call *call, const char *name, struct globs *ret, struct err *err)
+{
+	const char *patterns = name ? file_types_find(name) : NULL;
+	if (!patterns)
+		return 0;
+	char *rest = arena_strdup(call->arena, patterns);
+	const char **items = arena_alloc(call->arena, strlen(rest) * sizeof *items);
+	size_t count = 0;
+	for (char *item; (item = strsep(&rest, " "));)
+		items[count++] = item;
+	return globs_compile(ret, &(struct list){ count, items }, err);
+}
+
+/* What is to be searched: a directory, or a regular file. */
+static int look(struct grep_spec *spec, struct stat *ret, struct err *err)
+{
+	if (stat(spec->path, ret) < 0)
+		return err_set(err, errno, "'%.300s'", spec->path);
+	spec->is_dir = S_ISDIR(ret->st_mode);
+	auto_close int fd = spec->is_dir ? open(spec->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+					 : regular_open(spec->path, NULL, err);
+	if (fd < 0 && spec->is_dir)
+		return err_set(err, errno, "'%.300s'", spec->path);
+	return fd < 0 ? -1 : 0;
+}
+
+static int prepare(struct call *call, const struct grep_request *r, struct grep_spec *spec,
+		   struct err *err)
+{
+	if (!spec->path || parse_size(r->max_file_size, &spec->max_file_size, err) < 0 ||
+	    globs_compile(&spec->include, &r->include, err) < 0 ||
+	    globs_compile(&spec->exclude, &r->exclude, err) < 0 ||
+	    compile_type(call, spec->type_name, &spec->type, err) < 0)
+		return -1;
+	return file_user_of(call, r->sudo, &spec->user, err);
+}
+
+static int run(struct call *call, struct grep *grep, struct grep_spec *spec, bool sudo,
+	       struct err *err)
 {
 	struct user_view view;
-	hunt->wait = call_until(call, clock_ms() + SEARCH_MS);
+	struct stat st;
 	if (file_user_enter(call, sudo, &view, err) < 0)
 		return -1;
-	int result = walk_tree(root, !glob_recursive(hunt->glob), visit, hunt, err);
+	int result = look(spec, &st, err);
+	if (result == 0 && !spec->is_dir && st.st_size > spec->max_file_size)
+		call->hint = "The file is larger than max_file_size and was not searched.";
+	else if (result == 0)
+		result = grep_run(grep, err);
 	user_leave(&view);
-	if (result == 0 && hunt->stopped > WAKE_TIMEOUT)
-		return wake_err(hunt->stopped, err);
-	if (hunt->stopped != WAKE_READY)
-		call->hint = "The search took too long and ended early: narrow it down.";
-	prune(hunt);
 	return result;
 }
 
-static const char *whole_path(struct call *call, const char *root, const char *path)
+static int grep_files(struct call *call, const void *in, struct err *err)
 {
-	size_t len = strlen(root);
-	return arena_printf(call->arena, "%s%s%s", root, root[len - 1] == '/' ? "" : "/", path);
+	const struct grep_request *r = in;
+	struct grep_spec spec = {
+		.path = file_path(call, r->path, r->path_b64, err),
+		.pattern = r->pattern,
+		.recursive = r->recursive,
+		.fold = r->case_insensitive,
+		.literal = r->fixed_strings,
+		.multiline = r->multiline,
+		.before = (int)r->context_before,
+		.after = (int)r->context_after,
+		.offset = (size_t)(r->offset < GREP_MATCHES_MAX ? r->offset : GREP_MATCHES_MAX),
+		.max_results = (size_t)r->max_results,
+		.type_name = r->type && *r->type ? r->type : NULL,
+		.wait = call_until(call, clock_ms() + SEARCH_MS),
+	};
+	struct grep grep;
+	grep_init(&grep, &spec);
+	int result = prepare(call, r, &spec, err);
+	if (result == 0)
+		result = run(call, &grep, &spec, r->sudo, err);
+	if (result < 0) {
+		struct err cause = *err;
+		result = file_error(call, "grep", spec.path ? spec.path : r->path, &cause, err);
+	} else {
+		call->message = arena_printf(call->arena, "Search completed, found %zu matches",
+					     grep.matches);
+		if (grep.why)
+			call->hint =
+				arena_printf(call->arena,
+					     "The search ended early, because %s: narrow it down.",
+					     grep.why);
+		result = put_result(call, &grep, err);
+	}
+	globs_done(&spec.include);
+	globs_done(&spec.exclude);
+	globs_done(&spec.type);
+	grep_done(&grep);
+	return result;
 }
 
-static bool truncated(const struct hunt *hunt)
-{
-	return hunt->total > hunt->count || hunt->stopped != WAKE_READY;
-}
+/* ---- search ---- */
 
-/* ---- find ---- */
-
-struct find_request {
-	const char *path, *path_b64, *glob;
+struct search_request {
+	const char *file, *path_b64, *regex;
 	bool sudo;
 };
-static const struct field find_fields[] = {
-	STR(find_request, path, REQUIRED, "Directory to search.", .alias = "file,directory"),
-	STR(find_request, glob, REQUIRED,
-	    "Pattern of names, at any depth; with a slash, of paths below `path`. `**` stands for any "
-	    "directories. Hidden names match where the pattern has the dot.",
+static const struct field search_fields[] = {
+	STR(search_request, file, REQUIRED, "File to search.", .alias = "path"),
+	STR(search_request, regex, REQUIRED,
+	    "Regular expression (PCRE2), matched against each line.", .max_len = PATTERN_MAX,
 	    .alias = "pattern"),
-	BOOL(find_request, sudo, OPTIONAL, "Look as root.", .def = "false"),
-	FILE_B64(find_request),
+	BOOL(search_request, sudo, OPTIONAL, "Read as root.", .def = "false"),
+	FILE_B64(search_request),
 };
-static const struct schema find_schema = SCHEMA(find_request, "FileFindRequest", find_fields);
+static const struct schema search_schema =
+	SCHEMA(search_request, "FileSearchRequest", search_fields);
 
-struct find_result {
-	const char *path;
-	struct list files, files_b64;
+struct search_result {
+	const char *file;
+	struct each matches, line_numbers;
 	bool truncated;
 };
-static const struct field find_result_fields[] = {
-	STR(find_result, path, REQUIRED, "The directory."),
-	LIST(find_result, files, 0, "Absolute paths of the files, sorted.", .item = T_STR),
-	LIST(find_result, files_b64, 0,
-	     "Base64 of those paths among them that are not UTF-8, in the same order.",
-	     .item = T_STR),
-	BOOL(find_result, truncated, 0, "There are more than are shown."),
+static const struct field found_fields[] = {
+	STR(search_result, file, REQUIRED, "The file."),
+	EACH(search_result, matches, 0, "The lines that match.", .item = T_STR),
+	EACH(search_result, line_numbers, 0, "Their numbers, from 1.", .item = T_INT),
+	BOOL(search_result, truncated, 0, "There are more than are shown."),
 };
-static const struct schema find_result_schema =
-	SCHEMA(find_result, "FileFindResult", find_result_fields);
-static const struct field find_data = FILE_RESULT(&find_result_schema);
+static const struct schema found_schema = SCHEMA(search_result, "FileSearchResult", found_fields);
+static const struct field found_data = FILE_RESULT(&found_schema);
 
-static int find_files(struct call *call, const void *in, struct err *err)
+static void write_contents(void *grep, const struct schema *of, struct jw *jw)
 {
-	const struct find_request *r = in;
-	struct hunt hunt = { .files_only = true, .most = FOUND_MAX };
-	const char *path = file_path(call, r->path, r->path_b64, err), *root = path;
-	int result = path ? compile(&hunt, call->arena, &root, r->glob, true, err) : -1;
-	if (result == 0)
-		result = look(call, &hunt, root, r->sudo, err);
-	if (result < 0 || !root) {
+	(void)of;
+	for (struct grep_hit hit = { 0 }; grep_next(grep, &hit);)
+		jw_text(jw, hit.file->text.data + hit.line->at, hit.line->len);
+}
+
+static void write_numbers(void *grep, const struct schema *of, struct jw *jw)
+{
+	(void)of;
+	for (struct grep_hit hit = { 0 }; grep_next(grep, &hit);)
+		jw_int(jw, hit.line->number);
+}
+
+static int put_found(struct call *call, struct grep *grep, struct err *err)
+{
+	struct search_result result = { grep->spec->path,
+					{ write_contents, grep },
+					{ write_numbers, grep },
+					grep_truncated(grep) };
+	return call_reply(call, &result, err);
+}
+
+static int search_file(struct call *call, const void *in, struct err *err)
+{
+	const struct search_request *r = in;
+	struct user_view view;
+	struct grep_spec spec = {
+		.path = file_path(call, r->file, r->path_b64, err),
+		.pattern = r->regex,
+		.max_file_size = (int64_t)file_edit_max(call),
+		.max_results = SEARCH_MATCHES_MAX,
+		.wait = call_until(call, clock_ms() + SEARCH_MS),
+	};
+	struct grep grep;
+	grep_init(&grep, &spec);
+	int result = spec.path ? file_user_enter(call, r->sudo, &view, err) : -1;
+	if (result == 0) {
+		result = grep_pcre(&grep, err);
+		user_leave(&view);
+	}
+	if (result == 0 && grep.binary)
+		result = err_set(err, EILSEQ, "'%.300s' is no text file", spec.path);
+	if (result < 0) {
 		struct err cause = *err;
-		hunt_done(&hunt);
-		return file_error(call, "find", path ? path : r->path, &cause, err);
+		result = file_error(call, "search", spec.path ? spec.path : r->file, &cause, err);
+	} else {
+		call->message = arena_printf(call->arena, "Search completed, found %zu matches",
+					     grep.matches);
+		result = put_found(call, &grep, err);
 	}
-	const char **files = arena_alloc(call->arena, hunt.count * sizeof *files);
-	const char **coded = arena_alloc(call->arena, hunt.count * sizeof *coded);
-	size_t coded_count = 0;
-	for (size_t i = 0; i < hunt.count; i++) {
-		files[i] = whole_path(call, root, hunt.items[i].path);
-		coded[coded_count] = file_path_b64(call, files[i]);
-		coded_count += coded[coded_count] != NULL;
-	}
-	struct find_result answer = {
-		path, { hunt.count, files }, { coded_count, coded }, truncated(&hunt)
-	};
-	call->message = arena_printf(call->arena, "Search completed, found %zu files", hunt.total);
-	hunt_done(&hunt);
-	return call_reply(call, &answer, err);
-}
-
-/* ---- glob ---- */
-
-struct glob_request {
-	const char *path, *path_b64, *pattern, *sort_by;
-	struct list exclude;
-	bool include_hidden, files_only, include_metadata, sort_desc, sudo;
-	int64_t max_results;
-};
-static const struct field glob_fields[] = {
-	STR(glob_request, path, REQUIRED, "Directory to begin in.", .alias = "file,directory"),
-	STR(glob_request, pattern, REQUIRED,
-	    "Pattern of paths below it: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any directories.",
-	    .alias = "glob"),
-	LIST(glob_request, exclude, OPTIONAL,
-	     "Patterns of what to leave out: of names, or with a slash of paths.", .item = T_STR,
-	     .max_len = GLOB_SET_MAX),
-	BOOL(glob_request, include_hidden, OPTIONAL,
-	     "Let wildcards match names that begin with a dot, too.", .def = "false"),
-	BOOL(glob_request, files_only, OPTIONAL, "No directories.", .def = "true"),
-	BOOL(glob_request, include_metadata, OPTIONAL, "Tell sizes and times.", .def = "true"),
-	INT(glob_request, max_results, MIN | MAX, "Most files in the answer.", .def = "5000",
-	    .min = 1, .max = 50000),
-	STR(glob_request, sort_by, OPTIONAL, "`path`, `name`, `size` or `modified`.",
-	    .def = "path"),
-	BOOL(glob_request, sort_desc, OPTIONAL, "The last first.", .def = "false"),
-	BOOL(glob_request, sudo, OPTIONAL, "Look as root.", .def = "false"),
-	FILE_B64(glob_request),
-};
-static const struct schema glob_schema = SCHEMA(glob_request, "FileGlobRequest", glob_fields);
-
-struct glob_info {
-	const char *path, *name, *modified_time, *path_b64;
-	bool is_directory;
-	int64_t size;
-};
-static const struct field info_fields[] = {
-	STR(glob_info, path, REQUIRED, "Absolute path."),
-	STR(glob_info, name, REQUIRED, "Its last part."),
-	BOOL(glob_info, is_directory, 0, "Whether it is a directory, or a link to one."),
-	INT(glob_info, size, NULLABLE, "Size in bytes."),
-	STR(glob_info, modified_time, NULLABLE, "When it was last changed."),
-	STR(glob_info, path_b64, NULLABLE, "Base64 of the path when that is not UTF-8."),
-};
-static const struct schema info_schema = SCHEMA(glob_info, "GlobFileInfo", info_fields);
-
-struct glob_answer {
-	const char *path, *pattern;
-	struct list files;
-	int64_t total_count;
-	bool truncated;
-};
-static const struct field glob_answer_fields[] = {
-	STR(glob_answer, path, REQUIRED, "The directory."),
-	STR(glob_answer, pattern, REQUIRED, "The pattern."),
-	LIST(glob_answer, files, 0, "What matches.", .item = T_OBJ, .of = &info_schema),
-	INT(glob_answer, total_count, 0, "How many match, shown or not."),
-	BOOL(glob_answer, truncated, 0, "There are more than are shown."),
-};
-static const struct schema glob_answer_schema =
-	SCHEMA(glob_answer, "FileGlobResult", glob_answer_fields);
-static const struct field glob_data = FILE_RESULT(&glob_answer_schema);
-
-static struct glob_info describe(struct call *call, const char *root, const struct found *found,
-				 bool metadata)
-{
-	const char *path = whole_path(call, root, found->path);
-	bool told = metadata && found->known;
-	return (struct glob_info){
-		.path = path,
-		.name = strrchr(path, '/') + 1,
-		.modified_time = told ? moment_text(call->arena, &found->modified) : NULL,
-		.path_b64 = file_path_b64(call, path),
-		.is_directory = found->is_dir,
-		.size = told ? found->size : INT_ABSENT,
-	};
-}
-
-static int prepare(struct hunt *hunt, const struct glob_request *r, struct err *err)
-{
-	*hunt = (struct hunt){
-		.hidden = r->include_hidden,
-		.files_only = r->files_only,
-		.descending = r->sort_desc,
-		.most = (size_t)r->max_results,
-	};
-	while (orders[hunt->order] && strcmp(orders[hunt->order], r->sort_by) != 0)
-		hunt->order++;
-	if (!orders[hunt->order])
-		return err_set(err, ERR_INVALID,
-			       "sort_by: '%.30s' is not path, name, size or modified", r->sort_by);
-	hunt->metadata = r->include_metadata || hunt->order >= BY_SIZE;
-	return globs_compile(&hunt->exclude, &r->exclude, err);
-}
-
-static int glob_files(struct call *call, const void *in, struct err *err)
-{
-	const struct glob_request *r = in;
-	struct hunt hunt;
-	const char *path = file_path(call, r->path, r->path_b64, err), *root = path;
-	int result = prepare(&hunt, r, path ? err : NULL);
-	if (result == 0)
-		result = path ? compile(&hunt, call->arena, &root, r->pattern, false, err) : -1;
-	if (result == 0)
-		result = look(call, &hunt, root, r->sudo, err);
-	if (result < 0 || !root) {
-		struct err cause = *err;
-		hunt_done(&hunt);
-		return file_error(call, "glob", path ? path : r->path, &cause, err);
-	}
-	struct glob_info *infos = arena_alloc(call->arena, hunt.count * sizeof *infos);
-	for (size_t i = 0; i < hunt.count; i++)
-		infos[i] = describe(call, root, &hunt.items[i], r->include_metadata);
-	struct glob_answer answer = {
-		path, r->pattern, { hunt.count, infos }, (int64_t)hunt.total, truncated(&hunt)
-	};
-	call->message = arena_printf(call->arena, "Search completed, found %zu files", hunt.total);
-	hunt_done(&hunt);
-	return call_reply(call, &answer, err);
+	grep_done(&grep);
+	return result;
 }
 
 static const struct route routes[] = {
-	{ "POST", "/v1/file/find", find_files, &find_schema, &find_data, "Find files by name",
-	  "`**`, and a name at any depth, do not lead through symbolic links, nor into /proc and the like." },
-	{ "POST", "/v1/file/glob", glob_files, &glob_schema, &glob_data,
-	  "Find files by a pattern of their path" },
+	{ "POST", "/v1/file/grep", grep_files, &grep_schema, &result_data,
+	  "Search for text in many files",
+	  "With ripgrep, where it is installed. Hidden files are searched too, and ignore files have no "
+	  "say; not searched are .git, .hg and .svn, files that are no text, and what symbolic links "
+	  "lead to." },
+	{ "POST", "/v1/file/search", search_file, &search_schema, &found_data,
+	  "Search for text in one file" },
 };
-const struct route_group file_search_group = { "file", "Finding.", routes, COUNT(routes) };
+const struct route_group file_search_group = { "file", "Searching.", routes, COUNT(routes) };

@@ -14,8 +14,8 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "mcp/exchange.h"
-#include "mcp/message.h"
 #include "mcp/method.h"
+#include "mcp/rpc_message.h"
 #include "mcp/session.h"
 #include "mcp/stream.h"
 #include "net/call.h"
@@ -284,19 +284,19 @@ static const char *header_problem(const struct request *in, const json_t *messag
 /* Whether a message says all that the revision without sessions asks for; else it is answered. */
 static bool check_modern(struct post *post, const json_t *message, int *ret_result, struct err *err)
 {
-	struct message_problem problem;
+	struct rpc_message_problem problem;
 	const char *wrong;
-	bool right = message_check_fields(message, &problem) == 0;
+	bool right = rpc_message_check_fields(message, &problem) == 0;
 	if (right && (wrong = header_problem(post->request, message))) {
-		problem = (struct message_problem){ RPC_HEADER_MISMATCH, wrong, NULL };
+		problem = (struct rpc_message_problem){ RPC_HEADER_MISMATCH, wrong, NULL };
 		right = false;
 	} else if (right) {
-		right = message_check_version(message, &problem) == 0;
+		right = rpc_message_check_version(message, &problem) == 0;
 	}
 	if (right)
 		return true;
 	*ret_result = answer_error(post->sending.call, 400,
-				   message_id(json_object_get(message, "id")), problem.code,
+				   rpc_message_id(json_object_get(message, "id")), problem.code,
 				   problem.text, problem.data, err);
 	json_decref(problem.data);
 	return false;
@@ -305,7 +305,7 @@ static bool check_modern(struct post *post, const json_t *message, int *ret_resu
 /* A message of the revision without sessions says so itself, or a header does. */
 static bool is_modern(const struct request *in, const json_t *message)
 {
-	return message_is_modern(message) ||
+	return rpc_message_is_modern(message) ||
 	       (in->protocol && !strcmp(in->protocol, mcp_revision_names[MCP_2026_07_28]));
 }
 
@@ -334,8 +334,9 @@ static void take_message(struct post *post, json_t *message)
 
 static int refuse_message(struct post *post, const char *why, struct err *err)
 {
-	return answer_error(post->sending.call, 400, message_id(json_object_get(post->value, "id")),
-			    RPC_INVALID, why, NULL, err);
+	return answer_error(post->sending.call, 400,
+			    rpc_message_id(json_object_get(post->value, "id")), RPC_INVALID, why,
+			    NULL, err);
 }
 
 /* ---- POST: who sends ---- */
@@ -435,12 +436,12 @@ static const char *batch_problem(const struct post *post)
 	size_t i;
 	json_t *message;
 	if (!post->batch)
-		return message_problem(post->value);
+		return rpc_message_problem(post->value);
 	if (!json_array_size(post->value) || json_array_size(post->value) > BATCH_MAX)
 		return "a batch has 1 to 100 messages";
 	json_array_foreach(post->value, i, message) {
 		const char *method = json_string_value(json_object_get(message, "method"));
-		const char *problem = message_problem(message);
+		const char *problem = rpc_message_problem(message);
 		if (problem)
 			return problem;
 		if (method && !strcmp(method, "initialize"))

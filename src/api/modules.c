@@ -25,7 +25,7 @@ const struct module modules[] = {
 	{ .sessions = &bash_sessions },
 	{ .sessions = &kernels_sessions, .start = kernels_start, .end = kernels_end },
 	{ .sessions = &nodejs_sessions },
-	{ .sessions = &watch_sessions },
+	{ .sessions = &file_watch_sessions },
 };
 const size_t modules_count = COUNT(modules);
 

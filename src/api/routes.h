@@ -9,13 +9,13 @@ struct sessions;
 struct server;
 
 extern const struct route_group sandbox_group, sandbox_events_group, shell_group,
-	shell_sessions_group, terminal_group, bash_group, auth_group, file_read_group,
-	file_write_group, file_transfer_group, file_list_group, file_editor_group,
-	file_search_group, file_grep_group, watch_group, util_group, skills_group, jupyter_group,
-	code_group, contexts_group, nodejs_group, mcp_group, watch_wait_group, mcp_view_group,
-	document_group, metrics_group, page_group, attach_group, preview_group;
+	shell_sessions_group, shell_ws_group, bash_group, auth_group, file_read_group,
+	file_write_group, file_transfer_group, file_list_group, file_editor_group, file_find_group,
+	file_search_group, file_watch_group, util_group, skills_group, jupyter_group, code_group,
+	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,
+	document_group, metrics_group, page_group, bash_ws_group, preview_group;
 
-extern struct sessions watch_sessions;
+extern struct sessions file_watch_sessions;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

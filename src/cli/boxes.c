@@ -13,9 +13,9 @@
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/observe.h"
 #include "cli/remote.h"
 #include "cli/table.h"
-#include "cli/watch.h"
 #include "host/address.h"
 #include "host/host.h"
 
@@ -335,14 +335,14 @@ static const struct verb {
 	  "a program and its arguments. On a terminal it is interactive; else standard input, output and error "
 	  "are passed on as they are. The exit status is the command's.",
 	  exec, 1, 1000, NULL },
-	{ "logs", "BOX [flags]", "Prints what a box's server wrote.", watch_logs, 1, 1,
-	  &watch_logs_schema },
+	{ "logs", "BOX [flags]", "Prints what a box's server wrote.", observe_logs, 1, 1,
+	  &observe_logs_schema },
 	{ "events", "[BOX] [flags]",
 	  "Prints what happened to a box, or to all of them: created, started, exec, denied, oom, paused, "
 	  "resumed, exited, deleted … With --inside, what happened in a box. With --json and --follow it is one "
 	  "object a line.",
-	  watch_events, 0, 1, &watch_events_schema },
-	{ "top", "[flags]", "Shows what each box uses.", watch_top, 0, 0, &watch_top_schema },
+	  observe_events, 0, 1, &observe_events_schema },
+	{ "top", "[flags]", "Shows what each box uses.", observe_top, 0, 0, &observe_top_schema },
 	{ "pause", "BOX…", "Pauses boxes: their processes stand still.", pause_boxes, 1, 1000,
 	  NULL },
 	{ "resume", "BOX…", "Resumes boxes; stopped ones start again on their files.", resume, 1,
@@ -406,7 +406,7 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 			ask->argv[ask->argc++] = argv[at++];
 			continue;
 		}
-		if ((verb->run == watch_logs || verb->run == watch_events) &&
+		if ((verb->run == observe_logs || verb->run == observe_events) &&
 		    !strcmp(argv[at], "-f"))
 			argv[at] = (char *)"--follow";
 		int before = at;

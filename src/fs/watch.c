@@ -43,7 +43,7 @@ struct watch {
 	size_t max_dirs;
 	struct globs include, exclude;
 	const struct user *user;
-	struct events *events;
+	struct file_events *events;
 	struct watch_tree *tree;
 	bool over; /* with why */
 	struct err why;
@@ -58,8 +58,8 @@ static void tell(struct watch *w, enum event_type type, bool is_dir, const char 
 {
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	events_add(w->events, type, is_dir, path, old_path, clock_ms(),
-		   (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+	file_events_add(w->events, type, is_dir, path, old_path, clock_ms(),
+			(double)now.tv_sec + (double)now.tv_nsec / 1e9);
 }
 
 static void wake(struct watch *w)
@@ -86,7 +86,7 @@ static void finish(struct watch *w, const char *what)
 	w->over = true;
 }
 
-static void complete(const struct watch *w, struct event *event)
+static void complete(const struct watch *w, struct file_event *event)
 {
 	struct stat st;
 	char path[PATH_MAX + NAME_MAX + 2];
@@ -105,10 +105,10 @@ static void complete(const struct watch *w, struct event *event)
 static void publish(struct watch *w, int64_t now_ms)
 {
 	bool any = false;
-	for (struct event *event; (event = events_take(w->events, now_ms)); any = true) {
+	for (struct file_event *event; (event = file_events_take(w->events, now_ms)); any = true) {
 		complete(w, event);
 		pthread_mutex_lock(&w->lock);
-		events_keep(w->events, event);
+		file_events_keep(w->events, event);
 		pthread_mutex_unlock(&w->lock);
 	}
 	if (!any)
@@ -574,7 +574,7 @@ static void serve(struct watch *w)
 {
 	while (!w->over) {
 		publish(w, clock_ms());
-		int64_t due = events_due(w->events);
+		int64_t due = file_events_due(w->events);
 		int64_t left = due == INT64_MAX ? -1 : due - clock_ms();
 		struct pollfd pfds[] = { { .fd = w->changes.fd, .events = POLLIN },
 					 { .fd = w->stop_fd, .events = POLLIN } };
@@ -656,7 +656,7 @@ struct watch *watch_start(const struct watch_spec *spec, struct err *err)
 	w->recursive = spec->recursive;
 	w->max_dirs = spec->max_dirs;
 	w->user = spec->user;
-	w->view.events = w->events = events_new(spec->window_ms);
+	w->view.events = w->events = file_events_new(spec->window_ms);
 	if (w->stop_fd < 0) {
 		err_set(err, ERR_LIMIT, "no descriptor for another watch");
 	} else if (globs_compile(&w->include, &spec->include, err) == 0 &&
@@ -697,7 +697,7 @@ void watch_free(struct watch *watch)
 	}
 	globs_done(&watch->include);
 	globs_done(&watch->exclude);
-	events_free(watch->events);
+	file_events_free(watch->events);
 	pthread_mutex_destroy(&watch->lock);
 	free(watch->root);
 	free(watch->only);

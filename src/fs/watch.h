@@ -11,7 +11,7 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/wait.h"
-#include "fs/events.h"
+#include "fs/file_events.h"
 
 struct user;
 
@@ -33,7 +33,7 @@ struct watch_view {
 	struct err why;  /* of its end */
 	bool incomplete; /* some directories could not be watched */
 	size_t dirs;
-	struct events *events;
+	struct file_events *events;
 };
 
 /* It is WATCH_STARTING until the whole tree is watched; when that fails, WATCH_ENDED with why. */

@@ -9,7 +9,7 @@
 void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS])
 {
 	*to++ = &sandboxes_group;
-	*to++ = &sandbox_watch_group;
+	*to++ = &events_group;
 	*to++ = &templates_group;
 	for (size_t i = 0; api_groups[i] && i < HOST_DOCUMENT_GROUPS - 4; i++)
 		*to++ = api_groups[i];

@@ -31,8 +31,8 @@
 #include "base/thread.h"
 #include "box/group.h"
 #include "host/apparmor.h"
+#include "host/box_limits.h"
 #include "host/gateway.h"
-#include "host/limits.h"
 #include "host/netns.h"
 #include "host/network.h"
 #include "host/store.h"
@@ -397,8 +397,9 @@ static json_t *default_spec(const struct host_config *config)
 	struct box_limits limits = config->limits;
 	if (limits.cpus <= 0)
 		limits.cpus = (double)config->cpu_percent / 100;
-	json_t *spec = json_pack("{sssos{ss}}", "name", "default", "limits", limits_json(&limits),
-				 "network", "mode", modes[config->network]);
+	json_t *spec = json_pack("{sssos{ss}}", "name", "default", "limits",
+				 box_limits_json(&limits), "network", "mode",
+				 modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
 	json_t *allow = json_array();
@@ -437,11 +438,11 @@ static int check_wishes(const struct host *host, struct err *err)
 			err, ERR_INVALID,
 			"--allow: names are listed for '--network allow', which was not given");
 	json_t *spec = default_spec(host->config);
-	json_t *each = limits_json(&(struct box_limits){ .memory = host->config->box_memory,
-							 .disk = host->config->box_disk });
-	int result = limits_check(host, json_object_get(spec, "limits"), "--", err);
+	json_t *each = box_limits_json(&(struct box_limits){ .memory = host->config->box_memory,
+							     .disk = host->config->box_disk });
+	int result = box_limits_check(host, json_object_get(spec, "limits"), "--", err);
 	if (result == 0)
-		result = limits_check(host, each, "--box-", err);
+		result = box_limits_check(host, each, "--box-", err);
 	json_decref(each);
 	json_decref(spec);
 	return result;

@@ -15,10 +15,10 @@
 #include "base/own.h"
 #include "box/ids.h"
 #include "egress/veth.h"
+#include "host/box_limits.h"
 #include "host/gateway.h"
 #include "host/host.h"
 #include "host/image.h"
-#include "host/limits.h"
 #include "host/mounts.h"
 #include "host/netns.h"
 #include "host/network.h"
@@ -147,7 +147,7 @@ static int start_box(const struct host *host, const struct box *box, const char 
 		.env = variables,
 		.cgroup = cgroup,
 		.uid_base = box->uid_base,
-		.limits = limits_of(host, json_object_get(box->spec, "limits")),
+		.limits = box_limits_of(host, json_object_get(box->spec, "limits")),
 		.network = run_network(box->spec),
 		.mounts = from,
 		.mount_count = count,

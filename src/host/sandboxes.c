@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/rules.h"
+#include "host/box_limits.h"
 #include "host/deadline.h"
 #include "host/host.h"
-#include "host/limits.h"
 #include "host/mounts.h"
 #include "host/run.h"
 #include "host/sandboxes.h"
@@ -73,7 +73,7 @@ static const struct field create_fields[] = {
 	    "Does a request resume it when it is paused or stopped? When absent: if there is an idle_timeout."),
 	MAP(create, metadata, OPTIONAL, "The caller's own labels.", .max_len = 64),
 	MAP(create, env, OPTIONAL, "Environment of all that runs in it.", .max_len = 256),
-	OBJ(create, limits, OPTIONAL, "What it may use.", .of = &limits_schema),
+	OBJ(create, limits, OPTIONAL, "What it may use.", .of = &box_limits_schema),
 	OBJ(create, network, OPTIONAL, "What it may reach; nothing when absent.",
 	    .of = &network_schema),
 	LIST(create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ,
@@ -271,7 +271,7 @@ static int check_env(const json_t *env, struct err *err)
 
 static int check_means(const struct host *host, const json_t *spec, struct err *err)
 {
-	if (limits_check(host, json_object_get(spec, "limits"), "limits.", err) < 0)
+	if (box_limits_check(host, json_object_get(spec, "limits"), "limits.", err) < 0)
 		return -1;
 	const char *mode =
 		json_string_value(json_object_get(json_object_get(spec, "network"), "mode"));

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "kernel/kernel_message.h"
 #include "kernel/kernel_state.h"
-#include "kernel/message.h"
 #include "kernel/zsock.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
@@ -96,7 +96,7 @@ struct kernel *kernel_new(const struct user *user, struct err *err)
 	pthread_mutex_init(&kernel->lock, NULL);
 	random_hex(kernel->key, 64);
 	random_hex(kernel->session, 32);
-	kernel->signs = message_key_new(kernel->key);
+	kernel->signs = kernel_message_key_new(kernel->key);
 	for (int i = 0; i < CHANNELS; i++)
 		kernel->ports[i] = i + 1;
 	pthread_mutex_lock(&all.lock);
@@ -135,7 +135,7 @@ void kernel_unref(struct kernel *kernel)
 	zsock_free(kernel->iopub);
 	zsock_free(kernel->control);
 	zsock_free(kernel->input);
-	message_key_free(kernel->signs);
+	kernel_message_key_free(kernel->signs);
 	remove_files(kernel);
 	if (kernel->order_fd >= 0)
 		close(kernel->order_fd);
@@ -305,11 +305,11 @@ int kernel_connect(struct kernel *kernel, struct err *err)
 int kernel_send(struct kernel *kernel, struct zsock *to, const char *type, struct buf *content,
 		char ret_id[64], struct err *err)
 {
-	struct message_out message;
+	struct kernel_message_out message;
 	snprintf(ret_id, 64, "%s_%llu", kernel->session, (unsigned long long)++kernel->requests);
-	message_make(&message, kernel->signs, kernel->session, ret_id, type, content);
+	kernel_message_make(&message, kernel->signs, kernel->session, ret_id, type, content);
 	int result = zsock_send(to, message.frames, MESSAGE_FRAMES, err);
-	message_out_done(&message);
+	kernel_message_out_done(&message);
 	return result;
 }
 

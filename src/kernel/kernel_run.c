@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "kernel/kernel_message.h"
 #include "kernel/kernel_state.h"
-#include "kernel/message.h"
 #include "kernel/zsock.h"
 
 enum {
@@ -110,7 +110,7 @@ static void take_question(struct run *run, const struct message *message, const 
 /* The code comes back on iopub, for those who did not send it. */
 static bool wanted(const struct run *run, const struct message *message)
 {
-	return *run->result->id && message_answers(message, run->result->id) &&
+	return *run->result->id && kernel_message_answers(message, run->result->id) &&
 	       strcmp(message->type, "execute_input") != 0;
 }
 
@@ -121,10 +121,11 @@ static void take_all(struct run *run, struct zsock *from)
 	struct message message;
 	struct err err;
 	for (size_t n; (n = zsock_recv(from, &frames));) {
-		bool right = message_read(frames, n, run->kernel->signs, &message, &err) == 0;
+		bool right = kernel_message_read(frames, n, run->kernel->signs, &message, &err) ==
+			     0;
 		if (right && !wanted(run, &message))
 			continue;
-		json_t *content = right ? message_content(&message, &err) : NULL;
+		json_t *content = right ? kernel_message_content(&message, &err) : NULL;
 		if (!content)
 			run->result->lost |= err.code != ERR_FORBIDDEN;
 		else if (from == run->kernel->iopub)

@@ -18,9 +18,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "kernel/kernel_message.h"
 #include "kernel/kernel_state.h"
 #include "kernel/kernelspec.h"
-#include "kernel/message.h"
 #include "kernel/zsock.h"
 #include "proc/spawn.h"
 #include "proc/tree.h"
@@ -176,7 +176,7 @@ static int await_welcome(struct kernel *kernel, const struct wait *wait, struct 
 		const struct text *frames;
 		struct message message;
 		for (size_t n; (n = zsock_recv(kernel->iopub, &frames));)
-			if (message_read(frames, n, kernel->signs, &message, NULL) == 0)
+			if (kernel_message_read(frames, n, kernel->signs, &message, NULL) == 0)
 				return 0;
 		if (zsock_fd(kernel->iopub) < 0 || kernel_ended(kernel))
 			return err_set(err, ESRCH, "the kernel has ended");
@@ -206,7 +206,7 @@ static void greet_take(struct kernel *kernel, struct greeting *greeting)
 	struct zsock *socks[] = { kernel->iopub, kernel->shell };
 	for (int i = 0; i < 2 && socks[i]; i++)
 		for (size_t n; (n = zsock_recv(socks[i], &frames));)
-			if (message_read(frames, n, kernel->signs, &message, NULL) == 0)
+			if (kernel_message_read(frames, n, kernel->signs, &message, NULL) == 0)
 				*(i ? &greeting->replied : &greeting->heard) = true;
 }
 

@@ -7,7 +7,7 @@
 #include "kernel/kernel.h"
 #include "proc/program.h"
 
-struct message_key;
+struct kernel_message_key;
 struct zsock;
 
 enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTROL, CHANNEL_HB };
@@ -22,7 +22,7 @@ struct kernel {
 	int ports[CHANNELS];
 	bool tcp, by_message;
 	char key[65], session[33];
-	struct message_key *signs; /* with the key; used by who uses the kernel */
+	struct kernel_message_key *signs; /* with the key; used by who uses the kernel */
 	uint64_t requests;
 	struct zsock *shell, *iopub, *control;
 	struct zsock *input; /* stdin, of one that may ask although it was told not to; or NULL */

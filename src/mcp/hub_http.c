@@ -12,10 +12,10 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/url.h"
-#include "mcp/events.h"
 #include "mcp/exchange.h"
 #include "mcp/hub_client.h"
 #include "mcp/revision.h"
+#include "mcp/sse_reader.h"
 #include "net/client.h"
 #include "net/dial.h"
 #include "net/server.h"
@@ -46,7 +46,7 @@ struct posting {
 	bool streaming, large;
 	char session[SESSION_MAX];
 	struct buf body;
-	struct events events;
+	struct sse_reader events;
 	json_t *answer;
 };
 
@@ -114,7 +114,7 @@ static bool take_event(void *arg, char *data, size_t len)
 static bool take_body(struct posting *p, const char *data, size_t len)
 {
 	bool go_on = !p->id         ? true
-		     : p->streaming ? events_feed(&p->events, data, len)
+		     : p->streaming ? sse_reader_feed(&p->events, data, len)
 				    : buf_add(&p->body, data, len) == 0;
 	p->large = p->events.line.full || p->events.data.full || p->body.full;
 	return go_on;
@@ -185,13 +185,13 @@ static long post(struct posting *p, json_t *message, struct err *err)
 	jw_json(&jw, message);
 	json_decref(message);
 	p->body = BUF(HUB_MESSAGE_MAX);
-	events_init(&p->events, HUB_MESSAGE_MAX, take_event, p);
+	sse_reader_init(&p->events, HUB_MESSAGE_MAX, take_event, p);
 	int result = jw_failed(&jw) ? err_set(&why, ERR_TOO_LARGE, "the message is too large")
 				    : talk(p, jw.out.data, jw.out.len, &why);
 	jw_done(&jw);
 	take_plain_answer(p);
 	buf_done(&p->body);
-	events_done(&p->events);
+	sse_reader_done(&p->events);
 	if (p->answer)
 		return p->status;
 	if (p->large)

@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "mcp/exchange.h"
+#include "mcp/resource_watch.h"
 #include "mcp/stream.h"
-#include "mcp/watch.h"
 #include "session/sessions.h"
 
 enum {
@@ -105,7 +105,7 @@ static void end(void *arg)
 	const char *uri;
 	json_t *ignored;
 	json_object_foreach(uris, uri, ignored)
-		watch_remove(uri);
+		resource_watch_remove(uri);
 	json_decref(uris);
 }
 
@@ -365,7 +365,7 @@ int session_subscribe(struct mcp_session *session, const char *uri, struct err *
 		result = err_set(err, ERR_LIMIT, "no more than %d subscriptions at once",
 				 SUBSCRIPTIONS_MAX);
 	else
-		result = watch_add(uri, err);
+		result = resource_watch_add(uri, err);
 	if (result == 0)
 		json_object_set_new(session->uris, uri, json_true());
 out:
@@ -381,7 +381,7 @@ void session_unsubscribe(struct mcp_session *session, const char *uri)
 		json_object_del(session->uris, uri);
 	pthread_mutex_unlock(&session->base.lock);
 	if (known)
-		watch_remove(uri);
+		resource_watch_remove(uri);
 }
 
 /* ---- news ---- */
@@ -503,14 +503,14 @@ void session_log(int rank, const char *logger, const char *text)
 }
 
 /* The resources that a listener wants are watched while it listens. */
-static void watch_wanted(const struct listener *listener, bool add)
+static void resource_watch_wanted(const struct listener *listener, bool add)
 {
 	size_t i;
 	json_t *uri;
 	json_array_foreach(json_object_get(listener->wanted, "resourceSubscriptions"), i, uri)
 		if (json_is_string(uri) && i < SUBSCRIPTIONS_MAX)
-			(void)(add ? watch_add(json_string_value(uri), NULL)
-				   : (watch_remove(json_string_value(uri)), 0));
+			(void)(add ? resource_watch_add(json_string_value(uri), NULL)
+				   : (resource_watch_remove(json_string_value(uri)), 0));
 }
 
 struct listener *session_listen(struct mcp_stream *stream, const json_t *id, const json_t *wanted)
@@ -519,7 +519,7 @@ struct listener *session_listen(struct mcp_stream *stream, const json_t *id, con
 	listener->stream = stream_ref(stream);
 	listener->id = json_deep_copy(id);
 	listener->wanted = json_is_object(wanted) ? json_deep_copy(wanted) : json_object();
-	watch_wanted(listener, true);
+	resource_watch_wanted(listener, true);
 	json_t *params = json_pack("{s:O}", "notifications", listener->wanted);
 	pthread_mutex_lock(&listeners.lock); /* the acknowledgement comes before any news */
 	tell_listener(listener, "notifications/subscriptions/acknowledged", params);
@@ -539,7 +539,7 @@ void session_unlisten(struct listener *listener)
 	if (*at)
 		*at = listener->next;
 	pthread_mutex_unlock(&listeners.lock);
-	watch_wanted(listener, false);
+	resource_watch_wanted(listener, false);
 	stream_unref(listener->stream);
 	json_decref(listener->id);
 	json_decref(listener->wanted);

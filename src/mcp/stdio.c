@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "mcp/exchange.h"
-#include "mcp/message.h"
 #include "mcp/method.h"
+#include "mcp/rpc_message.h"
 #include "mcp/session.h"
 #include "mcp/stream.h"
 #include "net/server.h"
@@ -93,7 +93,7 @@ static void refuse(struct stdio *s, const json_t *id, int code, const char *text
 {
 	struct jw jw;
 	jw_init(&jw, READ_SIZE);
-	rpc_write_error(&jw, message_id(id), code, text, data);
+	rpc_write_error(&jw, rpc_message_id(id), code, text, data);
 	stream_add(s->stream, jw.out.data, jw.out.len, false);
 	jw_done(&jw);
 }
@@ -101,8 +101,8 @@ static void refuse(struct stdio *s, const json_t *id, int code, const char *text
 /* Whether a message of the revision without sessions says all it has to. */
 static bool check_modern(struct stdio *s, const json_t *message)
 {
-	struct message_problem problem;
-	if (message_check_meta(message, &problem) == 0)
+	struct rpc_message_problem problem;
+	if (rpc_message_check_meta(message, &problem) == 0)
 		return true;
 	refuse(s, json_object_get(message, "id"), problem.code, problem.text, problem.data);
 	json_decref(problem.data);
@@ -114,8 +114,8 @@ static void take_message(struct stdio *s, json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
 	const json_t *id = json_object_get(message, "id");
-	const char *wrong = message_problem(message);
-	bool modern = message_is_modern(message);
+	const char *wrong = rpc_message_problem(message);
+	bool modern = rpc_message_is_modern(message);
 	struct exchange_from from = { .server = s->server,
 				      .session = s->session,
 				      .revision = modern ? MCP_2026_07_28

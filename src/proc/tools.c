@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "proc/child.h"
 #include "proc/environment.h"
-#include "proc/tools_table.h"
+#include "proc/tools_rows.h"
 #include "proc/user.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "fs/events.h"
+#include "fs/file_events.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 
 enum { WINDOW = 100 };
 
-static struct events *events;
+static struct file_events *events;
 static int64_t now;
 
 static void add(enum event_type type, const char *path, const char *old_path)
 {
-	events_add(events, type, *path && path[strlen(path) - 1] == '/', path, old_path, now,
-		   (double)now);
+	file_events_add(events, type, *path && path[strlen(path) - 1] == '/', path, old_path, now,
+			(double)now);
 }
 
 /* All that is told after the window, as "C a,W b,R a>b". */
@@ -25,12 +25,12 @@ static const char *told(void)
 	size_t len = 0;
 	text[0] = 0;
 	now += WINDOW;
-	for (struct event *e; (e = events_take(events, now));) {
+	for (struct file_event *e; (e = file_events_take(events, now));) {
 		len += (size_t)snprintf(text + len, sizeof text - len, "%s%c %s%s%s",
 					len ? "," : "", letters[e->type],
 					e->old_path ? e->old_path : "", e->old_path ? ">" : "",
 					e->path);
-		events_keep(events, e);
+		file_events_keep(events, e);
 	}
 	return text;
 }
@@ -38,13 +38,13 @@ static const char *told(void)
 static void pass(void)
 {
 	now += WINDOW;
-	for (struct event *e; (e = events_take(events, now));)
-		events_keep(events, e);
+	for (struct file_event *e; (e = file_events_take(events, now));)
+		file_events_keep(events, e);
 }
 
 static void merging(void)
 {
-	events = events_new(WINDOW);
+	events = file_events_new(WINDOW);
 	add(EVENT_CREATE, "a", NULL);
 	add(EVENT_WRITE, "a", NULL);
 	add(EVENT_CHMOD, "a", NULL);
@@ -70,14 +70,14 @@ static void merging(void)
 	add(EVENT_OVERFLOW, "", NULL);
 	CHECK_STR(told(), "O ");
 	CHECK_STR(told(), "");
-	CHECK(events_due(events) == INT64_MAX);
-	events_free(events);
+	CHECK(file_events_due(events) == INT64_MAX);
+	file_events_free(events);
 }
 
 /* What has a name now may not be what had it before. */
 static void renames(void)
 {
-	events = events_new(WINDOW);
+	events = file_events_new(WINDOW);
 	for (int i = 0; i < 2; i++) {
 		add(EVENT_CREATE, "tmp", NULL);
 		add(EVENT_WRITE, "tmp", NULL);
@@ -96,61 +96,61 @@ static void renames(void)
 	add(EVENT_REMOVE, "d/", NULL);
 	add(EVENT_CREATE, "d/f", NULL);
 	CHECK_STR(told(), "C d/f,D d/,C d/f");
-	events_free(events);
+	file_events_free(events);
 }
 
 static void order(void)
 {
-	events = events_new(WINDOW);
+	events = file_events_new(WINDOW);
 	add(EVENT_CREATE, "a", NULL);
 	now += 60;
 	add(EVENT_CREATE, "b", NULL);
 	add(EVENT_WRITE, "a", NULL); /* does not put off what waits */
-	CHECK(events_due(events) == now + 40);
+	CHECK(file_events_due(events) == now + 40);
 	now += 40;
-	struct event *e = events_take(events, now);
+	struct file_event *e = file_events_take(events, now);
 	CHECK(e && !strcmp(e->path, "a") && e->timestamp == (double)(now - 40));
-	events_keep(events, e);
-	CHECK(!events_take(events, now));
+	file_events_keep(events, e);
+	CHECK(!file_events_take(events, now));
 	CHECK_STR(told(), "C b");
 	add(EVENT_CREATE, "left", NULL);
-	events_free(events); /* with one that waits */
+	file_events_free(events); /* with one that waits */
 }
 
 static void pages(void)
 {
 	struct arena arena = { 0 };
-	struct events_page page;
-	events = events_new(WINDOW);
-	events_page(events, 0, 10, false, &arena, &page);
+	struct file_events_page page;
+	events = file_events_new(WINDOW);
+	file_events_page(events, 0, 10, false, &arena, &page);
 	CHECK(page.count == 0 && page.cursor == 0 && !page.overflow);
 	add(EVENT_CREATE, "a", NULL);
 	add(EVENT_OVERFLOW, "", NULL);
 	add(EVENT_RENAME, "b", "a");
 	pass();
-	events_page(events, 0, 10, false, &arena, &page);
+	file_events_page(events, 0, 10, false, &arena, &page);
 	CHECK(page.count == 2 && page.cursor == 3 && page.overflow);
 	CHECK(page.events[0].seq == 1 && page.events[1].seq == 3);
 	CHECK_STR(page.events[1].old_path, "a");
-	events_page(events, 0, 1, false, &arena, &page);
+	file_events_page(events, 0, 1, false, &arena, &page);
 	CHECK(page.count == 1 && page.cursor == 1 && !page.overflow);
-	events_page(events, 1, 10, true, &arena, &page);
+	file_events_page(events, 1, 10, true, &arena, &page);
 	CHECK(page.count == 2 && page.events[0].type == EVENT_OVERFLOW && !page.overflow);
-	events_page(events, 2, 10, false, &arena, &page);
+	file_events_page(events, 2, 10, false, &arena, &page);
 	CHECK(page.count == 1 && !page.overflow);
-	events_page(events, 3, 10, false, &arena, &page);
+	file_events_page(events, 3, 10, false, &arena, &page);
 	CHECK(page.count == 0 && page.cursor == 3 && !page.overflow);
-	events_page(events, 99, 10, false, &arena, &page);
+	file_events_page(events, 99, 10, false, &arena, &page);
 	CHECK(page.count == 0 && page.cursor == 3 && page.overflow);
 	arena_done(&arena);
-	events_free(events);
+	file_events_free(events);
 }
 
 static void ring(void)
 {
 	struct arena arena = { 0 };
-	struct events_page page;
-	events = events_new(WINDOW);
+	struct file_events_page page;
+	events = file_events_new(WINDOW);
 	for (int i = 0; i < EVENTS_RING_MAX + 10; i++) {
 		char name[32];
 		snprintf(name, sizeof name, "f%d", i);
@@ -159,25 +159,25 @@ static void ring(void)
 			pass();
 	}
 	pass();
-	CHECK(events_last(events) == EVENTS_RING_MAX + 10);
-	events_page(events, 0, 1, false, &arena, &page);
+	CHECK(file_events_last(events) == EVENTS_RING_MAX + 10);
+	file_events_page(events, 0, 1, false, &arena, &page);
 	CHECK(page.overflow && page.count == 1 && page.events[0].seq == 11);
 	CHECK_STR(page.events[0].path, "f10");
-	events_page(events, 10, EVENTS_RING_MAX, false, &arena, &page);
+	file_events_page(events, 10, EVENTS_RING_MAX, false, &arena, &page);
 	CHECK(!page.overflow && page.count == EVENTS_RING_MAX);
-	events_page(events, 9, 1, false, &arena, &page);
+	file_events_page(events, 9, 1, false, &arena, &page);
 	CHECK(page.overflow);
 	arena_done(&arena);
-	events_free(events);
+	file_events_free(events);
 }
 
 /* Long names push out old ones sooner. */
 static void text(void)
 {
 	struct arena arena = { 0 };
-	struct events_page page;
+	struct file_events_page page;
 	char name[4000];
-	events = events_new(WINDOW);
+	events = file_events_new(WINDOW);
 	memset(name, 'x', sizeof name);
 	name[sizeof name - 1] = 0;
 	for (int i = 0; i < 6000; i++) {
@@ -187,10 +187,10 @@ static void text(void)
 			pass();
 	}
 	pass();
-	events_page(events, 0, 1, false, &arena, &page);
-	CHECK(page.overflow && page.events[0].seq > 1000 && events_last(events) == 6000);
+	file_events_page(events, 0, 1, false, &arena, &page);
+	CHECK(page.overflow && page.events[0].seq > 1000 && file_events_last(events) == 6000);
 	arena_done(&arena);
-	events_free(events);
+	file_events_free(events);
 }
 
 int main(void)

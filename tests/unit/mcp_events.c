@@ -1,5 +1,5 @@
 /* Server-Sent Events, whole and in pieces. */
-#include "mcp/events.h"
+#include "mcp/sse_reader.h"
 
 #include <stdio.h>
 
@@ -18,17 +18,17 @@ static bool note(void *arg, char *data, size_t len)
 static const char *feed(const char *text, size_t piece, size_t cap)
 {
 	static struct buf all;
-	struct events events;
+	struct sse_reader events;
 	buf_done(&all);
 	buf_init(&all, 4096);
 	buf_str(&all, "");
-	events_init(&events, cap, note, &all);
+	sse_reader_init(&events, cap, note, &all);
 	for (size_t at = 0, len = strlen(text); at < len; at += piece)
-		if (!events_feed(&events, text + at, at + piece < len ? piece : len - at)) {
+		if (!sse_reader_feed(&events, text + at, at + piece < len ? piece : len - at)) {
 			buf_str(&all, "!");
 			break;
 		}
-	events_done(&events);
+	sse_reader_done(&events);
 	static char copy[4096];
 	snprintf(copy, sizeof copy, "%s", all.data ? all.data : "");
 	buf_done(&all);

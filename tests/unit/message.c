@@ -1,4 +1,4 @@
-#include "kernel/message.h"
+#include "kernel/kernel_message.h"
 
 #include "base/err.h"
 #include "base/own.h"
@@ -17,51 +17,53 @@ static void signing(void)
 	static const struct text parts[] = { TEXT_OF("{\"a\":1}"), TEXT_OF("{}"), TEXT_OF("{}"),
 					     TEXT_OF("{\"b\":2}") };
 	char signature[MESSAGE_SIGNATURE];
-	struct message_key *key = message_key_new("secret");
+	struct kernel_message_key *key = kernel_message_key_new("secret");
 	for (int i = 0; i < 2; i++) { /* the second is no other than the first */
-		message_sign(key, parts, signature);
+		kernel_message_sign(key, parts, signature);
 		CHECK_STR(signature, known);
 	}
-	message_key_free(key);
-	CHECK(!message_key_new(""));
-	message_sign(NULL, parts, signature);
+	kernel_message_key_free(key);
+	CHECK(!kernel_message_key_new(""));
+	kernel_message_sign(NULL, parts, signature);
 	CHECK_STR(signature, "");
 }
 
 static void round_trip(void)
 {
-	struct message_key *key = message_key_new("key"), *other = message_key_new("another key");
-	struct message_out out;
+	struct kernel_message_key *key = kernel_message_key_new("key"),
+				  *other = kernel_message_key_new("another key");
+	struct kernel_message_out out;
 	struct message in;
 	struct err err;
 	struct buf content = BUF(100);
 	buf_str(&content, "{\"code\":\"1+1\"}");
-	message_make(&out, key, "session", "session_7", "execute_request", &content);
-	CHECK(message_read(out.frames, MESSAGE_FRAMES, key, &in, &err) == 0);
+	kernel_message_make(&out, key, "session", "session_7", "execute_request", &content);
+	CHECK(kernel_message_read(out.frames, MESSAGE_FRAMES, key, &in, &err) == 0);
 	CHECK_STR(in.type, "execute_request");
-	CHECK(!message_answers(&in, "session_7")); /* that is its own id */
-	json_t *object = message_content(&in, &err);
+	CHECK(!kernel_message_answers(&in, "session_7")); /* that is its own id */
+	json_t *object = kernel_message_content(&in, &err);
 	CHECK_STR(json_string_value(json_object_get(object, "code")), "1+1");
 	json_decref(object);
-	CHECK(message_read(out.frames, MESSAGE_FRAMES, other, &in, &err) < 0);
+	CHECK(kernel_message_read(out.frames, MESSAGE_FRAMES, other, &in, &err) < 0);
 	CHECK(err.code == ERR_FORBIDDEN);
-	CHECK(message_read(out.frames, MESSAGE_FRAMES, NULL, &in, &err) == 0); /* nobody signs */
+	CHECK(kernel_message_read(out.frames, MESSAGE_FRAMES, NULL, &in, &err) ==
+	      0); /* nobody signs */
 	out.signature[0] ^= 1;
-	CHECK(message_read(out.frames, MESSAGE_FRAMES, key, &in, &err) < 0);
+	CHECK(kernel_message_read(out.frames, MESSAGE_FRAMES, key, &in, &err) < 0);
 	out.frames[1].len = 0;
-	CHECK(message_read(out.frames, MESSAGE_FRAMES, key, &in, &err) < 0);
+	CHECK(kernel_message_read(out.frames, MESSAGE_FRAMES, key, &in, &err) < 0);
 	CHECK(err.code == ERR_FORBIDDEN);
-	message_out_done(&out);
-	message_key_free(key);
-	message_key_free(other);
+	kernel_message_out_done(&out);
+	kernel_message_key_free(key);
+	kernel_message_key_free(other);
 }
 
 static int parse(const struct text *frames, size_t count, struct message *ret)
 {
 	struct err err;
-	json_t *content = message_read(frames, count, NULL, ret, &err) < 0
+	json_t *content = kernel_message_read(frames, count, NULL, ret, &err) < 0
 				  ? NULL
-				  : message_content(ret, &err);
+				  : kernel_message_content(ret, &err);
 	json_decref(content);
 	return content ? 0 : -1;
 }
@@ -80,9 +82,9 @@ static void framing(void)
 				 TEXT_OF("a buffer") };
 	CHECK(parse(frames, 9, &message) == 0);
 	CHECK_STR(message.type, "stream");
-	CHECK(message_answers(&message, "p_11"));
-	CHECK(!message_answers(&message, "p_1")); /* no part of an id is one */
-	CHECK(!message_answers(&message, "11"));
+	CHECK(kernel_message_answers(&message, "p_11"));
+	CHECK(!kernel_message_answers(&message, "p_1")); /* no part of an id is one */
+	CHECK(!kernel_message_answers(&message, "11"));
 	CHECK(parse(frames + 2, 6, &message) == 0);
 	for (size_t count = 0; count < 8; count++)
 		CHECK(parse(frames, count, &message) < 0);
@@ -95,7 +97,7 @@ static void framing(void)
 	CHECK(parse(frames, 9, &message) < 0);
 	frames[7] = (struct text)TEXT_OF("{}");
 	frames[5] = (struct text)TEXT_OF("null");
-	CHECK(parse(frames, 9, &message) == 0 && !message_answers(&message, "p_11"));
+	CHECK(parse(frames, 9, &message) == 0 && !kernel_message_answers(&message, "p_11"));
 }
 
 static const char *type_of(struct text header)
@@ -103,7 +105,7 @@ static const char *type_of(struct text header)
 	static struct message message;
 	const struct text frames[] = { TEXT_OF("<IDS|MSG>"), TEXT_OF(""),   header,
 				       TEXT_OF("{}"),        TEXT_OF("{}"), TEXT_OF("{}") };
-	CHECK(message_read(frames, 6, NULL, &message, NULL) == 0);
+	CHECK(kernel_message_read(frames, 6, NULL, &message, NULL) == 0);
 	return message.type;
 }
 #define TYPE_OF(literal) type_of((struct text)TEXT_OF(literal))

@@ -1,4 +1,4 @@
-#include "cli/watch.h"
+#include "cli/observe.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const struct field logs_fields[] = {
 	     "Go on with what it writes next, until Ctrl+C. Also -f."),
 	INT(logs_flags, bytes, SIZED, "How much of its end.", .def = "1M"),
 };
-const struct schema watch_logs_schema = SCHEMA(logs_flags, "LogsFlags", logs_fields);
+const struct schema observe_logs_schema = SCHEMA(logs_flags, "LogsFlags", logs_fields);
 
 static void print_piece(void *arg, const char *data, size_t len)
 {
@@ -43,7 +43,7 @@ static void print_piece(void *arg, const char *data, size_t len)
 	fflush(stdout);
 }
 
-int watch_logs(struct ask *ask)
+int observe_logs(struct ask *ask)
 {
 	bool follow = json_is_true(json_object_get(ask->fields, "follow"));
 	json_int_t bytes = whole(ask->fields, "bytes");
@@ -78,7 +78,7 @@ static const struct field events_fields[] = {
 	BOOL(events_flags, inside, OPTIONAL,
 	     "What happened in the box instead: commands, code, files written, tools, sessions."),
 };
-const struct schema watch_events_schema = SCHEMA(events_flags, "EventsFlags", events_fields);
+const struct schema observe_events_schema = SCHEMA(events_flags, "EventsFlags", events_fields);
 
 /* "2026-01-31T12:00:00.000Z" in the time of here. */
 static void local_time(const char *when, char *to, size_t room)
@@ -191,7 +191,7 @@ static int print_events(const struct ask *ask, const char *path, bool follow, st
 	return result;
 }
 
-int watch_events(struct ask *ask)
+int observe_events(struct ask *ask)
 {
 	bool follow = json_is_true(json_object_get(ask->fields, "follow"));
 	bool inside = json_is_true(json_object_get(ask->fields, "inside"));
@@ -230,7 +230,7 @@ static const struct field top_fields[] = {
 	BOOL(top_flags, once, OPTIONAL,
 	     "Print it once; on a terminal it is renewed every two seconds, until Ctrl+C."),
 };
-const struct schema watch_top_schema = SCHEMA(top_flags, "TopFlags", top_fields);
+const struct schema observe_top_schema = SCHEMA(top_flags, "TopFlags", top_fields);
 
 static double now_s(void)
 {
@@ -309,7 +309,7 @@ static void show_top(const json_t *all)
 	fflush(stdout);
 }
 
-int watch_top(struct ask *ask)
+int observe_top(struct ask *ask)
 {
 	enum { FIRST_MS = 500, RENEW_MS = 2000 };
 	bool live = isatty(STDOUT_FILENO) && !ask->remote.json &&

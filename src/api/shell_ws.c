@@ -374,5 +374,5 @@ static const struct route routes[] = {
 	  "A shell session as a terminal", .flags = UPGRADE | RUNS, .sends = &terminal_sends,
 	  .takes = &terminal_takes },
 };
-const struct route_group terminal_group = { "terminal", "Shell sessions as terminals.", routes,
+const struct route_group shell_ws_group = { "terminal", "Shell sessions as terminals.", routes,
 					    COUNT(routes) };

@@ -1,4 +1,4 @@
-#include "host/limits.h"
+#include "host/box_limits.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const struct field fields[] = {
 	    "Share of the disk's time when others want it too, 1 to 10000, where all that have none have 100; 0 for none.",
 	    .def = "0", .min = 0, .max = 10000, .example = "300"),
 };
-const struct schema limits_schema = SCHEMA(box_limits, "SandboxLimits", fields, .strict = true);
+const struct schema box_limits_schema = SCHEMA(box_limits, "SandboxLimits", fields, .strict = true);
 
 /* For each field: what of the machine it takes, and the least that a box can work with, found by trial. With
  * less memory or fewer processes, commands do not start, or cannot start others; a smaller disk is not
@@ -75,7 +75,8 @@ static int check_means(const struct host *host, const json_t *asked, const char 
 	return 0;
 }
 
-int limits_check(const struct host *host, const json_t *asked, const char *prefix, struct err *err)
+int box_limits_check(const struct host *host, const json_t *asked, const char *prefix,
+		     struct err *err)
 {
 	char text[200];
 	for (size_t i = 0; i < COUNT(limits); i++) {
@@ -99,7 +100,7 @@ int limits_check(const struct host *host, const json_t *asked, const char *prefi
 	return check_means(host, asked, prefix, err);
 }
 
-json_t *limits_json(const struct box_limits *from)
+json_t *box_limits_json(const struct box_limits *from)
 {
 	json_t *json = json_object();
 	for (size_t i = 0; i < COUNT(fields); i++) {
@@ -132,7 +133,7 @@ static int64_t number_in(const char *path)
 	return fd < 0 || read(fd, text, sizeof text - 1) < 0 ? 0 : strtoll(text, NULL, 10);
 }
 
-struct box_limits limits_of(const struct host *host, const json_t *asked)
+struct box_limits box_limits_of(const struct host *host, const json_t *asked)
 {
 	struct box_limits to = read_limits(asked);
 	if (!to.memory && host->means.can_limit_memory)

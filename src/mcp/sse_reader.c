@@ -1,20 +1,22 @@
-#include "mcp/events.h"
+#include "mcp/sse_reader.h"
 
 #include <string.h>
 
-void events_init(struct events *events, size_t cap, bool (*take)(void *, char *, size_t), void *arg)
+void sse_reader_init(struct sse_reader *events, size_t cap, bool (*take)(void *, char *, size_t),
+		     void *arg)
 {
-	*events = (struct events){ .line = BUF(cap), .data = BUF(cap), .take = take, .arg = arg };
+	*events =
+		(struct sse_reader){ .line = BUF(cap), .data = BUF(cap), .take = take, .arg = arg };
 }
 
-void events_done(struct events *events)
+void sse_reader_done(struct sse_reader *events)
 {
 	buf_done(&events->line);
 	buf_done(&events->data);
 }
 
 /* A line is a field; an empty one ends the event. Of the fields only the data matters to us. */
-static bool take_line(struct events *events)
+static bool take_line(struct sse_reader *events)
 {
 	struct buf *line = &events->line;
 	bool go_on = true;
@@ -36,7 +38,7 @@ static bool take_line(struct events *events)
 	return go_on;
 }
 
-bool events_feed(struct events *events, const char *data, size_t len)
+bool sse_reader_feed(struct sse_reader *events, const char *data, size_t len)
 {
 	for (const char *end = data + len; data < end;) {
 		if (events->after_cr && *data == '\n')

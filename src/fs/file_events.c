@@ -1,4 +1,4 @@
-#include "fs/events.h"
+#include "fs/file_events.h"
 
 #include <string.h>
 
@@ -8,26 +8,26 @@
 enum { BUCKETS = 4096, RING_FIRST = 64 };
 
 struct waiting {
-	struct event event;
+	struct file_event event;
 	int64_t due_ms;
 	uint64_t generation;
 	bool dead;
 	struct waiting *next, *same; /* in order; in its bucket, newest first */
 };
 
-struct events {
+struct file_events {
 	int64_t window_ms;
 	struct waiting *first, **end, *last, *buckets[BUCKETS];
 	size_t waiting;
 	uint64_t generation; /* since a directory went away, its paths may mean something else */
-	struct event *ring;
+	struct file_event *ring;
 	size_t room, head, count, text;
 	int64_t last_seq;
 };
 
-struct events *events_new(int64_t window_ms)
+struct file_events *file_events_new(int64_t window_ms)
 {
-	struct events *events = xcalloc(1, sizeof *events);
+	struct file_events *events = xcalloc(1, sizeof *events);
 	events->window_ms = window_ms;
 	events->end = &events->first;
 	return events;
@@ -40,14 +40,14 @@ static void waiting_free(struct waiting *w)
 	free(w);
 }
 
-static size_t text_of(const struct event *event)
+static size_t text_of(const struct file_event *event)
 {
 	return strlen(event->path) + (event->old_path ? strlen(event->old_path) : 0) + 2;
 }
 
-static void ring_drop(struct events *events)
+static void ring_drop(struct file_events *events)
 {
-	struct event *oldest = &events->ring[events->head];
+	struct file_event *oldest = &events->ring[events->head];
 	events->text -= text_of(oldest);
 	free((char *)oldest->path);
 	free((char *)oldest->old_path);
@@ -55,7 +55,7 @@ static void ring_drop(struct events *events)
 	events->count--;
 }
 
-void events_free(struct events *events)
+void file_events_free(struct file_events *events)
 {
 	if (!events)
 		return;
@@ -71,7 +71,7 @@ void events_free(struct events *events)
 
 /* ---- waiting ---- */
 
-static struct waiting **bucket_of(struct events *events, const char *path)
+static struct waiting **bucket_of(struct file_events *events, const char *path)
 {
 	uint32_t hash = 2166136261u;
 	for (; *path; path++)
@@ -80,7 +80,7 @@ static struct waiting **bucket_of(struct events *events, const char *path)
 }
 
 /* The newest that waits with a path and still means the same by it. */
-static struct waiting **locate(struct events *events, const char *path)
+static struct waiting **locate(struct file_events *events, const char *path)
 {
 	struct waiting **at = bucket_of(events, path);
 	while (*at &&
@@ -89,7 +89,7 @@ static struct waiting **locate(struct events *events, const char *path)
 	return at;
 }
 
-static void unhash(struct events *events, const struct waiting *w)
+static void unhash(struct file_events *events, const struct waiting *w)
 {
 	struct waiting **at = bucket_of(events, w->event.path);
 	while (*at && *at != w)
@@ -116,8 +116,8 @@ static bool absorb(struct waiting *w, enum event_type type, double timestamp)
 	return true;
 }
 
-void events_add(struct events *events, enum event_type type, bool is_dir, const char *path,
-		const char *old_path, int64_t now_ms, double timestamp)
+void file_events_add(struct file_events *events, enum event_type type, bool is_dir,
+		     const char *path, const char *old_path, int64_t now_ms, double timestamp)
 {
 	struct waiting *before = type == EVENT_OVERFLOW ? NULL : *locate(events, path);
 	if (before && before->event.is_dir == is_dir && absorb(before, type, timestamp))
@@ -131,11 +131,11 @@ void events_add(struct events *events, enum event_type type, bool is_dir, const 
 	if (moved)
 		unhash(events, moved); /* what has that name next is another file */
 	struct waiting *w = xcalloc(1, sizeof *w);
-	w->event = (struct event){ .type = type,
-				   .path = xstrdup(path),
-				   .old_path = old_path ? xstrdup(old_path) : NULL,
-				   .is_dir = is_dir,
-				   .timestamp = timestamp };
+	w->event = (struct file_event){ .type = type,
+					.path = xstrdup(path),
+					.old_path = old_path ? xstrdup(old_path) : NULL,
+					.is_dir = is_dir,
+					.timestamp = timestamp };
 	w->due_ms = now_ms + events->window_ms;
 	*events->end = events->last = w;
 	events->end = &w->next;
@@ -148,16 +148,16 @@ void events_add(struct events *events, enum event_type type, bool is_dir, const 
 	*bucket = w;
 }
 
-int64_t events_due(const struct events *events)
+int64_t file_events_due(const struct file_events *events)
 {
 	if (!events->first)
 		return INT64_MAX;
 	return events->waiting > EVENTS_WAITING_MAX ? 0 : events->first->due_ms;
 }
 
-struct event *events_take(struct events *events, int64_t now_ms)
+struct file_event *file_events_take(struct file_events *events, int64_t now_ms)
 {
-	while (events->first && events_due(events) <= now_ms) {
+	while (events->first && file_events_due(events) <= now_ms) {
 		struct waiting *w = events->first;
 		unhash(events, w);
 		events->first = w->next;
@@ -175,10 +175,10 @@ struct event *events_take(struct events *events, int64_t now_ms)
 
 /* ---- the ring ---- */
 
-static void ring_grow(struct events *events)
+static void ring_grow(struct file_events *events)
 {
 	size_t room = events->room ? events->room * 2 : RING_FIRST;
-	struct event *ring = xcalloc(room, sizeof *ring);
+	struct file_event *ring = xcalloc(room, sizeof *ring);
 	for (size_t i = 0; i < events->count; i++)
 		ring[i] = events->ring[(events->head + i) % events->room];
 	free(events->ring);
@@ -187,7 +187,7 @@ static void ring_grow(struct events *events)
 	events->head = 0;
 }
 
-void events_keep(struct events *events, struct event *event)
+void file_events_keep(struct file_events *events, struct file_event *event)
 {
 	if (events->count == events->room && events->room < EVENTS_RING_MAX)
 		ring_grow(events);
@@ -199,16 +199,16 @@ void events_keep(struct events *events, struct event *event)
 	free(event); /* the beginning of the struct that waited */
 }
 
-int64_t events_last(const struct events *events)
+int64_t file_events_last(const struct file_events *events)
 {
 	return events->last_seq;
 }
 
-void events_page(const struct events *events, int64_t cursor, size_t limit, bool marks,
-		 struct arena *arena, struct events_page *ret)
+void file_events_page(const struct file_events *events, int64_t cursor, size_t limit, bool marks,
+		      struct arena *arena, struct file_events_page *ret)
 {
 	int64_t oldest = events->last_seq - (int64_t)events->count + 1;
-	*ret = (struct events_page){ .cursor = cursor };
+	*ret = (struct file_events_page){ .cursor = cursor };
 	if (cursor > events->last_seq || cursor < oldest - 1) {
 		ret->overflow = true;
 		ret->cursor = cursor > events->last_seq ? events->last_seq : oldest - 1;
@@ -217,11 +217,11 @@ void events_page(const struct events *events, int64_t cursor, size_t limit, bool
 	ret->events = arena_alloc(arena, (left < limit ? left : limit) * sizeof *ret->events);
 	while (ret->cursor < events->last_seq && ret->count < limit) {
 		size_t at = (events->head + (size_t)(++ret->cursor - oldest)) % events->room;
-		const struct event *event = &events->ring[at];
+		const struct file_event *event = &events->ring[at];
 		ret->overflow = ret->overflow || (event->type == EVENT_OVERFLOW && !marks);
 		if (event->type == EVENT_OVERFLOW && !marks)
 			continue;
-		struct event *copy = &ret->events[ret->count++];
+		struct file_event *copy = &ret->events[ret->count++];
 		*copy = *event;
 		copy->path = arena_strdup(arena, event->path);
 		copy->old_path = event->old_path ? arena_strdup(arena, event->old_path) : NULL;

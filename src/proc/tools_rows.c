@@ -1,4 +1,4 @@
-#include "proc/tools_table.h"
+#include "proc/tools_rows.h"
 
 #include "base/own.h"
 

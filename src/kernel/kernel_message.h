@@ -1,4 +1,4 @@
-/* message.h - the messages of the Jupyter protocol (5.x) as frames, and their signatures. */
+/* kernel_message.h - the messages of the Jupyter protocol (5.x) as frames, and their signatures. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,9 +16,9 @@ enum {
 };
 
 /* What messages are signed with: HMAC-SHA256, in hex. NULL signs nothing, and believes everything. */
-struct message_key;
-struct message_key *message_key_new(const char *text); /* NULL for "" */
-void message_key_free(struct message_key *key);        /* NULL is fine */
+struct kernel_message_key;
+struct kernel_message_key *kernel_message_key_new(const char *text); /* NULL for "" */
+void kernel_message_key_free(struct kernel_message_key *key);        /* NULL is fine */
 
 /* One that came; it lives as long as its frames. */
 struct message {
@@ -28,26 +28,28 @@ struct message {
 
 /* Reads the frames [identities…] <IDS|MSG> signature header parent_header metadata content
  * [buffers…]. The signature has to be right: ERR_FORBIDDEN. */
-int message_read(const struct text *frames, size_t count, struct message_key *key,
-		 struct message *ret, struct err *err);
+int kernel_message_read(const struct text *frames, size_t count, struct kernel_message_key *key,
+			struct message *ret, struct err *err);
 
 /* Whether it belongs to the request of that id. */
-bool message_answers(const struct message *message, const char *id);
+bool kernel_message_answers(const struct message *message, const char *id);
 
 /* Its content, an object, to be freed by the caller; NULL with err. */
-json_t *message_content(const struct message *message, struct err *err);
+json_t *kernel_message_content(const struct message *message, struct err *err);
 
 /* One to be sent: frames to be given to the socket while it lives. */
-struct message_out {
+struct kernel_message_out {
 	struct buf header, content;
 	char signature[MESSAGE_SIGNATURE];
 	struct text frames[MESSAGE_FRAMES];
 };
 
 /* content is JSON text, which is taken over. */
-void message_make(struct message_out *to, struct message_key *key, const char *session,
-		  const char *id, const char *type, struct buf *content);
-void message_out_done(struct message_out *message);
+void kernel_message_make(struct kernel_message_out *to, struct kernel_message_key *key,
+			 const char *session, const char *id, const char *type,
+			 struct buf *content);
+void kernel_message_out_done(struct kernel_message_out *message);
 
 /* The signature of the four parts. */
-void message_sign(struct message_key *key, const struct text parts[4], char ret[MESSAGE_SIGNATURE]);
+void kernel_message_sign(struct kernel_message_key *key, const struct text parts[4],
+			 char ret[MESSAGE_SIGNATURE]);

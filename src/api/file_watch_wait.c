@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "api/file.h"
+#include "api/file_watch_news.h"
 #include "api/routes.h"
-#include "api/watch_news.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -28,19 +28,19 @@ static const struct field wait_fields[] = {
 	    .max = 300),
 	LIST(wait_request, event_types, OPTIONAL,
 	     "What to wait for. With `create`, a file that is there is an answer.", .item = T_STR,
-	     .choices = watch_news_types, .max_len = 100,
+	     .choices = file_watch_news_types, .max_len = 100,
 	     .def = "[\"create\",\"write\",\"remove\",\"rename\",\"chmod\"]"),
 	FILE_B64(wait_request),
 };
 static const struct schema wait_schema = SCHEMA(wait_request, "FileWatchWaitRequest", wait_fields);
 
 struct waited {
-	const struct watch_news *event;
+	const struct file_watch_news *event;
 	bool timed_out;
 };
 static const struct field waited_fields[] = {
 	OBJ(waited, event, NULLABLE, "The first one that came; null when none did.",
-	    .of = &watch_news_schema),
+	    .of = &file_watch_news_schema),
 	BOOL(waited, timed_out, 0, "None came in time."),
 };
 static const struct schema waited_schema = SCHEMA(waited, "FileWatchWait", waited_fields);
@@ -52,7 +52,7 @@ static bool wanted(const struct wait_request *request, enum event_type type)
 		return true;
 	for (size_t i = 0; i < request->event_types.count; i++)
 		if (!strcmp(((const char *const *)request->event_types.items)[i],
-			    watch_news_types[type]))
+			    file_watch_news_types[type]))
 			return true;
 	return false;
 }
@@ -114,49 +114,53 @@ static const char *next_missing(struct call *call, const struct user *user, cons
 	return links ? arena_strndup(call->arena, copy, strlen(copy) - 1) : copy;
 }
 
-static const struct watch_news *created_event(struct call *call, const char *path,
-					      const struct stat *st)
+static const struct file_watch_news *created_event(struct call *call, const char *path,
+						   const struct stat *st)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	const char *slash = strrchr(path, '/');
-	struct event event = { .type = EVENT_CREATE,
-			       .path = slash + 1,
-			       .is_dir = S_ISDIR(st->st_mode),
-			       .known = true,
-			       .timestamp = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
-			       .mtime = (double)st->st_mtim.tv_sec +
-					(double)st->st_mtim.tv_nsec / 1e9,
-			       .size = st->st_size,
-			       .inode = st->st_ino };
-	struct watch_news *info = arena_alloc(call->arena, sizeof *info);
-	*info = watch_news_describe(call, arena_strndup(call->arena, path, (size_t)(slash - path)),
-				    &event);
+	struct file_event event = { .type = EVENT_CREATE,
+				    .path = slash + 1,
+				    .is_dir = S_ISDIR(st->st_mode),
+				    .known = true,
+				    .timestamp = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+				    .mtime = (double)st->st_mtim.tv_sec +
+					     (double)st->st_mtim.tv_nsec / 1e9,
+				    .size = st->st_size,
+				    .inode = st->st_ino };
+	struct file_watch_news *info = arena_alloc(call->arena, sizeof *info);
+	*info = file_watch_news_describe(call,
+					 arena_strndup(call->arena, path, (size_t)(slash - path)),
+					 &event);
 	return info;
 }
 
 /* The first wanted event that a watch of the path has: NULL when there was none before its end. */
-static const struct watch_news *first_event(struct call *call, const struct wait_request *request,
-					    struct watch *watch, int64_t until_ms, struct err *err)
+static const struct file_watch_news *first_event(struct call *call,
+						 const struct wait_request *request,
+						 struct watch *watch, int64_t until_ms,
+						 struct err *err)
 {
 	int64_t cursor = 0;
 	for (;;) {
-		enum wake wake = watch_news_wait(call, watch, WATCH_ACTIVE, cursor, until_ms);
-		struct events_page page;
+		enum wake wake = file_watch_news_wait(call, watch, WATCH_ACTIVE, cursor, until_ms);
+		struct file_events_page page;
 		if (wake != WAKE_READY) {
 			wake_err(wake, err);
 			return NULL;
 		}
 		const struct watch_view *view = watch_lock(watch);
-		events_page(view->events, cursor, EVENTS_AT_ONCE, false, call->arena, &page);
-		bool ended = view->state == WATCH_ENDED && page.cursor == events_last(view->events);
+		file_events_page(view->events, cursor, EVENTS_AT_ONCE, false, call->arena, &page);
+		bool ended = view->state == WATCH_ENDED &&
+			     page.cursor == file_events_last(view->events);
 		watch_unlock(watch);
 		for (size_t i = 0; i < page.count; i++) {
 			if (!wanted(request, page.events[i].type) ||
 			    !strcmp(page.events[i].path, "."))
 				continue;
-			struct watch_news *info = arena_alloc(call->arena, sizeof *info);
-			*info = watch_news_describe(call, watch_root(watch), &page.events[i]);
+			struct file_watch_news *info = arena_alloc(call->arena, sizeof *info);
+			*info = file_watch_news_describe(call, watch_root(watch), &page.events[i]);
 			return info;
 		}
 		cursor = page.cursor;
@@ -168,11 +172,12 @@ static const struct watch_news *first_event(struct call *call, const struct wait
 }
 
 /* Waits for the next thing on the way to the path. NULL with ERR_CONFLICT: look again. */
-static const struct watch_news *wait_step(struct call *call, const struct wait_request *request,
-					  const char *path, const struct user *user,
-					  int64_t until_ms, struct err *err)
+static const struct file_watch_news *wait_step(struct call *call,
+					       const struct wait_request *request, const char *path,
+					       const struct user *user, int64_t until_ms,
+					       struct err *err)
 {
-	const struct watch_news *event = NULL;
+	const struct file_watch_news *event = NULL;
 	struct stat st;
 	const char *next = next_missing(call, user, path);
 	bool last = !strcmp(next, path);
@@ -184,7 +189,7 @@ static const struct watch_news *wait_step(struct call *call, const struct wait_r
 	struct watch *watch = watch_start(&spec, err);
 	if (!watch)
 		return NULL;
-	int result = watch_news_start(call, watch, err);
+	int result = file_watch_news_start(call, watch, err);
 	if (result < 0) {
 		if (err->code == ENOENT)
 			err_set(err, ERR_CONFLICT, "look again");
@@ -237,5 +242,5 @@ static const struct route routes[] = {
 	  "exist yet.",
 	  .flags = BARE },
 };
-const struct route_group watch_wait_group = { "file-watch", "Waiting for a file.", routes,
-					      COUNT(routes) };
+const struct route_group file_watch_wait_group = { "file-watch", "Waiting for a file.", routes,
+						   COUNT(routes) };

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "api/file.h"
+#include "api/file_watch_news.h"
 #include "api/routes.h"
-#include "api/watch_news.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/config.h"
@@ -55,7 +55,7 @@ static void watcher_end(void *arg)
 	watch_stop(watcher->watch);
 }
 
-struct sessions watch_sessions = {
+struct sessions file_watch_sessions = {
 	.kind = "watch",
 	.size = sizeof(struct watcher),
 	.end = watcher_end,
@@ -109,7 +109,7 @@ static struct watcher_info describe(struct watcher *watcher, struct arena *arena
 		.recursive = watcher->recursive,
 		.incomplete = view->incomplete,
 		.debounce = watcher->debounce,
-		.cursor = events_last(view->events),
+		.cursor = file_events_last(view->events),
 		.directories = (int64_t)view->dirs,
 		.exclude = watcher->exclude,
 		.include_patterns = watcher->include,
@@ -189,7 +189,8 @@ static struct watcher *open_watcher(const struct watch_spec *spec, struct err *e
 	struct recipe recipe = { spec, watch_start(spec, err) };
 	if (!recipe.watch)
 		return NULL;
-	struct watcher *watcher = sessions_open(&watch_sessions, NULL, watcher_fill, &recipe, err);
+	struct watcher *watcher =
+		sessions_open(&file_watch_sessions, NULL, watcher_fill, &recipe, err);
 	watch_free(recipe.watch);
 	return watcher;
 }
@@ -210,8 +211,8 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 	auto_watcher struct watcher *watcher = open_watcher(&spec, err);
 	if (!watcher)
 		return -1;
-	if (watch_news_start(call, watcher->watch, err) < 0) {
-		(void)sessions_close(&watch_sessions, watcher->base.id, NULL);
+	if (file_watch_news_start(call, watcher->watch, err) < 0) {
+		(void)sessions_close(&file_watch_sessions, watcher->base.id, NULL);
 		return -1;
 	}
 	struct watcher_info info = describe(watcher, call->arena);
@@ -241,9 +242,9 @@ static const struct field listing_data = { .type = T_OBJ, .of = &listing_schema 
 static int list_watchers(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	sessions_expire(&watch_sessions);
+	sessions_expire(&file_watch_sessions);
 	size_t count;
-	void **all = sessions_list(&watch_sessions, call->arena, &count);
+	void **all = sessions_list(&file_watch_sessions, call->arena, &count);
 	struct watcher_info *infos = arena_alloc(call->arena, count * sizeof *infos);
 	for (size_t i = 0; i < count; i++)
 		infos[i] = describe(all[i], call->arena);
@@ -274,7 +275,7 @@ static const struct field stopped_data = { .type = T_OBJ, .of = &stopped_schema 
 static int stop_watcher(struct call *call, const void *in, struct err *err)
 {
 	const struct named_watcher *request = in;
-	if (sessions_close(&watch_sessions, request->watcher_id, err) < 0)
+	if (sessions_close(&file_watch_sessions, request->watcher_id, err) < 0)
 		return -1;
 	return call_reply(call, &(struct stopped){ request->watcher_id, "stopped", true }, err);
 }
@@ -305,7 +306,7 @@ struct polled {
 static const struct field polled_fields[] = {
 	STR(polled, watcher_id, 0, "Watcher identifier."),
 	LIST(polled, events, 0, "What happened, in order.", .item = T_OBJ,
-	     .of = &watch_news_schema),
+	     .of = &file_watch_news_schema),
 	INT(polled, cursor, 0, "For the next request."),
 	BOOL(polled, overflow, 0,
 	     "Events were lost: look at the files themselves, then go on from the cursor."),
@@ -320,16 +321,17 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 {
 	const struct poll_request *request = in;
 	auto_watcher struct watcher *watcher =
-		sessions_find(&watch_sessions, request->watcher_id, err);
-	struct events_page page;
+		sessions_find(&file_watch_sessions, request->watcher_id, err);
+	struct file_events_page page;
 	if (!watcher)
 		return -1;
-	if (request->timeout && watch_news_wait(call, watcher->watch, WATCH_ACTIVE, request->cursor,
-						clock_ms() + request->timeout * 1000) == WAKE_LEFT)
+	if (request->timeout &&
+	    file_watch_news_wait(call, watcher->watch, WATCH_ACTIVE, request->cursor,
+				 clock_ms() + request->timeout * 1000) == WAKE_LEFT)
 		return wake_err(WAKE_LEFT, err);
 	const struct watch_view *view = watch_lock(watcher->watch);
-	events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
-		    &page);
+	file_events_page(view->events, request->cursor, (size_t)request->limit, false, call->arena,
+			 &page);
 	struct polled polled = {
 		.watcher_id = watcher->base.id,
 		.status = states[view->state],
@@ -337,12 +339,13 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 						     : NULL,
 		.cursor = page.cursor,
 		.overflow = page.overflow,
-		.has_more = page.cursor < events_last(view->events),
+		.has_more = page.cursor < file_events_last(view->events),
 	};
 	watch_unlock(watcher->watch);
-	struct watch_news *infos = arena_alloc(call->arena, page.count * sizeof *infos);
+	struct file_watch_news *infos = arena_alloc(call->arena, page.count * sizeof *infos);
 	for (size_t i = 0; i < page.count; i++)
-		infos[i] = watch_news_describe(call, watch_root(watcher->watch), &page.events[i]);
+		infos[i] =
+			file_watch_news_describe(call, watch_root(watcher->watch), &page.events[i]);
 	polled.events = (struct list){ page.count, infos };
 	return call_reply(call, &polled, err);
 }
@@ -381,7 +384,7 @@ static const struct field lost_fields[] = {
 static const struct schema lost_schema = SCHEMA(lost, "FileWatchOverflow", lost_fields);
 static const struct variant stream_events_table[] = {
 	{ "watch_started", &info_schema, "First." },
-	{ "file_change", &watch_news_schema },
+	{ "file_change", &file_watch_news_schema },
 	{ "overflow", &lost_schema, "Some were lost." },
 	{ "watch_ended", &info_schema, "Last." },
 };
@@ -396,20 +399,20 @@ static int put_overflow(struct call *call, const char *watcher, int64_t cursor, 
 }
 
 /* Sends what came after the cursor, which moves on. */
-static int put_page(struct call *call, struct watcher *watcher, const struct events_page *page,
+static int put_page(struct call *call, struct watcher *watcher, const struct file_events_page *page,
 		    struct err *err)
 {
 	if (page->overflow &&
 	    put_overflow(call, watcher->base.id, page->cursor - (int64_t)page->count, err) < 0)
 		return -1;
 	for (size_t i = 0; i < page->count; i++) {
-		const struct event *event = &page->events[i];
-		struct watch_news info;
+		const struct file_event *event = &page->events[i];
+		struct file_watch_news info;
 		int result;
 		if (event->type == EVENT_OVERFLOW) {
 			result = put_overflow(call, watcher->base.id, event->seq, err);
 		} else {
-			info = watch_news_describe(call, watch_root(watcher->watch), event);
+			info = file_watch_news_describe(call, watch_root(watcher->watch), event);
 			result = put_event(call, "file_change", watcher->base.id, event->seq, &info,
 					   err);
 		}
@@ -434,19 +437,20 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 {
 	const struct stream_request *request = in;
 	auto_watcher struct watcher *watcher =
-		sessions_find(&watch_sessions, request->watcher_id, err);
+		sessions_find(&file_watch_sessions, request->watcher_id, err);
 	if (!watcher)
 		return -1;
 	int64_t cursor = stream_cursor(request);
 	struct watcher_info info = describe(watcher, call->arena);
 	int result = put_event(call, "watch_started", watcher->base.id, cursor, &info, err);
 	while (result == 0) {
-		struct events_page page;
+		struct file_events_page page;
 		struct arena arena = { 0 },
 			     *whole = call->arena; /* it may last, and must not grow */
 		const struct watch_view *view = watch_lock(watcher->watch);
-		events_page(view->events, cursor, EVENTS_AT_ONCE, true, &arena, &page);
-		bool ended = view->state == WATCH_ENDED && page.cursor == events_last(view->events);
+		file_events_page(view->events, cursor, EVENTS_AT_ONCE, true, &arena, &page);
+		bool ended = view->state == WATCH_ENDED &&
+			     page.cursor == file_events_last(view->events);
 		watch_unlock(watcher->watch);
 		cursor = page.cursor;
 		call->arena = &arena;
@@ -460,8 +464,8 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 		arena_done(&arena);
 		if (result < 0 || ended)
 			return result;
-		enum wake wake = watch_news_wait(call, watcher->watch, WATCH_ACTIVE, cursor,
-						 clock_ms() + PING_MS);
+		enum wake wake = file_watch_news_wait(call, watcher->watch, WATCH_ACTIVE, cursor,
+						      clock_ms() + PING_MS);
 		if (wake == WAKE_STOPPING)
 			return 0;
 		if (wake == WAKE_LEFT)
@@ -494,5 +498,5 @@ static const struct route routes[] = {
 	{ "DELETE", "/v1/file/watch/{watcher_id}", stop_watcher, &named_schema, &stopped_data,
 	  "Stop a watcher", .flags = BARE },
 };
-const struct route_group watch_group = { "file-watch", "What happens to files, as it happens.",
-					 routes, COUNT(routes) };
+const struct route_group file_watch_group = { "file-watch", "What happens to files, as it happens.",
+					      routes, COUNT(routes) };

@@ -1,4 +1,4 @@
-/* tools_table.h - the programs worth telling an agent about, where they are installed. */
+/* tools_rows.h - the programs worth telling an agent about, where they are installed. */
 #pragma once
 #include <stddef.h>
 

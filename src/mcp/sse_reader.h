@@ -1,11 +1,11 @@
-/* events.h - Server-Sent Events as they arrive, in pieces of any size. */
+/* sse_reader.h - Server-Sent Events as they arrive, in pieces of any size. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
 
-struct events {
+struct sse_reader {
 	struct buf line, data;
 	bool has_data, after_cr;
 	/* Called with the data of each event; the text may be changed. False stops. */
@@ -13,9 +13,9 @@ struct events {
 	void *arg;
 };
 
-void events_init(struct events *events, size_t cap, bool (*take)(void *, char *, size_t),
-		 void *arg);
-void events_done(struct events *events);
+void sse_reader_init(struct sse_reader *events, size_t cap, bool (*take)(void *, char *, size_t),
+		     void *arg);
+void sse_reader_done(struct sse_reader *events);
 
 /* False when `take` said so, or when an event is larger than the cap. */
-bool events_feed(struct events *events, const char *data, size_t len);
+bool sse_reader_feed(struct sse_reader *events, const char *data, size_t len);

@@ -1,4 +1,4 @@
-#include "kernel/message.h"
+#include "kernel/kernel_message.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -18,12 +18,12 @@ enum { PARTS = 4, HEADER_MAX = 1 << 20, DIGEST = 32 };
 
 /* ---- signatures ---- */
 
-struct message_key {
+struct kernel_message_key {
 	EVP_MAC_CTX
 	*mac; /* with the key: to begin anew takes a fraction of the time of a new one */
 };
 
-struct message_key *message_key_new(const char *text)
+struct kernel_message_key *kernel_message_key_new(const char *text)
 {
 	static char digest[] = "SHA256";
 	const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST,
@@ -31,7 +31,7 @@ struct message_key *message_key_new(const char *text)
 				      OSSL_PARAM_construct_end() };
 	if (!*text)
 		return NULL;
-	struct message_key *key = xcalloc(1, sizeof *key);
+	struct kernel_message_key *key = xcalloc(1, sizeof *key);
 	EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
 	key->mac = EVP_MAC_CTX_new(hmac);
 	EVP_MAC_free(hmac);
@@ -40,14 +40,15 @@ struct message_key *message_key_new(const char *text)
 	return key;
 }
 
-void message_key_free(struct message_key *key)
+void kernel_message_key_free(struct kernel_message_key *key)
 {
 	if (key)
 		EVP_MAC_CTX_free(key->mac);
 	free(key);
 }
 
-void message_sign(struct message_key *key, const struct text parts[4], char ret[MESSAGE_SIGNATURE])
+void kernel_message_sign(struct kernel_message_key *key, const struct text parts[4],
+			 char ret[MESSAGE_SIGNATURE])
 {
 	static const char digits[] = "0123456789abcdef";
 	unsigned char mac[DIGEST];
@@ -89,8 +90,8 @@ static void take_type(const struct text *header, char to[MESSAGE_TYPE])
 	}
 }
 
-int message_read(const struct text *frames, size_t count, struct message_key *key,
-		 struct message *ret, struct err *err)
+int kernel_message_read(const struct text *frames, size_t count, struct kernel_message_key *key,
+			struct message *ret, struct err *err)
 {
 	char signature[MESSAGE_SIGNATURE];
 	size_t at = 0;
@@ -101,7 +102,7 @@ int message_read(const struct text *frames, size_t count, struct message_key *ke
 	if (count - at < 2 + PARTS)
 		return err_set(err, ERR_BAD_REQUEST, "the message has too few frames");
 	const struct text *given = &frames[at + 1], *parts = &frames[at + 2];
-	message_sign(key, parts, signature);
+	kernel_message_sign(key, parts, signature);
 	if (key && (given->len != sizeof signature - 1 ||
 		    CRYPTO_memcmp(given->data, signature, given->len) != 0))
 		return err_set(err, ERR_FORBIDDEN, "the message has a wrong signature");
@@ -111,7 +112,7 @@ int message_read(const struct text *frames, size_t count, struct message_key *ke
 	return 0;
 }
 
-bool message_answers(const struct message *message, const char *id)
+bool kernel_message_answers(const struct message *message, const char *id)
 {
 	char quoted[96];
 	int len = snprintf(quoted, sizeof quoted, "\"%s\"", id);
@@ -119,7 +120,7 @@ bool message_answers(const struct message *message, const char *id)
 	       memmem(message->parent.data, message->parent.len, quoted, (size_t)len);
 }
 
-json_t *message_content(const struct message *message, struct err *err)
+json_t *kernel_message_content(const struct message *message, struct err *err)
 {
 	auto_buf struct buf copy = BUF(message->content.len + 1); /* parsing changes it */
 	(void)buf_add(&copy, message->content.data, message->content.len);
@@ -149,8 +150,8 @@ static void make_header(struct buf *to, const char *session, const char *id, con
 			 id, type, session, date);
 }
 
-void message_make(struct message_out *to, struct message_key *key, const char *session,
-		  const char *id, const char *type, struct buf *content)
+void kernel_message_make(struct kernel_message_out *to, struct kernel_message_key *key,
+			 const char *session, const char *id, const char *type, struct buf *content)
 {
 	make_header(&to->header, session, id, type);
 	to->content = *content;
@@ -159,13 +160,13 @@ void message_make(struct message_out *to, struct message_key *key, const char *s
 					   { "{}", 2 },
 					   { "{}", 2 },
 					   { to->content.data, to->content.len } };
-	message_sign(key, parts, to->signature);
+	kernel_message_sign(key, parts, to->signature);
 	to->frames[0] = (struct text){ delimiter, sizeof delimiter - 1 };
 	to->frames[1] = (struct text){ to->signature, strlen(to->signature) };
 	memcpy(&to->frames[2], parts, sizeof parts);
 }
 
-void message_out_done(struct message_out *message)
+void kernel_message_out_done(struct kernel_message_out *message)
 {
 	buf_done(&message->header);
 	buf_done(&message->content);

@@ -330,7 +330,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/sandboxes/{id}/logs", logs, &logs_schema, NULL, "What its server wrote",
 	  .flags = BARE, .type = "text/plain" },
 };
-const struct route_group sandbox_watch_group = {
+const struct route_group events_group = {
 	"sandboxes", "Sandboxes of this host: for those who have its own token.", routes,
 	COUNT(routes)
 };

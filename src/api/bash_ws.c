@@ -358,4 +358,4 @@ static const struct route routes[] = {
 	  "error. A command whose caller leaves is ended.",
 	  .flags = UPGRADE | RUNS, .sends = &attach_sends, .takes = &attach_takes },
 };
-const struct route_group attach_group = { "bash", "Commands as streams.", routes, COUNT(routes) };
+const struct route_group bash_ws_group = { "bash", "Commands as streams.", routes, COUNT(routes) };

@@ -273,5 +273,5 @@ static const struct route routes[] = {
 	  "The body is the object of its arguments. `data.isError` tells whether the tool failed.",
 	  .flags = RAW | RUNS },
 };
-const struct route_group mcp_view_group = { "mcp", "MCP servers and their tools, without MCP.",
-					    routes, COUNT(routes) };
+const struct route_group mcp_servers_group = { "mcp", "MCP servers and their tools, without MCP.",
+					       routes, COUNT(routes) };

@@ -1,6 +1,6 @@
 /* One inotify descriptor, drained by the pump while anything is watched. A file is watched through
  * its directory, because programs replace files as often as they write to them. */
-#include "mcp/watch.h"
+#include "mcp/resource_watch.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -141,7 +141,7 @@ static struct watch *make(const char *uri, struct err *err)
 	return watch;
 }
 
-int watch_add(const char *uri, struct err *err)
+int resource_watch_add(const char *uri, struct err *err)
 {
 	pthread_mutex_lock(&watches.lock);
 	struct watch *watch = find(uri);
@@ -164,7 +164,7 @@ static bool shared(const struct watch *watch)
 	return false;
 }
 
-void watch_remove(const char *uri)
+void resource_watch_remove(const char *uri)
 {
 	pthread_mutex_lock(&watches.lock);
 	struct watch **at = &watches.first;
