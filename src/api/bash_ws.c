@@ -12,10 +12,10 @@
 
 #include "api/routes.h"
 #include "base/arena.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "journal/journal.h"
 #include "net/call.h"
 #include "net/server.h"

@@ -4,9 +4,9 @@
 
 #include "base/arena.h"
 #include "base/base64.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/utf8.h"
+#include "config/config.h"
 #include "fs/regular.h"
 #include "fs/text.h"
 #include "net/call.h"
@@ -49,7 +49,7 @@ const char *file_path_b64(struct call *call, const char *path)
 
 size_t file_edit_max(const struct call *call)
 {
-	return (size_t)call->server->config->max_body;
+	return (size_t)call->server->config->net.max_body;
 }
 
 int file_load(const char *path, struct buf *to, enum text_encoding *ret, struct err *err)

@@ -9,10 +9,10 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/method.h"
 #include "mcp/rpc_message.h"
@@ -547,7 +547,7 @@ static int get_stream(struct call *call, const void *in, struct err *err)
 	const struct request *request = in;
 	unsigned long long id = 0, number = 0;
 	if (request->origin &&
-	    !guard_origin(request->origin, request->host, call->server->config->cors_origins))
+	    !guard_origin(request->origin, request->host, call->server->config->net.cors_origins))
 		return answer_error(call, 403, NULL, RPC_FAILED,
 				    "pages of this origin may not call this server", NULL, err);
 	if (call->head_only || !call->wants_events)

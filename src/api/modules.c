@@ -1,10 +1,10 @@
 #include "api/modules.h"
 
 #include "api/routes.h"
-#include "base/config.h"
 #include "base/own.h"
 #include "code/kernels.h"
 #include "code/nodejs_sessions.h"
+#include "config/config.h"
 #include "document/documents.h"
 #include "mcp/mcp.h"
 #include "net/server.h"

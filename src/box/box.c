@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/home.h"
 #include "base/own.h"
 #include "box/birth.h"
 #include "box/disk.h"
@@ -26,6 +25,7 @@
 #include "box/live_copy.h"
 #include "box/maker.h"
 #include "box/template.h"
+#include "config/home.h"
 
 /* --- starting -------------------------------------------------------------------------------- */
 

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/home.h"
 #include "base/own.h"
 #include "box/group.h"
+#include "config/home.h"
 
 /* Nodes of /dev: the only ones there are in a box. */
 enum { ROOM = PATH_MAX * 2 };

@@ -6,10 +6,10 @@
 
 #include "api/modules.h"
 #include "api/routes.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "config/config.h"
 #include "mcp/stdio.h"
 #include "net/server.h"
 #include "proc/spawn.h"
@@ -58,8 +58,9 @@ int cmd_mcp(int argc, char **argv)
 	if (config_load(&config, argc, argv, &err) < 0)
 		return wrong(&err);
 	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);
-	if (server_init(&server, &config, api_groups, &err) < 0)
+	if (server_init(&server, &config.net, api_groups, &err) < 0)
 		return wrong(&err);
+	server.config = &config;
 	auto_close int out = take_stdout();
 	modules_start(&server);
 	int result = stdio_serve(&server, STDIN_FILENO, out);

@@ -7,12 +7,12 @@
 
 #include "api/modules.h"
 #include "api/routes.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "cli/commands.h"
 #include "code/kernels.h"
+#include "config/config.h"
 #include "net/server.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
@@ -84,7 +84,8 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	if (config_load(&config, argc, argv, &err) < 0)
 		return wrong(&err);
 	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);
-	int result = server_init(&server, &config, groups, &err);
+	int result = server_init(&server, &config.net, groups, &err);
+	server.config = &config;
 	if (result == 0)
 		result = server_listen(&server, &err);
 	if (result == 0)

@@ -5,10 +5,10 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "code/nodejs_programs.h"
 #include "code/nodejs_sessions.h"
+#include "config/config.h"
 #include "fs/workdir.h"
 #include "journal/journal.h"
 #include "net/call.h"

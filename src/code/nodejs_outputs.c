@@ -3,9 +3,9 @@
 #include <jansson.h>
 
 #include "base/arena.h"
-#include "base/config.h"
 #include "code/code_events.h"
 #include "code/nodejs_execute.h"
+#include "config/config.h"
 #include "net/call.h"
 #include "net/server.h"
 

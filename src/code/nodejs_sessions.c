@@ -12,11 +12,11 @@
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/wait.h"
 #include "code/room.h"
+#include "config/config.h"
 #include "node/node_files.h"
 #include "proc/limits.h"
 

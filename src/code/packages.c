@@ -12,10 +12,10 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/memo.h"
+#include "config/config.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/child.h"

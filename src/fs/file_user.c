@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "base/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "net/call.h"
 #include "net/server.h"
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "fs/file_user.h"
 #include "net/call.h"
 #include "net/server.h"

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/home.h"
 #include "base/own.h"
 #include "box/box.h"
+#include "config/home.h"
 #include "egress/utility.h"
 
 /* A line of the kernel's list is "name (mode)". */

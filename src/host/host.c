@@ -1,4 +1,5 @@
 #include "host/host.h"
+#include "config/home.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@
 #include "base/own.h"
 #include "base/thread.h"
 #include "box/group.h"
+#include "config/home.h"
 #include "host/apparmor.h"
 #include "host/box_limits.h"
 #include "host/gateway.h"
@@ -305,21 +307,25 @@ static int open_server(struct host *host, struct err *err)
 	/* Not from the environment, where they may be for another server. */
 	if (opt_defaults(&config_table, &host->api, err) < 0)
 		return -1;
-	host->api.listen = xasprintf("fd:%d", fd);
-	host->api.api_key = host->token;
-	host->api.auth_token = host->api.jwt_public_key = NULL;
-	host->api.domain = host->config->domain;
-	host->api.cors_origins = host->config->cors_origins;
-	host->api.workspace = host->state; /* uploads are on the disk that they are unpacked to */
-	host->api.max_upload = host->config->import_size;
-	host->api.max_head = host->config->max_head + 4096; /* the gateway adds to it */
-	host->api.max_connections = host->config->max_connections;
-	host->api.head_ms = host->config->head_ms;
-	host->api.body_ms = host->config->body_ms;
-	host->api.send_ms = host->config->send_ms;
-	host->api.ticket_ttl_ms = host->config->ticket_ttl_ms;
-	if (server_init(&host->server, &host->api, host_groups, err) < 0)
+	host->api.net.listen = xasprintf("fd:%d", fd);
+	host->api.net.api_key = host->token;
+	host->api.net.auth_token = host->api.net.jwt_public_key = NULL;
+	host->api.net.domain = host->config->domain;
+	host->api.net.cors_origins = host->config->cors_origins;
+	host->api.workspace = host->state;
+	host->api.net.scratch = host->state; /* uploads are on the disk that they are unpacked to */
+	home_find(host->api.home, sizeof host->api.home);
+	host->api.net.home = host->api.home;
+	host->api.net.max_upload = host->config->import_size;
+	host->api.net.max_head = host->config->max_head + 4096; /* the gateway adds to it */
+	host->api.net.max_connections = host->config->max_connections;
+	host->api.net.head_ms = host->config->head_ms;
+	host->api.net.body_ms = host->config->body_ms;
+	host->api.net.send_ms = host->config->send_ms;
+	host->api.net.ticket_ttl_ms = host->config->ticket_ttl_ms;
+	if (server_init(&host->server, &host->api.net, host_groups, err) < 0)
 		return -1;
+	host->server.config = &host->api;
 	return server_listen(&host->server, err);
 }
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/config.h"
+#include "config/config.h"
 #include "host/boxes.h"
 #include "net/listen.h"
 #include "net/server.h"

@@ -1,8 +1,9 @@
-#include "base/opt_rows.h"
 #include "base/own.h"
+#include "config/opt_rows.h"
 #include "host/host.h"
 
 #define AT(member) offsetof(struct host_config, member)
+#define NET        AT
 
 static const struct opt options[] = {
 	/* clang-format off */

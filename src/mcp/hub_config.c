@@ -7,12 +7,12 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/config.h"
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "config/config.h"
 #include "mcp/bridge.h"
 #include "net/server.h"
 #include "proc/user.h"

@@ -5,10 +5,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/config.h"
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/tools_table.h"
 #include "net/server.h"

@@ -7,10 +7,10 @@
 #include <sys/eventfd.h>
 
 #include "base/arena.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/resource_watch.h"
 #include "mcp/stream.h"

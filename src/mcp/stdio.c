@@ -13,11 +13,11 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/method.h"
 #include "mcp/rpc_message.h"
@@ -212,7 +212,7 @@ int stdio_serve(struct server *server, int in, int out)
 			   .in = in,
 			   .out = out,
 			   .signal_fd = signal_fd,
-			   .line = BUF((size_t)server->config->max_body) };
+			   .line = BUF((size_t)server->config->net.max_body) };
 	pthread_t thread;
 	s.session = session_open(MCP_NEWEST_SESSION, NULL, NULL, &err);
 	if (!s.session) {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "net/conn.h"
@@ -107,7 +106,7 @@ static int read_json(struct conn *conn, const struct schema *schema, struct aren
 {
 	struct loc loc = { .key = "body" };
 	const char *type = http_header(&conn->http.head, "content-type");
-	auto_buf struct buf text = BUF((size_t)conn->server->config->max_body);
+	auto_buf struct buf text = BUF((size_t)conn->server->options->max_body);
 	if (conn->http.head.length != 0 && !mime_is(type, "application/json"))
 		return err_set(err, ERR_MEDIA_TYPE, "Content-Type must be application/json%s%.100s",
 			       type ? ", not " : "", type ? type : "");
@@ -195,7 +194,7 @@ static int form_part(void *arg, const struct multipart_part *part, struct err *e
 	if (form->skip)
 		return 0;
 	struct upload *upload = arena_alloc(form->arena, sizeof *upload);
-	const char *dir = form->conn->server->config->workspace;
+	const char *dir = form->conn->server->options->scratch;
 	upload->fd = open_spool(dir);
 	if (upload->fd < 0)
 		return err_set(err, errno, "no temporary file for the upload in '%s'", dir);
@@ -208,7 +207,7 @@ static int form_part(void *arg, const struct multipart_part *part, struct err *e
 
 static int write_upload(struct form *form, const char *data, size_t len, struct err *err)
 {
-	int64_t cap = form->conn->server->config->max_upload;
+	int64_t cap = form->conn->server->options->max_upload;
 	if (form->upload->size + (int64_t)len > cap)
 		return err_set(err, ERR_TOO_LARGE, "the upload is larger than %lld bytes",
 			       (long long)cap);
@@ -262,7 +261,7 @@ static int form_end(void *arg, struct err *err)
 static int feed_form(struct conn *conn, struct multipart *parser, struct err *err)
 {
 	auto_free char *data = xmalloc(READ_SIZE);
-	int64_t cap = conn->server->config->max_upload, got = 0;
+	int64_t cap = conn->server->options->max_upload, got = 0;
 	for (;;) {
 		ssize_t n = http_read_body(&conn->http, data, READ_SIZE, err);
 		if (n < 0)
@@ -286,8 +285,8 @@ static int read_form(struct conn *conn, const struct schema *schema, struct aren
 		return err_set(err, ERR_MEDIA_TYPE,
 			       "Content-Type must be multipart/form-data%s%.100s",
 			       type ? ", not " : "", type ? type : "");
-	if (conn->http.head.length > conn->server->config->max_upload + FORM_FIELDS_MAX)
-		return too_large(conn->server->config->max_upload, err);
+	if (conn->http.head.length > conn->server->options->max_upload + FORM_FIELDS_MAX)
+		return too_large(conn->server->options->max_upload, err);
 	struct form form = { .conn = conn,
 			     .arena = arena,
 			     .schema = schema,
@@ -321,7 +320,7 @@ static int read_raw(struct conn *conn, const struct schema *schema, struct arena
 	while (field->flags & (QUERY | PATH | HEADER))
 		field++;
 	struct buf text =
-		BUF(field->max_len ? field->max_len : (size_t)conn->server->config->max_body);
+		BUF(field->max_len ? field->max_len : (size_t)conn->server->options->max_body);
 	int result = read_whole(conn, &text, err);
 	if (text.data)
 		arena_defer(arena, free_text, text.data);

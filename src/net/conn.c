@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "net/request.h"
 #include "net/server.h"
@@ -392,7 +391,7 @@ static bool serve(struct conn *conn)
 
 static void set_options(const struct conn *conn)
 {
-	int64_t ms = conn->server->config->send_ms;
+	int64_t ms = conn->server->options->send_ms;
 	struct timeval send = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send);
 	if (!conn->server->local || conn->inside)
@@ -409,7 +408,8 @@ bool conn_serve(struct peer *peer)
 	conn->peer = peer->name;
 	conn->fd = peer->fd;
 	conn->inside = peer->inside;
-	conn->head = BUF(HEAD_MAX + (size_t)server->config->max_head); /* some headers are echoed */
+	conn->head =
+		BUF(HEAD_MAX + (size_t)server->options->max_head); /* some headers are echoed */
 	http_init(&conn->http, peer->fd, HTTP_REQUESTS, &server->limits);
 	if (!peer->served)
 		set_options(conn);

@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -80,7 +79,7 @@ static void find_route(struct request *r)
 {
 	struct router *router = &r->server->router;
 	const char *method = r->head->method;
-	int port = target_preview(r->head, r->conn->inside ? NULL : r->server->config->domain);
+	int port = target_preview(r->head, r->conn->inside ? NULL : r->server->options->domain);
 	if (port && strcmp(r->path, HEAD_SIGN_IN) != 0) /* the form is ours there, too */
 		r->entry = router_find(router, method,
 				       arena_printf(&r->conn->arena, ROUTE_PREVIEW "%d", port),
@@ -99,14 +98,14 @@ static bool is_relayed(const struct request *r)
 
 static int check_caller(struct request *r, struct err *err)
 {
-	const struct config *config = r->server->config;
+	const struct server_options *options = r->server->options;
 	bool inside = r->conn->inside;
 	/* What the operator allows to callers with credentials is not for pages in the sandbox's
 	 * browser. */
-	const struct guard guard = { .domain = inside ? NULL : config->domain,
-				     .cors_origins = inside ? NULL : config->cors_origins,
+	const struct guard guard = { .domain = inside ? NULL : options->domain,
+				     .cors_origins = inside ? NULL : options->cors_origins,
 				     .any_host = !inside &&
-						 (r->server->local || config->insecure) };
+						 (r->server->local || options->insecure) };
 	const struct guard_caller caller = {
 		.head = r->head,
 		.open = inside || !auth_enabled(r->server->auth),
@@ -333,7 +332,7 @@ static int upgrade(struct request *r, struct call *call, struct err *err)
 	r->conn->close_after = true;
 	conn_upgraded(r->conn);
 	call->ws = ws_new(r->conn->fd, WS_SERVER, http->data + http->used, http->len - http->used,
-			  (size_t)r->server->config->max_body);
+			  (size_t)r->server->options->max_body);
 	return 0;
 }
 

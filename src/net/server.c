@@ -18,9 +18,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
-#include "base/home.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "net/auth.h"
@@ -36,16 +34,21 @@ enum {
 	INSIDE_MAX = 256, /* connections of the sandbox's own programs */
 };
 
-int server_init(struct server *server, const struct config *config,
+int server_init(struct server *server, const struct server_options *options,
 		const struct route_group *const *groups, struct err *err)
 {
 	*server = (struct server){
-		.config = config, .groups = groups, .listen_fd = -1, .inside = LOCAL_NONE
+
+		.options = options,
+		.home = options->home,
+		.groups = groups,
+		.listen_fd = -1,
+		.inside = LOCAL_NONE
 	};
 	/* What is left of the idle time is spent without a thread. */
-	int64_t moment_ms = config->idle_ms < MOMENT_MS ? config->idle_ms : MOMENT_MS;
-	server->limits = (struct http_limits){ (size_t)config->max_head, (int)moment_ms,
-					       (int)config->head_ms, (int)config->body_ms };
+	int64_t moment_ms = options->idle_ms < MOMENT_MS ? options->idle_ms : MOMENT_MS;
+	server->limits = (struct http_limits){ (size_t)options->max_head, (int)moment_ms,
+					       (int)options->head_ms, (int)options->body_ms };
 	server->started_ms = clock_ms();
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_condattr_t attr;
@@ -57,17 +60,16 @@ int server_init(struct server *server, const struct config *config,
 	TAILQ_INIT(&server->parked);
 	workers_init(&server->workers);
 	router_init(&server->router, groups);
-	home_find(server->home, sizeof server->home);
 	mallopt(M_ARENA_MAX, 4);            /* many threads, not an arena for each */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* what is large goes back, and stays in no arena */
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (server->stop_fd < 0 || server->epoll_fd < 0)
 		return err_set(err, errno, "eventfd or epoll");
-	struct auth_config auth = { .jwt_public_key = config->jwt_public_key,
-				    .api_key = config->api_key,
-				    .auth_token = config->auth_token,
-				    .ticket_ttl = (int)((config->ticket_ttl_ms + 999) / 1000) };
+	struct auth_config auth = { .jwt_public_key = options->jwt_public_key,
+				    .api_key = options->api_key,
+				    .auth_token = options->auth_token,
+				    .ticket_ttl = (int)((options->ticket_ttl_ms + 999) / 1000) };
 	server->auth = auth_new(&auth, err);
 	return server->auth ? 0 : -1;
 }
@@ -100,7 +102,7 @@ void server_done(struct server *server)
 int server_listen(struct server *server, struct err *err)
 {
 	struct listener listener;
-	int result = listen_open(server->config->listen, &listener, err);
+	int result = listen_open(server->options->listen, &listener, err);
 	server->listen_fd = listener.fd;
 	server->local = listener.local;
 	server->socket_path = listener.path;
@@ -109,13 +111,13 @@ int server_listen(struct server *server, struct err *err)
 		return -1;
 	/* Another server may share it, and accept first: nothing may hold up those who are parked. */
 	if (fcntl(listener.fd, F_SETFL, O_NONBLOCK) < 0)
-		return err_set(err, errno, "cannot listen on %s", server->config->listen);
-	if (!listener.loopback && !auth_enabled(server->auth) && !server->config->insecure)
+		return err_set(err, errno, "cannot listen on %s", server->options->listen);
+	if (!listener.loopback && !auth_enabled(server->auth) && !server->options->insecure)
 		return err_set(
 			err, ERR_INVALID,
 			"refusing to listen on %s without authentication: set SANDBOX_API_KEY or "
 			"JWT_PUBLIC_KEY, or give --insecure",
-			server->config->listen);
+			server->options->listen);
 	return 0;
 }
 
@@ -202,7 +204,7 @@ static bool park(struct peer *peer)
 	if (parked) {
 		unlist(peer);
 		list(peer, true);
-		peer->until_ms = clock_ms() + server->config->idle_ms - server->limits.idle_ms;
+		peer->until_ms = clock_ms() + server->options->idle_ms - server->limits.idle_ms;
 	}
 	pthread_mutex_unlock(&server->lock);
 	return parked;
@@ -277,7 +279,7 @@ static void admit(struct server *server, int fd, const struct sockaddr_storage *
 	pthread_mutex_lock(&server->lock);
 	list(peer, false);
 	server->inside.conns += inside;
-	bool full = server->peer_count++ >= (size_t)server->config->max_connections;
+	bool full = server->peer_count++ >= (size_t)server->options->max_connections;
 	bool crowded = inside && server->inside.conns > INSIDE_MAX;
 	pthread_mutex_unlock(&server->lock);
 	if (full)
@@ -375,7 +377,7 @@ static int wait_ms(struct server *server)
 	int64_t now_ms = clock_ms(), until_ms = INT64_MAX;
 	pthread_mutex_lock(&server->lock);
 	if (server->peer_count)
-		until_ms = now_ms + server->config->idle_ms;
+		until_ms = now_ms + server->options->idle_ms;
 	if (server->parked_count)
 		until_ms = TAILQ_FIRST(&server->parked)->until_ms;
 	pthread_mutex_unlock(&server->lock);

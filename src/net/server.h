@@ -37,14 +37,29 @@ struct peer {
 };
 TAILQ_HEAD(peers, peer);
 
+/* How a server behaves. Strings outlive it. */
+struct server_options {
+	const char *listen;
+	const char *domain, *cors_origins;
+	bool insecure; /* any address and Host name, without authentication */
+	const char *jwt_public_key, *api_key, *auth_token;
+	int64_t ticket_ttl_ms;
+	const char *home;    /* where the product's own files are: web/, node_modules/, .venv/ */
+	const char *scratch; /* where uploads are spooled */
+	int64_t max_head, max_body, max_upload, max_connections;
+	int64_t idle_ms, head_ms, body_ms, send_ms;
+	int64_t upstream_ms; /* for an upstream to begin its answer */
+};
+
 struct server {
-	const struct config *config;
+	const struct server_options *options;
+	const struct config *config; /* what handlers go by; set by who starts the server */
 	const struct route_group *const *groups;
 	struct auth *auth;
 	struct router router;
 	struct http_limits limits;
-	char home[4096]; /* where the product's own files are: web/, node_modules/, .venv/ */
-	char url[300];   /* where it listens */
+	const char *home;
+	char url[300]; /* where it listens */
 	int listen_fd, stop_fd, epoll_fd;
 	bool local;          /* a Unix socket: no browser comes directly */
 	char *socket_path;   /* to be removed at the end */
@@ -63,12 +78,12 @@ struct server {
 	size_t peer_count, parked_count;
 };
 
-/* groups ends with NULL. config and groups must outlive the server. */
-int server_init(struct server *server, const struct config *config,
+/* groups ends with NULL. options and groups must outlive the server. */
+int server_init(struct server *server, const struct server_options *options,
 		const struct route_group *const *groups, struct err *err);
 
-/* Opens what config->listen names. Refuses an address that is not loopback while there is no
- * authentication, unless config->insecure. */
+/* Opens what options->listen names. Refuses an address that is not loopback while there is no
+ * authentication, unless options->insecure. */
 int server_listen(struct server *server, struct err *err);
 
 /* Serves until SIGTERM or SIGINT (which the caller has blocked in all threads), then stops

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "net/auth.h"
@@ -86,7 +85,7 @@ static void fail_late(struct job *job, enum relay_fault fault)
 	char text[64];
 	if (fault == RELAY_SLOW_SERVER) {
 		snprintf(text, sizeof text, "did not answer within %g s",
-			 (double)job->conn->server->config->preview_ms / 1000);
+			 (double)job->conn->server->options->upstream_ms / 1000);
 		fail(job, 504, text);
 	} else if (fault == RELAY_SLOW_CLIENT) {
 		job->conn->close_after = true;
@@ -99,11 +98,11 @@ static void fail_late(struct job *job, enum relay_fault fault)
 /* Goes on until there is nothing to wait for. False: the wait was in vain, and said so. */
 static bool run(struct job *job, enum relay_step *ret_step, const char **ret_why)
 {
-	const struct config *config = job->conn->server->config;
-	const struct relay_patience patience = { .send_ms = config->send_ms,
-						 .tunnel_send_ms = config->send_ms,
-						 .body_ms = config->body_ms,
-						 .first_ms = config->preview_ms };
+	const struct server_options *options = job->conn->server->options;
+	const struct relay_patience patience = { .send_ms = options->send_ms,
+						 .tunnel_send_ms = options->send_ms,
+						 .body_ms = options->body_ms,
+						 .first_ms = options->upstream_ms };
 	struct relay_tools tools = { &job->http, job->conn->http.limits, job->piece, clock_ms() };
 	relay_begin(&job->relay, &job->conn->http, tools.now_ms);
 	while ((*ret_step = relay_step(&job->relay, &tools, ret_why)) <= RELAY_MOVED) {
@@ -179,7 +178,7 @@ static int connect_to(struct conn *conn, const struct upstream *upstream)
 {
 	const struct dial_wait wait = { .over = has_left,
 					.arg = conn,
-					.connect_ms = (int)conn->server->config->preview_ms };
+					.connect_ms = (int)conn->server->options->upstream_ms };
 	struct err err;
 	/* As the sandbox user: another server of this machine may take root for more than that. */
 	uid_t user = conn->server->inside.user;

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/config.h"
 #include "base/err.h"
 #include "base/moment.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "fs/workdir.h"
 #include "net/call.h"
 #include "net/server.h"

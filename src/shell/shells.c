@@ -1,7 +1,7 @@
 #include "shell/shells.h"
 
-#include "base/config.h"
 #include "base/desc.h"
+#include "config/config.h"
 #include "net/server.h"
 #include "proc/user.h"
 #include "shell/shell.h"

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "document/documents.h"
 #include "net/call.h"
 #include "net/server.h"

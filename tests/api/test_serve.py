@@ -74,7 +74,7 @@ def test_unknown_command(run):
 
 def table():
     """Flag, environment variable, default: from the source, which is what --help has to tell."""
-    text = (ROOT / "src/base/config.c").read_text()
+    text = (ROOT / "src/config/config.c").read_text()
     rows = re.findall(r'\{ (?:NULL|"([\w-]+)"), (?:NULL|"(\w+)"), OPT_\w+, AT\(\w+\), (?:NULL|"([^"]*)")', text)
     assert len(rows) > 15
     return rows

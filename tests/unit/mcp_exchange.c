@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/config.h"
 #include "base/err.h"
+#include "config/config.h"
 #include "mcp/session.h"
 #include "mcp/stream.h"
 #include "net/server.h"

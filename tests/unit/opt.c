@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/config.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "tap.h"
 
 struct values {
@@ -250,9 +250,10 @@ static void server_options(void)
 	setenv("WORKSPACE", dir, 1);
 	if (!CHECK(config_load(&config, 1, argv, &err) == 0))
 		printf("# %s\n", err.msg);
-	CHECK_STR(config.listen, "127.0.0.1:8080");
+	CHECK_STR(config.net.listen, "127.0.0.1:8080");
 	CHECK_STR(config.workspace, dir);
-	CHECK(config.max_body == 64 << 20 && config.idle_ms == 300000 && config.log_level == 2);
+	CHECK(config.net.max_body == 64 << 20 && config.net.idle_ms == 300000 &&
+	      config.log_level == 2);
 	setenv("WORKSPACE", "relative", 1);
 	CHECK(config_load(&other, 1, argv, &err) == -1);
 	CHECK(strstr(err.msg, "'relative' is not an absolute path") != NULL);

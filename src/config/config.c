@@ -1,4 +1,4 @@
-#include "base/config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -9,14 +9,16 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/opt_rows.h"
 #include "base/own.h"
+#include "config/home.h"
+#include "config/opt_rows.h"
 
-#define AT(member) offsetof(struct config, member)
+#define AT(member)  offsetof(struct config, member)
+#define NET(member) AT(net.member)
 
 static const struct opt options[] = {
 	/* clang-format off */
-	{ "listen", "AIO_LISTEN", OPT_STR, AT(listen), NULL, "HOST:PORT|unix:PATH|fd:N",
+	{ "listen", "AIO_LISTEN", OPT_STR, NET(listen), NULL, "HOST:PORT|unix:PATH|fd:N",
 	  "Where to listen; 127.0.0.1 and PUBLIC_PORT when absent. fd:N is an inherited listening descriptor." },
 	{ NULL, "PUBLIC_PORT", OPT_INT, AT(public_port), "8080", "a port",
 	  "The port when --listen is not given.", 1, 65535 },
@@ -38,16 +40,16 @@ static const struct opt options[] = {
 	{ NULL, "TZ", OPT_STR, AT(time_zone), NULL, NULL,
 	  "The time zone of the server and of what it starts." },
 	ROW_MAX_HEAD(1 << 24, "Largest head of a request."),
-	{ "max-body", "AIO_MAX_BODY", OPT_SIZE, AT(max_body), "64M", "SIZE",
+	{ "max-body", "AIO_MAX_BODY", OPT_SIZE, NET(max_body), "64M", "SIZE",
 	  "Largest JSON body of a request, and largest file that is edited.", 1024, 1ll << 32 },
-	{ "max-upload", "AIO_MAX_UPLOAD", OPT_SIZE, AT(max_upload), "10G", "SIZE",
+	{ "max-upload", "AIO_MAX_UPLOAD", OPT_SIZE, NET(max_upload), "10G", "SIZE",
 	  "Largest upload; it goes straight to disk.", 1024, 1ll << 50 },
 	ROW_MAX_CONNECTIONS,
 	ROW_IDLE_TIMEOUT,
 	ROW_HEAD_TIMEOUT,
 	ROW_BODY_TIMEOUT("How long a body may take to arrive, beyond one second per KiB."),
 	ROW_SEND_TIMEOUT("How long a client may take nothing of its answer."),
-	{ "preview-timeout", "AIO_PREVIEW_TIMEOUT", OPT_SECONDS, AT(preview_ms), "120", "SECONDS",
+	{ "preview-timeout", "AIO_PREVIEW_TIMEOUT", OPT_SECONDS, NET(upstream_ms), "120", "SECONDS",
 	  "How long a program that listens in the sandbox may take to begin its answer.", 100, 86400000 },
 	{ "max-sessions", "AIO_MAX_SESSIONS", OPT_INT, AT(max_sessions), "512", "N",
 	  "Most sessions of each kind at once. The one idle for longest makes room for a new one.", 1, 100000 },
@@ -146,11 +148,16 @@ int config_load(struct config *config, int argc, char **argv, struct err *err)
 	if (used < argc)
 		return err_set(err, ERR_INVALID, "unexpected argument '%s' (see --help)",
 			       argv[used]);
-	if (!config->listen)
-		config->listen = xasprintf("127.0.0.1:%d", (int)config->public_port);
+	if (!config->net.listen)
+		config->net.listen = xasprintf("127.0.0.1:%d", (int)config->public_port);
 	if (config->skills && *config->skills && *config->skills != '/')
 		return err_set(err, ERR_INVALID, "--skills: '%s' is not an absolute path",
 			       config->skills);
 	resolve_user(config);
-	return resolve_workspace(config, err);
+	if (resolve_workspace(config, err) < 0)
+		return -1;
+	config->net.scratch = config->workspace;
+	home_find(config->home, sizeof config->home);
+	config->net.home = config->home;
+	return 0;
 }

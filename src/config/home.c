@@ -1,4 +1,4 @@
-#include "base/home.h"
+#include "config/home.h"
 
 #include <limits.h>
 #include <stdio.h>

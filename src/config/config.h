@@ -4,25 +4,22 @@
 #include <stdint.h>
 
 #include "base/opt.h"
+#include "net/server.h"
 
 struct err;
 
 struct config {
-	const char *listen;
-	const char *domain, *cors_origins;
-	bool insecure;
-	const char *jwt_public_key, *api_key, *auth_token;
+	struct server_options net;
+	char home[4096]; /* of net */
 	const char *workspace, *user, *time_zone;
-	int64_t public_port, ticket_ttl_ms;
+	int64_t public_port;
 	int64_t local_port;
 	const char *local_socket;
-	int64_t max_head, max_body, max_upload, max_connections;
 	int64_t max_sessions, max_history, session_ms;
 	int64_t max_watch_dirs;
 	int64_t max_kernels, kernel_idle_ms, kernel_output;
 	const char *kernel_preload, *python_version;
 	bool kernel_ready;
-	int64_t idle_ms, head_ms, body_ms, send_ms, preview_ms;
 	int64_t document_ms, document_idle_ms, document_memory, max_document;
 	const char *skills;
 	const char *mcp_servers;
