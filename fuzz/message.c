@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	text[len] = 0;
 	json_t *message = json_parse(text, len, NULL);
 	struct rpc_message_problem problem;
-	if (message && !rpc_message_problem(message)) {
+	if (message && !rpc_message_why_invalid(message)) {
 		const json_t *params = json_object_get(message, "params");
 		bool answer = json_object_get(message, "result") ||
 			      json_object_get(message, "error");

@@ -436,12 +436,12 @@ static const char *batch_problem(const struct post *post)
 	size_t i;
 	json_t *message;
 	if (!post->batch)
-		return rpc_message_problem(post->value);
+		return rpc_message_why_invalid(post->value);
 	if (!json_array_size(post->value) || json_array_size(post->value) > BATCH_MAX)
 		return "a batch has 1 to 100 messages";
 	json_array_foreach(post->value, i, message) {
 		const char *method = json_string_value(json_object_get(message, "method"));
-		const char *problem = rpc_message_problem(message);
+		const char *problem = rpc_message_why_invalid(message);
 		if (problem)
 			return problem;
 		if (method && !strcmp(method, "initialize"))

@@ -8,7 +8,7 @@
 static const char version_key[] = "io.modelcontextprotocol/protocolVersion";
 static const char capabilities_key[] = "io.modelcontextprotocol/clientCapabilities";
 
-const char *rpc_message_problem(const json_t *message)
+const char *rpc_message_why_invalid(const json_t *message)
 {
 	const json_t *version = json_object_get(message, "jsonrpc");
 	const json_t *id = json_object_get(message, "id");

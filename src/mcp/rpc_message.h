@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 /* Why something is no message; NULL: it is one. */
-const char *rpc_message_problem(const json_t *message);
+const char *rpc_message_why_invalid(const json_t *message);
 
 /* The id to answer with: NULL for one that cannot be an id. */
 const json_t *rpc_message_id(const json_t *id);

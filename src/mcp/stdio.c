@@ -114,7 +114,7 @@ static void take_message(struct stdio *s, json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
 	const json_t *id = json_object_get(message, "id");
-	const char *wrong = rpc_message_problem(message);
+	const char *wrong = rpc_message_why_invalid(message);
 	bool modern = rpc_message_is_modern(message);
 	struct exchange_from from = { .server = s->server,
 				      .session = s->session,
