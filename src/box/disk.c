@@ -44,6 +44,7 @@ enum {
 	IMAGE_MIN = 16 << 20,
 	TRIES = 16,
 	DEPTH_MAX = 200,
+	LITTLE = 16 << 20, /* bytes of an image that are copied in a moment */
 	DEVICE_ROOM = sizeof "/dev/" + NAME_MAX,
 };
 
@@ -145,7 +146,7 @@ static int run_mkfs(const char *path)
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	signal(SIGCHLD, before);
-	while (waitpid(-1, NULL, WNOHANG) > 0) /* boxes that ended meanwhile */
+	while (before == SIG_IGN && waitpid(-1, NULL, WNOHANG) > 0) /* boxes that ended meanwhile */
 		;
 	return status == 0 ? 0 : -1;
 }
@@ -353,15 +354,16 @@ void disk_remove(const char *dir)
 		(void)subvolume_remove(fd, "rw");
 }
 
-static int copy_image(const char *from, const char *to, struct err *err)
+/* Writes to the image what its box has written. */
+static int sync_image(const char *image, struct err *err)
 {
 	char device[DEVICE_ROOM];
-	auto_close int loop = find_loop(from, device, sizeof device);
-	auto_close int tree = loop < 0 ? -1 : mount_device(device, from, err);
+	auto_close int loop = find_loop(image, device, sizeof device);
+	auto_close int tree = loop < 0 ? -1 : mount_device(device, image, err);
 	auto_close int top = tree < 0 ? -1 : openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (loop >= 0 && (top < 0 || syncfs(top) < 0))
-		return err_set(err, errno, "'%s'", from);
-	return files_copy_one(from, to, err);
+		return err_set(err, errno, "'%s'", image);
+	return 0;
 }
 
 static int copy_tree(const char *from, const char *to, const struct live_copy_users *users,
@@ -373,20 +375,78 @@ static int copy_tree(const char *from, const char *to, const struct live_copy_us
 	return result;
 }
 
+/* All of the image at one moment. */
+static int copy_whole(const char *from, const char *to, const struct live_copy_users *users,
+		      struct err *err)
+{
+	int result = users ? users->stop(users->arg, true, err) : 0;
+	if (result == 0)
+		result = sync_image(from, err);
+	if (result == 0)
+		result = files_copy_one(from, to, err);
+	if (users)
+		(void)users->stop(users->arg, false, NULL);
+	return result;
+}
+
+/* The files of one image into another, which is new. */
+static int copy_mounted(const char *from, const char *to, const struct live_copy_users *users,
+			struct err *err)
+{
+	char source[64], target[64];
+	auto_close int from_tree = mount_image(from, err);
+	auto_close int to_tree = from_tree < 0 ? -1 : mount_image(to, err);
+	auto_close int top = to_tree < 0 ? -1 : openat(to_tree, ".", O_RDONLY | O_CLOEXEC);
+	if (top < 0)
+		return -1;
+	snprintf(source, sizeof source, "/proc/self/fd/%d", from_tree);
+	snprintf(target, sizeof target, "/proc/self/fd/%d", to_tree);
+	if (copy_tree(source, target, users, err) < 0)
+		return -1;
+	return syncfs(top) < 0 ? err_set(err, errno, "'%s'", to) : 0;
+}
+
+/* Whether copying all of an image takes a moment: it holds little, or the two can share it. */
+static bool is_quick(const char *from, const char *to)
+{
+	auto_close int source = open(from, O_RDONLY | O_CLOEXEC);
+	auto_close int target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	bool shared = target >= 0 && ioctl(target, FICLONE, source) == 0;
+	(void)unlink(to);
+	int64_t data = 0;
+	for (off_t at = 0, end; (at = lseek(source, at, SEEK_DATA)) >= 0; at = end) {
+		end = lseek(source, at, SEEK_HOLE);
+		data += end - at;
+	}
+	return shared || data <= LITTLE;
+}
+
+static int copy_image(const char *from, const char *to, const struct live_copy_users *users,
+		      struct err *err)
+{
+	struct stat st;
+	if (stat(from, &st) < 0)
+		return err_set(err, errno, "'%s'", from);
+	/* Beforehand, so that what it holds can be seen, and little is left for later. */
+	if (users && sync_image(from, err) < 0)
+		return -1;
+	if (users && !is_quick(from, to)) {
+		if (make_image(to, st.st_size, NULL) == 0 &&
+		    copy_mounted(from, to, users, NULL) == 0)
+			return 0;
+		(void)unlink(to); /* perhaps it had no room for what was moved meanwhile */
+	}
+	return copy_whole(from, to, users, err);
+}
+
 int disk_copy(const char *from_dir, const char *to_dir, const struct live_copy_users *users,
 	      struct err *err)
 {
 	auto_free char *image = xasprintf("%s/disk", from_dir),
 		       *copy = xasprintf("%s/disk", to_dir), *rw = xasprintf("%s/rw", from_dir),
 		       *to = xasprintf("%s/rw", to_dir);
-	if (access(image, F_OK) == 0) {
-		int result = users ? users->stop(users->arg, true, err) : 0;
-		if (result == 0)
-			result = copy_image(image, copy, err);
-		if (users)
-			(void)users->stop(users->arg, false, NULL);
-		return result;
-	}
+	if (access(image, F_OK) == 0)
+		return copy_image(image, copy, users, err);
 	if (make_rw(to_dir) < 0 && errno != EEXIST)
 		return err_set(err, errno, "'%s'", to);
 	if (copy_tree(rw, to, users, err) < 0)

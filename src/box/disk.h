@@ -28,6 +28,6 @@ int64_t disk_used(const char *dir);
 /* Removes what is quicker removed as a whole; the rest of DIR is files. */
 void disk_remove(const char *dir);
 
-/* Copies all of it. users: see live_copy.h; while an image is copied they stand still. */
+/* Copies all of it. users: see live_copy.h. */
 int disk_copy(const char *from_dir, const char *to_dir, const struct live_copy_users *users,
 	      struct err *err);

@@ -10,7 +10,7 @@ from hosts import Box
 # Many small files: copying them takes long enough to see who waits for it.
 FILES = """
 import os
-for d in range(20):
+for d in range(DIRS):
     os.makedirs(f"{os.path.expanduser('~')}/many/{d}")
     for f in range(200):
         with open(f"{os.path.expanduser('~')}/many/{d}/{f}", "w") as file:
@@ -154,11 +154,12 @@ def longest(box):
     return float(box.run("cat /tmp/longest"))
 
 
-@pytest.fixture(scope="module")
-def full(host):
-    """A box with many small files."""
-    box = host.create()
-    put(box, "files.py", FILES)
+@pytest.fixture(scope="module", params=[(20, {}), (60, {"limits": {"disk": 512 << 20}})], ids=["plain", "limited"])
+def full(host, request):
+    """A box with many small files: in a directory of the host, or on a disk of its own, where there is no quota."""
+    dirs, spec = request.param
+    box = host.create(**spec)
+    put(box, "files.py", FILES.replace("DIRS", str(dirs)))
     box.run("python3 /tmp/files.py")
     yield box
     box.delete()
@@ -187,7 +188,8 @@ def test_a_box_goes_on_while_it_is_copied(full, how):
     copy = how(full)
     took, stood = time.monotonic() - begun, longest(full)
     full.run("rm /tmp/pulse /tmp/longest")
-    assert copy.run("ls ~/many/*/* | wc -l") == "4000\n" and copy.run("cat ~/many/19/199") == "19 199\n" * 20
+    count = "ls ~/many/*/* | wc -l"
+    assert copy.run(count) == full.run(count) and copy.run("cat ~/many/19/199") == "19 199\n" * 20
     forget(copy)
     assert stood < took / 3, (stood, took)
 
