@@ -495,6 +495,15 @@ static int make_auths(struct host *host, struct err *err)
 	return host->nobody ? 0 : -1;
 }
 
+/* It may be paused. */
+static bool default_runs(struct host *host)
+{
+	struct box *box = boxes_get(&host->boxes, "default");
+	bool runs = box && boxes_state(&host->boxes, box) != BOX_STOPPED;
+	boxes_put(&host->boxes, box);
+	return runs;
+}
+
 static int start(struct host *host, struct err *err)
 {
 	if (open_state(host, err) < 0 || take_lock(host, err) < 0 || read_token(host, err) < 0 ||
@@ -520,12 +529,17 @@ static int start(struct host *host, struct err *err)
 	templates_clean(host);
 	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
 		return -1;
-	if (host_ensure_default(host, err) < 0 || open_server(host, err) < 0)
+	bool found = default_runs(host);
+	if (host_ensure_default(host, err) < 0)
 		return -1;
 	struct box *first = boxes_get(&host->boxes, "default");
 	host->first = first != NULL;
 	boxes_put(&host->boxes, first);
-	return open_front(host, err);
+	if (open_server(host, err) == 0 && open_front(host, err) == 0)
+		return 0;
+	if (!found)
+		(void)life_stop(host, "default", NULL);
+	return -1;
 }
 
 /* ---- ending ---- */
