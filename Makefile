@@ -130,7 +130,7 @@ check-format: ## our C is formatted as .clang-format says
 	@build/venv/bin/clang-format --dry-run -Werror $(OWN)
 format: ## make it so
 	@build/venv/bin/clang-format -i $(OWN)
-layers: ## includes point downwards only, in the order of docs/architecture.md
+layers: ## includes point downwards only, in the order of docs/architecture.md; names mean one thing
 	@tools/layers
 warnings: ## gcc and clang compile without a warning
 	+@$(SUB) -k WERROR=1 all fixture
