@@ -105,8 +105,24 @@ static size_t round_trip(const json_t *from, struct jw *jw)
 	return problems.count;
 }
 
+/* As a message, whose wrong fields are absent: those that are there hold to their limits. */
+static void take_message(const char *text, size_t size)
+{
+	struct arena arena = { 0 };
+	struct all all = { 0 };
+	struct tagged action = { 0 };
+	if (desc_message(&all_schema, text, size, &arena, &all) == 0 &&
+	    ((all.integer != INT_ABSENT && all.integer < -5) || (all.str && !*all.str)))
+		abort();
+	if (desc_message(&action_schema, text, size, &arena, &action) == 0 &&
+	    !action.tag != !action.value)
+		abort();
+	arena_done(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
+	take_message((const char *)input, size);
 	auto_free char *text = xmalloc(size ? size : 1);
 	memcpy(text, input, size);
 	json_t *from = json_parse(text, size, NULL);

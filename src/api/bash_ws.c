@@ -10,10 +10,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "api/bash_ws.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "config/config.h"
 #include "journal/journal.h"
@@ -52,22 +52,62 @@ struct attached {
 	char marker[112];
 };
 
+/* ---- messages ---- */
+
+static const struct field start_fields[] = {
+	STR(exec_start, command, 0, "For bash."),
+	BOOL(exec_start, tty, EXACT, "On a terminal.", .def = "false"),
+	INT(exec_start, cols, EXACT, "Of the terminal."),
+	INT(exec_start, rows, EXACT, "Of the terminal."),
+	STR(exec_start, term, 0, "TERM, of a terminal."),
+};
+const struct schema exec_start_schema = SCHEMA(exec_start, "ExecStart", start_fields);
+
+static const struct schema nothing_schema = { .name = "ExecNothing" };
+static const struct field bytes_fields[] = {
+	NAMED("bytes", INT, exec_number, value, EXACT, "Of input that are no longer on their way."),
+};
+static const struct schema bytes_schema = SCHEMA(exec_number, "ExecTaken", bytes_fields);
+static const struct field exit_fields[] = {
+	NAMED("exit_code", INT, exec_number, value, EXACT, "128 and the number of a signal."),
+};
+static const struct schema exit_schema = SCHEMA(exec_number, "ExecExit", exit_fields);
+static const struct variant sent[] = {
+	{ "taken", &bytes_schema, "The command has read input." },
+	{ "exit", &exit_schema, "The last message: the command has ended." },
+};
+const struct schema exec_sends = TAGGED("ExecMessage", "type", sent);
+
+static const struct field size_fields[] = {
+	INT(exec_size, cols, EXACT, "Columns."),
+	INT(exec_size, rows, EXACT, "Rows."),
+};
+static const struct schema size_schema = SCHEMA(exec_size, "ExecSize", size_fields);
+static const struct field signal_fields[] = {
+	STR(exec_signal, signal, 0, "Its name or number."),
+};
+static const struct schema signal_schema = SCHEMA(exec_signal, "ExecSignal", signal_fields);
+static const struct variant taken[] = {
+	{ "eof", &nothing_schema, "Standard input ends." },
+	{ "resize", &size_schema, "The terminal has another size." },
+	{ "signal", &signal_schema, "Send a signal to the command's process group." },
+};
+const struct schema exec_takes = TAGGED("ExecRequest", "type", taken);
+
 /* ---- the command's descriptors ---- */
 
-static void set_size(int fd, const json_t *message)
+static void set_size(int fd, int64_t cols, int64_t rows)
 {
-	json_int_t cols = json_integer_value(json_object_get(message, "cols"));
-	json_int_t rows = json_integer_value(json_object_get(message, "rows"));
 	if (cols >= 1 && cols <= CELLS_MAX && rows >= 1 && rows <= CELLS_MAX)
 		(void)pty_resize(fd, (int)cols, (int)rows);
 }
 
-static int open_terminal(struct attached *a, const struct user *user, const json_t *wish,
+static int open_terminal(struct attached *a, const struct user *user, const struct exec_start *wish,
 			 int theirs[3], struct err *err)
 {
 	if (pty_open(user, &a->fds[IN], &theirs[IN], err) < 0)
 		return -1;
-	set_size(a->fds[IN], wish);
+	set_size(a->fds[IN], wish->cols, wish->rows);
 	a->fds[OUT] = fcntl(a->fds[IN], F_DUPFD_CLOEXEC, 3);
 	theirs[OUT] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
 	theirs[ERR] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
@@ -99,18 +139,17 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-static int start(struct attached *a, const json_t *wish, struct err *err)
+static int start(struct attached *a, const struct exec_start *wish, struct err *err)
 {
 	struct call *call = a->call;
-	const char *text = json_string_value(json_object_get(wish, "command"));
-	const char *term = json_string_value(json_object_get(wish, "term"));
+	const char *text = wish->command;
 	const struct user *user = user_sandbox(call->server->config->user, err);
 	int theirs[3] = { -1, -1, -1 };
 	if (!user)
 		return -1;
 	tree_marker(a->marker, sizeof a->marker, "exec");
 	struct pair extra[] = { { TREE_MARKER, a->marker + sizeof TREE_MARKER },
-				{ "TERM", term ? term : "xterm-256color" },
+				{ "TERM", wish->term ? wish->term : "xterm-256color" },
 				{ "PS1", "\\u@\\h:\\w\\$ " } };
 	struct list more = { !a->terminal ? 1 : text ? 2 : 3, extra };
 	char *command[] = { (char *)"bash", (char *)"-c", (char *)"--", (char *)text, NULL };
@@ -166,46 +205,6 @@ static int pass_rest(struct attached *a, int which, char *piece, struct err *err
 	return n < 0 ? -1 : 0;
 }
 
-static const struct schema nothing_schema = { .name = "ExecNothing" };
-struct number {
-	int64_t value;
-};
-static const struct field bytes_fields[] = {
-	NAMED("bytes", INT, number, value, 0, "Of input that are no longer on their way."),
-};
-static const struct schema bytes_schema = SCHEMA(number, "ExecTaken", bytes_fields);
-static const struct field exit_fields[] = {
-	NAMED("exit_code", INT, number, value, 0, "128 and the number of a signal."),
-};
-static const struct schema exit_schema = SCHEMA(number, "ExecExit", exit_fields);
-static const struct variant sent[] = {
-	{ "taken", &bytes_schema, "The command has read input." },
-	{ "exit", &exit_schema, "The last message: the command has ended." },
-};
-static const struct schema attach_sends = TAGGED("ExecMessage", "type", sent);
-
-struct size {
-	int64_t cols, rows;
-};
-static const struct field size_fields[] = {
-	INT(size, cols, 0, "Columns."),
-	INT(size, rows, 0, "Rows."),
-};
-static const struct schema size_schema = SCHEMA(size, "ExecSize", size_fields);
-struct named_signal {
-	const char *signal;
-};
-static const struct field signal_fields[] = {
-	STR(named_signal, signal, 0, "Its name or number."),
-};
-static const struct schema signal_schema = SCHEMA(named_signal, "ExecSignal", signal_fields);
-static const struct variant taken[] = {
-	{ "eof", &nothing_schema, "Standard input ends." },
-	{ "resize", &size_schema, "The terminal has another size." },
-	{ "signal", &signal_schema, "Send a signal to the command's process group." },
-};
-static const struct schema attach_takes = TAGGED("ExecRequest", "type", taken);
-
 static int pass_input(struct attached *a, struct err *err)
 {
 	size_t had = a->input.len;
@@ -229,22 +228,29 @@ static int pass_input(struct attached *a, struct err *err)
 		return 0;
 	size_t told = a->taken;
 	a->taken = 0;
-	return call_send(a->call, "taken", NULL, &(struct number){ (int64_t)told }, err);
+	return call_send(a->call, "taken", NULL, &(struct exec_number){ (int64_t)told }, err);
+}
+
+static void obey(struct attached *a, const char *type, const void *in)
+{
+	const struct exec_size *size = in;
+	const struct exec_signal *wish = in;
+	if (!strcmp(type, "eof"))
+		a->input_ended = true;
+	else if (!strcmp(type, "resize") && a->terminal && a->fds[IN] >= 0)
+		set_size(a->fds[IN], size->cols, size->rows);
+	else if (!strcmp(type, "signal") && wish->signal && signal_number(wish->signal))
+		kill(-a->process.pid, signal_number(wish->signal));
 }
 
 static void take_word(struct attached *a, const struct ws_message *message)
 {
-	json_t *word = message->len > WORD_MAX ? NULL
-					       : json_loadb(message->data, message->len, 0, NULL);
-	const char *type = json_string_value(json_object_get(word, "type"));
-	const char *name = json_string_value(json_object_get(word, "signal"));
-	if (type && !strcmp(type, "eof"))
-		a->input_ended = true;
-	else if (type && !strcmp(type, "resize") && a->terminal && a->fds[IN] >= 0)
-		set_size(a->fds[IN], word);
-	else if (type && !strcmp(type, "signal") && name && signal_number(name))
-		kill(-a->process.pid, signal_number(name));
-	json_decref(word);
+	struct arena arena = { 0 };
+	struct tagged word = { 0 };
+	if (message->len <= WORD_MAX &&
+	    desc_message(&exec_takes, message->data, message->len, &arena, &word) == 0 && word.tag)
+		obey(a, word.tag, word.value);
+	arena_done(&arena);
 }
 
 /* 1: go on, 0: the caller closed, -1: it is gone. */
@@ -296,7 +302,7 @@ static int attend(struct attached *a, char *piece, struct err *err)
 	return take_messages(a, err);
 }
 
-static int run(struct attached *a, const json_t *wish, struct err *err)
+static int run(struct attached *a, const struct exec_start *wish, struct err *err)
 {
 	if (start(a, wish, err) < 0) {
 		ws_close(a->call->ws, WS_TRY_LATER, err->msg);
@@ -305,10 +311,8 @@ static int run(struct attached *a, const json_t *wish, struct err *err)
 	ws_set_send_timeout_ms(a->call->ws, SEND_MS);
 	ws_set_keepalive_ms(a->call->ws, KEEPALIVE_MS);
 	auto_free char *piece = xmalloc(PIECE + 1);
-	const char *text = json_string_value(json_object_get(wish, "command"));
-	const struct journal_started started = {
-		"exec", NULL, NULL, { text ? text : "bash", strlen(text ? text : "bash") }
-	};
+	const char *text = wish->command ? wish->command : "bash";
+	const struct journal_started started = { "exec", NULL, NULL, { text, strlen(text) } };
 	struct journal_run *running = journal_begin(JOURNAL_COMMAND_STARTED, &started);
 	int result;
 	while ((result = attend(a, piece, err)) > 0)
@@ -316,8 +320,8 @@ static int run(struct attached *a, const json_t *wish, struct err *err)
 	journal_end(running, a->ended ? "completed" : "killed", a->ended ? a->status : INT_ABSENT);
 	if (a->ended)
 		return result < 0 ? -1
-				  : call_send(a->call, "exit", NULL, &(struct number){ a->status },
-					      err);
+				  : call_send(a->call, "exit", NULL,
+					      &(struct exec_number){ a->status }, err);
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
 	tree_end(a->marker);
 	process_reap(&a->process, &(int){ 0 });
@@ -334,19 +338,16 @@ static int attach(struct call *call, const void *in, struct err *err)
 	int got = ws_recv(call->ws, &message, WORD_MS, err);
 	if (got <= 0)
 		return got;
-	char *text = arena_strndup(call->arena, message.data, message.len);
-	json_t *wish = json_parse(text, message.len, err);
-	if (!json_is_object(wish)) {
+	struct exec_start wish = { 0 };
+	if (desc_message(&exec_start_schema, message.data, message.len, call->arena, &wish) < 0) {
 		ws_close(call->ws, WS_UNSUPPORTED, "the first message is a JSON object");
-		json_decref(wish);
 		return 0;
 	}
-	a.terminal = json_is_true(json_object_get(wish, "tty"));
-	int result = run(&a, wish, err);
+	a.terminal = wish.tty;
+	int result = run(&a, &wish, err);
 	for (int i = 0; i < 3; i++)
 		close_fd(&a.fds[i]);
 	buf_done(&a.input);
-	json_decref(wish);
 	return result;
 }
 
@@ -356,6 +357,6 @@ static const struct route routes[] = {
 	  "binary messages to the server are its standard input, of which 1 MiB may be on its way. "
 	  "Binary messages from the server begin with a byte, 1 for standard output and 2 for standard "
 	  "error. A command whose caller leaves is ended.",
-	  .flags = UPGRADE | RUNS, .sends = &attach_sends, .takes = &attach_takes },
+	  .flags = UPGRADE | RUNS, .sends = &exec_sends, .takes = &exec_takes },
 };
 const struct route_group bash_ws_group = { "bash", "Commands as streams.", routes, COUNT(routes) };

@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "base/url.h"
 #include "base/utf8.h"
@@ -27,6 +26,7 @@ enum {
 	PING_MS = 30000,
 	READY_CHECK_MS = 500,
 	INPUT_MAX = 1 << 20, /* typed and not yet taken by the terminal */
+	CELLS_MAX = 10000,
 };
 
 struct viewer {
@@ -53,8 +53,8 @@ struct size {
 	int64_t cols, rows;
 };
 static const struct field size_fields[] = {
-	INT(size, cols, 0, "Columns."),
-	INT(size, rows, 0, "Rows."),
+	INT(size, cols, EXACT | MIN | MAX, "Columns.", .min = 1, .max = CELLS_MAX),
+	INT(size, rows, EXACT | MIN | MAX, "Rows.", .min = 1, .max = CELLS_MAX),
 };
 static const struct schema size_schema = SCHEMA(size, "TerminalSize", size_fields);
 struct sized {
@@ -100,12 +100,21 @@ static const struct variant sent[] = {
 };
 static const struct schema terminal_sends = TAGGED("TerminalMessage", "type", sent);
 
+struct stamp {
+	double timestamp;
+};
+static const struct field stamp_fields[] = {
+	NUM(stamp, timestamp, EXACT | MIN | MAX, "Any number: the `pong` has it too.", .def = "0",
+	    .alias = "data", .min = -0x1p53, .max = 0x1p53),
+};
+static const struct schema stamp_schema = SCHEMA(stamp, "TerminalStamp", stamp_fields);
+
 static const struct variant taken[] = {
 	{ "input", &words_schema, "What is typed." },
 	{ "resize", &sized_schema, "The page has another size." },
 	{ "restart", &nothing_schema, "Start a shell where there is none." },
-	{ "ping", &beat_schema, "Answered with `pong`." },
-	{ "pong", &beat_schema },
+	{ "ping", &stamp_schema, "Answered with `pong`." },
+	{ "pong", &stamp_schema },
 };
 static const struct schema terminal_takes = TAGGED("TerminalRequest", "type", taken);
 
@@ -232,34 +241,46 @@ static void type_rest(struct viewer *v)
 	v->input.len -= done;
 }
 
+static int restart(struct viewer *v, struct err *err)
+{
+	shell_lock(v->shell);
+	int result = shell_start(v->shell, err);
+	shell_unlock(v->shell);
+	return result < 0 ? send_text(v, "error", err->msg, strlen(err->msg), err) : 0;
+}
+
+static int obey(struct viewer *v, const char *type, const void *in, struct err *err)
+{
+	if (!strcmp(type, "input")) {
+		const struct text *typed = &((const struct words *)in)->data;
+		return typed->data ? type_more(v, typed->data, typed->len, err) : 0;
+	}
+	if (!strcmp(type, "resize")) {
+		const struct size *size = ((const struct sized *)in)->data;
+		if (size && size->cols != INT_ABSENT && size->rows != INT_ABSENT)
+			v->size_version = shell_resize(v->shell, (int)size->cols, (int)size->rows);
+		return 0;
+	}
+	if (!strcmp(type, "restart"))
+		return restart(v, err);
+	if (!strcmp(type, "ping")) {
+		struct beat beat = { (int64_t)((const struct stamp *)in)->timestamp };
+		return call_send(v->call, "pong", NULL, &beat, err);
+	}
+	return 0;
+}
+
 static int take_message(struct viewer *v, const struct ws_message *message, struct err *err)
 {
-	auto_free char *text = xstrndup(message->data, message->len);
-	json_t *object = json_parse(text, strlen(text), NULL);
-	const char *type = json_string_value(json_object_get(object, "type"));
-	json_t *data = json_object_get(object, "data");
+	struct arena arena = { 0 };
+	struct tagged got = { 0 };
+	size_t len = strnlen(message->data, message->len);
 	int result = 0;
-	if (!type) {
+	if (desc_message(&terminal_takes, message->data, len, &arena, &got) < 0)
 		result = send_text(v, "error", "Messages are JSON objects with a type.", 38, err);
-	} else if (!strcmp(type, "input") && json_is_string(data)) {
-		result = type_more(v, json_string_value(data), json_string_length(data), err);
-	} else if (!strcmp(type, "resize")) {
-		json_int_t cols = json_integer_value(json_object_get(data, "cols"));
-		json_int_t rows = json_integer_value(json_object_get(data, "rows"));
-		if (cols > 0 && rows > 0 && cols <= 10000 && rows <= 10000)
-			v->size_version = shell_resize(v->shell, (int)cols, (int)rows);
-	} else if (!strcmp(type, "restart")) {
-		shell_lock(v->shell);
-		result = shell_start(v->shell, err);
-		shell_unlock(v->shell);
-		if (result < 0)
-			result = send_text(v, "error", err->msg, strlen(err->msg), err);
-	} else if (!strcmp(type, "ping")) {
-		json_t *stamp = json_object_get(object, "timestamp");
-		struct beat beat = { (int64_t)json_number_value(stamp ? stamp : data) };
-		result = call_send(v->call, "pong", NULL, &beat, err);
-	}
-	json_decref(object);
+	else if (got.tag)
+		result = obey(v, got.tag, got.value, err);
+	arena_done(&arena);
 	return result;
 }
 

@@ -483,9 +483,19 @@ static void take_union(const struct take *take, const json_t *value, const struc
 	bad_tag(take, value, schema, tag);
 }
 
+/* Whether JSON has the value as what it is to be; elsewhere "5" is a number too, as in a query. */
+static bool is_exact(enum desc_type type, const json_t *value)
+{
+	return type == T_INT   ? json_is_integer(value)
+	       : type == T_NUM ? json_is_number(value)
+			       : json_is_boolean(value);
+}
+
 static void take_value(const struct take *take, const json_t *value, void *to)
 {
 	bool flag;
+	if (take->field->flags & EXACT && !is_exact(take->field->type, value))
+		value = json_null(); /* which none of them is */
 	switch (take->field->type) {
 	case T_STR:
 		take_str(take, value, to);

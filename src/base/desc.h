@@ -62,6 +62,7 @@ enum desc_flag {
 	SIZED = 1 << 11,     /* an INT that may also be sent as size.h has it: "256M" */
 	PIECEWISE = 1 << 12, /* a LIST that is a struct each, in an answer */
 	OMIT = 1 << 13,      /* in an answer: a JSON that is left out where it is NULL */
+	EXACT = 1 << 14,     /* a number or boolean that JSON itself must have as one */
 };
 
 #define INT_ABSENT INT64_MIN
@@ -225,6 +226,12 @@ struct loc {
  * arena or in `from`. What is wrong is added to problems. */
 void desc_decode(const struct schema *schema, unsigned place, const json_t *from,
 		 const struct loc *loc, struct arena *arena, void *to, struct problems *problems);
+
+/* desc_message.c: fills `to` from the text of a JSON object, such as a message of a WebSocket: a struct, or,
+ * if the schema is a tagged union, a struct tagged, whose tag is NULL for a variant that is not known. A field
+ * that is wrong counts as absent. -1: it is not an object, or, of a union, has no tag. */
+int desc_message(const struct schema *schema, const char *text, size_t len, struct arena *arena,
+		 void *to);
 
 /* Adds a problem of the caller's own. input may be NULL. */
 void desc_problem(struct problems *problems, const char *type, const struct loc *loc,

@@ -14,9 +14,13 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "api/bash_ws.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
 #include "net/ws.h"
@@ -56,22 +60,35 @@ struct run {
 	_Atomic int64_t waiting; /* bytes of input on their way */
 };
 
-static int send_json(struct ws *ws, json_t *message, struct err *err)
+static int send_word(struct ws *ws, const char *type, const void *value, struct err *err)
 {
-	auto_free char *text = json_dumps(message, JSON_COMPACT);
-	json_decref(message);
-	return text ? ws_send(ws, WS_TEXT, text, strlen(text), err)
-		    : err_set(err, ERR_INVALID, "the command is not UTF-8");
+	struct jw jw;
+	jw_init(&jw, WORD_MAX);
+	(void)desc_encode_variant(&exec_takes, type, value, &jw);
+	int result = ws_send(ws, WS_TEXT, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
 }
 
-static json_t *add_size(json_t *message)
+static int send_start(struct ws *ws, const struct exec_start *start, struct err *err)
+{
+	struct jw jw;
+	const char *command = start->command ? start->command : "";
+	if (!utf8_valid(command, strlen(command)))
+		return err_set(err, ERR_INVALID, "the command is not UTF-8");
+	jw_init(&jw, SIZE_MAX / 16);
+	desc_encode(&exec_start_schema, start, &jw);
+	int result = ws_send(ws, WS_TEXT, jw.out.data, jw.out.len, err);
+	jw_done(&jw);
+	return result;
+}
+
+static struct exec_size terminal_size(void)
 {
 	struct winsize size = { 0 };
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) {
-		json_object_set_new(message, "cols", json_integer(size.ws_col));
-		json_object_set_new(message, "rows", json_integer(size.ws_row));
-	}
-	return message;
+	bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
+	return known ? (struct exec_size){ size.ws_col, size.ws_row }
+		     : (struct exec_size){ INT_ABSENT, INT_ABSENT };
 }
 
 /* ---- to the box: a thread of its own, for both directions may be busy at once ---- */
@@ -85,7 +102,7 @@ static int feed(struct run *r, char *data, struct err *err)
 		atomic_fetch_add(&r->waiting, n);
 	if (n > 0)
 		return ws_send(r->ws, WS_BINARY, data, (size_t)n, err);
-	(void)send_json(r->ws, json_pack("{ss}", "type", "eof"), err);
+	(void)send_word(r->ws, "eof", NULL, err);
 	return -1;
 }
 
@@ -95,14 +112,15 @@ static int tell_signal(const struct run *r, int *asked, struct err *err)
 	struct signalfd_siginfo info;
 	if (read(r->signals, &info, sizeof info) != sizeof info)
 		return 0;
+	struct exec_size size = terminal_size();
 	if (info.ssi_signo == SIGWINCH)
-		return send_json(r->ws, add_size(json_pack("{ss}", "type", "resize")), err);
+		return send_word(r->ws, "resize", &size, err);
 	const char *name = (*asked)++                  ? "SIGKILL"
 			   : info.ssi_signo == SIGINT  ? "SIGINT"
 			   : info.ssi_signo == SIGHUP  ? "SIGHUP"
 			   : info.ssi_signo == SIGQUIT ? "SIGQUIT"
 						       : "SIGTERM";
-	return send_json(r->ws, json_pack("{ssss}", "type", "signal", "signal", name), err);
+	return send_word(r->ws, "signal", &(struct exec_signal){ name }, err);
 }
 
 static void *feed_all(void *arg)
@@ -147,6 +165,18 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
+static void obey(struct run *r, const char *type, const struct exec_number *number)
+{
+	int64_t value = number->value == INT_ABSENT ? 0 : number->value;
+	if (!strcmp(type, "exit")) {
+		r->status = (int)value;
+		r->ended = true;
+	} else {
+		atomic_fetch_sub(&r->waiting, value);
+		(void)eventfd_write(r->credit, 1);
+	}
+}
+
 static void take(struct run *r, const struct ws_message *message)
 {
 	if (message->opcode == WS_BINARY && message->len) {
@@ -157,17 +187,12 @@ static void take(struct run *r, const struct ws_message *message)
 		}
 		return;
 	}
-	json_t *word = message->len > WORD_MAX ? NULL
-					       : json_loadb(message->data, message->len, 0, NULL);
-	const char *type = json_string_value(json_object_get(word, "type"));
-	if (type && !strcmp(type, "exit")) {
-		r->status = (int)json_integer_value(json_object_get(word, "exit_code"));
-		r->ended = true;
-	} else if (type && !strcmp(type, "taken")) {
-		atomic_fetch_sub(&r->waiting, json_integer_value(json_object_get(word, "bytes")));
-		(void)eventfd_write(r->credit, 1);
-	}
-	json_decref(word);
+	struct arena arena = { 0 };
+	struct tagged word = { 0 };
+	if (message->len <= WORD_MAX &&
+	    desc_message(&exec_sends, message->data, message->len, &arena, &word) == 0 && word.tag)
+		obey(r, word.tag, word.value);
+	arena_done(&arena);
 }
 
 static int receive(struct run *r, struct err *err)
@@ -249,10 +274,14 @@ int exec_in_box(const struct remote *remote, const char *id, int argc, char **ar
 	free(headers[1]);
 	if (!r.ws)
 		return -1;
-	json_t *wish = json_pack("{sb ss* ss*}", "tty", r.terminal, "command",
-				 argc ? line.data : NULL, "term",
-				 r.terminal ? getenv("TERM") : NULL);
-	int result = send_json(r.ws, r.terminal ? add_size(wish) : wish, err);
+	struct exec_size size = r.terminal ? terminal_size()
+					   : (struct exec_size){ INT_ABSENT, INT_ABSENT };
+	struct exec_start start = { .command = argc ? line.data : NULL,
+				    .tty = r.terminal,
+				    .cols = size.cols,
+				    .rows = size.rows,
+				    .term = r.terminal ? getenv("TERM") : NULL };
+	int result = send_start(r.ws, &start, err);
 	if (result == 0)
 		result = converse(&r, err);
 	ws_free(r.ws);

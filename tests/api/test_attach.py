@@ -123,6 +123,38 @@ def test_a_terminal_of_a_size(server):
     assert run.end() == 0 and run.said == {OUT: b"20 70\r\n\r\n11 33\r\n", ERR: b""}
 
 
+def test_words_that_are_wrong_have_no_effect(server):
+    run = Attached(server, command="stty size; read x; stty size", tty=True, cols="70", rows=20, term=5)
+    run.until(b"0 0\r\n")
+    run.say(type="resize", cols=33, rows=11)
+    for word in ({"cols": "44", "rows": "12"}, {"cols": 44.0, "rows": 12}, {"cols": 44}, {"cols": 1001, "rows": 12},
+                 {"cols": 0, "rows": 12}, {"cols": True, "rows": True}, {"cols": [], "rows": {}}):
+        run.say(type="resize", **word)
+    for word in ({"type": "signal", "signal": 9}, {"type": "signal"}, {"type": "other"}, {"type": None}, ["eof"], "eof",
+                 {"type": "signal", "signal": "KILL", "more": "x" * 4096}):
+        run.ws.send(json.dumps(word))
+    run.ws.send("{")
+    run.ws.send(b"\r")
+    assert run.end() == 0 and run.said[OUT] == b"0 0\r\n\r\n11 33\r\n"
+
+
+@pytest.mark.parametrize("wish", [{"command": None}, {"command": 5}, {"tty": "true"}, {"tty": 1}, {}])
+def test_a_wish_that_is_wrong_is_none(server, wish):
+    run = Attached(server, **wish)
+    run.ws.send(b"test -t 0 || echo no terminal")
+    run.say(type="eof")
+    assert run.end() == 0 and run.said == {OUT: b"no terminal\n", ERR: b""}
+
+
+@pytest.mark.parametrize("first", ["", "x", "[]", "5", "null", "{"])
+def test_the_first_message_is_an_object(server, first):
+    with connect(f"ws{server.url[4:]}/v1/bash/ws") as ws:
+        ws.send(first)
+        with pytest.raises(ConnectionClosed) as closed:
+            ws.recv(timeout=SETTLE_SECONDS)
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "the first message is a JSON object")
+
+
 @pytest.mark.parametrize("tty", [False, True])
 def test_who_leaves_ends_the_command(server, tty):
     run = Attached(server, command="trap '' HUP INT TERM; echo $$; while :; do sleep 0.1; done", tty=tty)

@@ -220,7 +220,8 @@ def test_others_hear_of_a_resize(server):
 
 
 @pytest.mark.parametrize("ping, stamp", [({"timestamp": 123456789012}, 123456789012), ({"data": 5}, 5), ({}, 0),
-                                         ({"timestamp": "x"}, 0), ({"timestamp": 1e300}, None),
+                                         ({"timestamp": "x"}, 0), ({"timestamp": "5"}, 0), ({"timestamp": 2.7}, 2),
+                                         ({"timestamp": 1e300}, None),
                                          ({"data": {"timestamp": 7}}, None)])
 def test_ping_is_answered(server, ping, stamp):
     with Terminal(server) as terminal:
