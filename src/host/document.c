@@ -9,9 +9,11 @@
 void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS])
 {
 	*to++ = &sandboxes_group;
+	*to++ = &sandboxes_metrics_group;
 	*to++ = &events_group;
+	*to++ = &sandboxes_logs_group;
 	*to++ = &templates_group;
-	for (size_t i = 0; api_groups[i] && i < HOST_DOCUMENT_GROUPS - 4; i++)
+	for (size_t i = 0; api_groups[i] && i < HOST_DOCUMENT_GROUPS - 6; i++)
 		*to++ = api_groups[i];
 	*to = NULL;
 }

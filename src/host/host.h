@@ -142,8 +142,8 @@ int templates_snapshot(struct host *host, const char *id, const char *name, stru
 /* For the command line, whose flags are the requests' fields. */
 extern const struct schema sandboxes_create_schema, sandboxes_fork_schema;
 
-extern const struct route_group sandboxes_group, events_group, templates_group, host_tickets_group,
-	host_document_group;
+extern const struct route_group sandboxes_group, sandboxes_metrics_group, sandboxes_logs_group,
+	events_group, templates_group, host_tickets_group, host_document_group;
 /* All groups of the host's own server; ends with NULL. */
 extern const struct route_group *const host_groups[];
 

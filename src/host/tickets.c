@@ -87,7 +87,9 @@ static const struct route routes[] = {
 const struct route_group host_tickets_group = { "auth", "Credentials.", routes, COUNT(routes) };
 
 const struct route_group *const host_groups[] = { &sandboxes_group,
+						  &sandboxes_metrics_group,
 						  &events_group,
+						  &sandboxes_logs_group,
 						  &templates_group,
 						  &host_tickets_group,
 						  &host_document_group,
