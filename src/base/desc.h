@@ -61,7 +61,7 @@ enum desc_flag {
 	HIDDEN = 1 << 10,    /* understood, not documented */
 	SIZED = 1 << 11,     /* an INT that may also be sent as size.h has it: "256M" */
 	PIECEWISE = 1 << 12, /* a LIST that is a struct each, in an answer */
-	OMIT = 1 << 13,      /* in an answer: a JSON that is left out where it is NULL */
+	OMIT = 1 << 13,      /* in an answer: left out where it is absent */
 	EXACT = 1 << 14,     /* a number or boolean that JSON itself must have as one */
 };
 

@@ -180,12 +180,20 @@ void desc_encode_value(const struct field *f, const void *value, struct jw *jw)
 	}
 }
 
+/* Of an integer, a number or what is a pointer. */
+static bool is_absent(enum desc_type type, const void *value)
+{
+	return type == T_INT   ? *(const int64_t *)value == INT_ABSENT
+	       : type == T_NUM ? isnan(*(const double *)value)
+			       : !*(const void *const *)value;
+}
+
 static void encode_fields(const struct schema *schema, const void *from, struct jw *jw)
 {
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct field *f = &schema->fields[i];
 		const void *value = (const char *)from + f->at;
-		if (f->flags & OMIT && !*(const json_t *const *)value)
+		if (f->flags & OMIT && is_absent(f->type, value))
 			continue;
 		jw_key(jw, f->name);
 		desc_encode_value(f, value, jw);

@@ -1,10 +1,13 @@
 /* What happened to boxes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "host/history.h"
 #include "host/host.h"
 #include "host/sandboxes.h"
 #include "net/call.h"
@@ -32,39 +35,63 @@ static const struct schema host_events_schema =
 	SCHEMA(events, "HostEventsRequest", host_events_fields);
 static const struct schema events_schema = SCHEMA(events, "SandboxEventsRequest", events_fields);
 
-struct event {
+/* As it is documented; events are encoded when they are added. */
+struct host_event {
 	int64_t seq;
-	const char *sandbox, *at, *type;
-	json_t *data;
+	const char *at, *type;
+	struct tagged data;
+	const char *sandbox;
 };
 /* clang-format off */
 #define EVENT_FIELDS                                                                          \
-	INT(event, seq, REQUIRED, "Its number, rising."),                                     \
-	STR(event, at, REQUIRED, "When, ISO 8601."),                                          \
-	STR(event, type, REQUIRED,                                                            \
-	    "created, started, exec, denied, oom, paused, resumed, stopped, exited, deleted …"), \
-	JSON(event, data, NULLABLE, "More about it.")
+	INT(host_event, seq, REQUIRED, "Its number, rising."),                                \
+	STR(host_event, at, REQUIRED, "When, ISO 8601."),                                     \
+	ENUM(host_event, type, REQUIRED, "What happened.", .choices = history_names),         \
+	UNION(host_event, data, NULLABLE, "More about it, by type.", .of = &history_data_schema)
 /* clang-format on */
 static const struct field event_fields[] = { EVENT_FIELDS };
 static const struct field host_event_fields[] = {
 	EVENT_FIELDS,
-	STR(event, sandbox, REQUIRED, "Id of the sandbox."),
+	STR(host_event, sandbox, REQUIRED, "Id of the sandbox."),
 };
-static const struct schema event_schema = SCHEMA(event, "SandboxEvent", event_fields);
-static const struct schema host_event_schema = SCHEMA(event, "HostEvent", host_event_fields);
+static const struct schema event_schema = SCHEMA(host_event, "SandboxEvent", event_fields);
+static const struct schema host_event_schema = SCHEMA(host_event, "HostEvent", host_event_fields);
 static const struct field events_data = { .type = T_LIST, .item = T_OBJ, .of = &event_schema };
 static const struct field host_events_data = { .type = T_LIST,
 					       .item = T_OBJ,
 					       .of = &host_event_schema };
 
-static void decref(void *value)
+struct written {
+	int64_t seq;
+	const char *type;
+	struct text json;
+};
+
+/* sandbox: NULL in the history of one. */
+static struct written write_event(struct arena *arena, const struct box_event *event,
+				  const char *sandbox)
 {
-	json_decref(value);
+	struct jw jw;
+	jw_init(&jw, 65536);
+	jw_open(&jw, '{');
+	jw_key_int(&jw, "seq", event->seq);
+	jw_key_str(&jw, "at", sandbox_when(arena, event->at_ms));
+	jw_key_str(&jw, "type", event->type);
+	jw_key(&jw, "data");
+	jw_raw(&jw, event->data ? event->data : "null", strlen(event->data ? event->data : "null"));
+	if (sandbox)
+		jw_key_str(&jw, "sandbox", sandbox);
+	jw_close(&jw, '}');
+	struct written written = { event->seq,
+				   arena_strdup(arena, event->type),
+				   { arena_strndup(arena, jw.out.data, jw.out.len), jw.out.len } };
+	jw_done(&jw);
+	return written;
 }
 
 /* Those after a number, oldest first: of a box, or (NULL) of all. */
 static size_t events_since(struct call *call, struct arena *arena, const struct box *box,
-			   int64_t after, struct event **ret)
+			   int64_t after, struct written **ret)
 {
 	struct boxes *boxes = &host_of(call->server)->boxes;
 	size_t count = 0;
@@ -74,39 +101,31 @@ static size_t events_since(struct call *call, struct arena *arena, const struct 
 	if (first <= after)
 		first = after + 1;
 	int64_t room = next > first ? next - first : 0;
-	struct event *events = arena_alloc(arena, (size_t)(room + 1) * sizeof *events);
+	struct written *list = arena_alloc(arena, (size_t)(room + 1) * sizeof *list);
 	for (int64_t seq = first; seq < next; seq++) {
 		const struct boxes_event *of_all = &boxes->events[seq % BOXES_EVENTS_MAX];
 		const struct box_event *event = box ? &box->events[seq % BOX_EVENTS_MAX]
 						    : &of_all->event;
-		if (event->seq != seq)
-			continue;
-		json_t *data = event->data ? json_loads(event->data, 0, NULL) : NULL;
-		arena_defer(arena, decref, data);
-		events[count++] = (struct event){ seq, box ? NULL : arena_strdup(arena, of_all->id),
-						  sandbox_when(arena, event->at_ms),
-						  arena_strdup(arena, event->type), data };
+		if (event->seq == seq)
+			list[count++] = write_event(arena, event, box ? NULL : of_all->id);
 	}
 	pthread_mutex_unlock(&boxes->lock);
-	*ret = events;
+	*ret = list;
 	return count;
 }
 
 static int send_events(struct call *call, const struct box *box, int64_t *after, struct err *err)
 {
-	struct event *events;
+	struct written *list;
 	struct arena arena = { 0 }; /* not the call's: it may go on for days */
-	size_t count = events_since(call, &arena, box, *after, &events);
+	size_t count = events_since(call, &arena, box, *after, &list);
 	int result = 0;
 	for (size_t i = 0; i < count && result == 0; i++) {
-		struct jw jw;
 		char id[24];
-		jw_init(&jw, 65536);
-		desc_encode(box ? &event_schema : &host_event_schema, &events[i], &jw);
-		snprintf(id, sizeof id, "%lld", (long long)events[i].seq);
-		result = call_event(call, events[i].type, id, jw.out.data, jw.out.len, err);
-		jw_done(&jw);
-		*after = events[i].seq;
+		snprintf(id, sizeof id, "%lld", (long long)list[i].seq);
+		result = call_event(call, list[i].type, id, list[i].json.data, list[i].json.len,
+				    err);
+		*after = list[i].seq;
 	}
 	arena_done(&arena);
 	return result;
@@ -154,9 +173,14 @@ static int reply_events(struct call *call, struct box *box, const struct events 
 {
 	if (request->follow || call->wants_events)
 		return follow(call, box, request->after, err);
-	struct event *events;
-	size_t count = events_since(call, call->arena, box, request->after, &events);
-	return call_reply(call, &(struct list){ count, events }, err);
+	struct written *list;
+	size_t count = events_since(call, call->arena, box, request->after, &list);
+	struct jw *jw = call_reply_begin(call, err);
+	jw_open(jw, '[');
+	for (size_t i = 0; i < count; i++)
+		jw_raw(jw, list[i].json.data, list[i].json.len);
+	jw_close(jw, ']');
+	return call_reply_end(call, err);
 }
 
 static int show_events(struct call *call, const void *in, struct err *err)

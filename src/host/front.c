@@ -14,6 +14,7 @@
 #include "base/url.h"
 #include "host/address.h"
 #include "host/boxes.h"
+#include "host/history.h"
 #include "host/link.h"
 #include "host/ward.h"
 #include "net/auth.h"
@@ -242,8 +243,14 @@ static void note_refusal(const struct request *r)
 	if (now - r->box->refused_ms < REFUSED_MS)
 		return;
 	r->box->refused_ms = now;
-	r->config->event(r->config->arg, r->box, "denied",
-			 "{\"by\":\"host\",\"reason\":\"credentials\"}");
+	const struct history_denied denied = {
+		.time = NAN,
+		.by = "host",
+		.port = INT_ABSENT,
+		.reason = "credentials",
+		.times = INT_ABSENT,
+	};
+	r->config->event(r->config->arg, r->box, HISTORY_DENIED, &denied);
 }
 
 /* In the same words and bytes whether there is such a box or not. */
@@ -453,7 +460,7 @@ static void record_exec(const struct request *r, struct box *box, const char *pa
 		at += *at == '{' ? strcspn(at, "}") : 0;
 	}
 	path[len] = 0;
-	r->config->event(r->config->arg, box, "exec", "{\"path\":\"%s\"}", path);
+	r->config->event(r->config->arg, box, HISTORY_EXEC, &(struct history_text){ path });
 }
 
 static void account(struct request *r)

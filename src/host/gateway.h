@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/history.h"
+
 struct auth;
 struct box;
 struct boxes;
@@ -33,8 +35,7 @@ struct gateway_config {
 	/* A box that is paused, or stopped, was asked for: the host is to bring it back. */
 	void (*wake)(void *arg, struct box *box);
 	/* Something for the history of a box; never blocks. */
-	void (*event)(void *arg, struct box *box, const char *type, const char *format, ...)
-		__attribute__((format(printf, 4, 5)));
+	void (*event)(void *arg, struct box *box, enum history_kind kind, const void *data);
 	void *arg;
 };
 

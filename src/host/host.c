@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -35,6 +34,7 @@
 #include "host/apparmor.h"
 #include "host/box_limits.h"
 #include "host/gateway.h"
+#include "host/history.h"
 #include "host/netns.h"
 #include "host/network.h"
 #include "host/store.h"
@@ -70,20 +70,6 @@ void host_secret(char *to, size_t room)
 	}
 	explicit_bzero(bytes, sizeof bytes);
 	to[room - 1] = 0;
-}
-
-void host_event(struct host *host, struct box *box, const char *type, const char *format, ...)
-{
-	char data[512];
-	va_list args;
-	va_start(args, format);
-	int n = vsnprintf(data, sizeof data, format, args);
-	va_end(args);
-	if (n < 0 || n >= (int)sizeof data)
-		snprintf(data, sizeof data, "{}");
-	int64_t now = host_now_ms();
-	int64_t seq = boxes_event(&host->boxes, box, now, type, xstrdup(data));
-	store_event(host->store, box->id, seq, now, type, data, BOX_EVENTS_MAX);
 }
 
 /* ---- jobs ---- */
@@ -129,16 +115,9 @@ static void on_wake(void *arg, struct box *box)
 		keeper_notice(arg);
 }
 
-static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-static void on_event(void *arg, struct box *box, const char *type, const char *format, ...)
+static void on_event(void *arg, struct box *box, enum history_kind kind, const void *data)
 {
-	char data[256];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(data, sizeof data, format, args);
-	va_end(args);
-	host_event(arg, box, type, "%s", data);
+	history_add(arg, box, kind, data);
 }
 
 static void on_change(void *arg)

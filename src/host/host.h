@@ -79,10 +79,6 @@ uint32_t host_seed(const char *text);
  * templates can be used, it has to be told which. */
 int host_ensure_default(struct host *host, struct err *err);
 
-/* Something for a box's history. */
-void host_event(struct host *host, struct box *box, const char *type, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-
 /* Runs fn in a thread of its own. -1: there is none. */
 int host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id);
 

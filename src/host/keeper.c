@@ -9,11 +9,13 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "host/deadline.h"
+#include "host/history.h"
 #include "host/host.h"
 #include "host/network.h"
 #include "host/run.h"
@@ -218,7 +220,7 @@ static void check_memory(struct host *host, struct box *box)
 		box->oom_kills = kills;
 	pthread_mutex_unlock(&host->boxes.lock);
 	if (more > 0)
-		host_event(host, box, "oom", "{\"kills\":%lld}", (long long)more);
+		history_add(host, box, HISTORY_OOM, &(struct history_oom){ more });
 }
 
 struct denied {
@@ -229,7 +231,11 @@ struct denied {
 static void tell_denied(const char *line, void *arg)
 {
 	struct denied *denied = arg;
-	host_event(denied->host, denied->box, "denied", "%s", line);
+	struct arena arena = { 0 };
+	struct history_denied event = { 0 };
+	if (desc_message(history_schema(HISTORY_DENIED), line, strlen(line), &arena, &event) == 0)
+		history_add(denied->host, denied->box, HISTORY_DENIED, &event);
+	arena_done(&arena);
 }
 
 static void mend_network(struct host *host, const char *id)

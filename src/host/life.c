@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "host/deadline.h"
 #include "host/health.h"
+#include "host/history.h"
 #include "host/host.h"
 #include "host/network.h"
 #include "host/run.h"
@@ -83,16 +84,15 @@ static int save(struct host *host, const struct box *box, enum box_state state, 
 	return store_put(host->store, box->id, dump, err);
 }
 
-/* For its history and for the host's log; name and value, or NULL, say more. */
-static void record(struct host *host, struct box *box, const char *event, const char *name,
-		   const char *value)
+/* For its history and for the host's log; text: what the kind says more, or NULL. */
+static void record(struct host *host, struct box *box, enum history_kind kind, const char *text)
 {
-	const struct log_fact facts[] = { { "id", box->id }, { "event", event }, { name, value } };
-	if (name)
-		host_event(host, box, event, "{\"%s\":\"%s\"}", name, value);
-	else
-		host_event(host, box, event, "{}");
-	log_event(LOG_INFO, "box", facts, name ? 3 : 2);
+	const struct log_fact facts[] = { { "id", box->id },
+					  { "event", history_names[kind] },
+					  { text ? history_schema(kind)->fields->name : NULL,
+					    text } };
+	history_add(host, box, kind, &(struct history_text){ text });
+	log_event(LOG_INFO, "box", facts, text ? 3 : 2);
 }
 
 /* ---- who may call ---- */
@@ -285,8 +285,8 @@ static struct box *create(struct host *host, json_t *spec, const struct box *fro
 		return NULL;
 	}
 	const char *template = text(box->spec, "template");
-	record(host, box, "created", "template", template ? template : "machine");
-	record(host, box, "started", NULL, NULL);
+	record(host, box, HISTORY_CREATED, template ? template : "machine");
+	record(host, box, HISTORY_STARTED, NULL);
 	boxes_set_state(&host->boxes, box, BOX_RUNNING);
 	keeper_notice(host);
 	struct box *mine = boxes_get(&host->boxes, box->id);
@@ -326,7 +326,7 @@ static int delete_box(struct host *host, struct box *box, const char *why, struc
 {
 	const char *id = box->id;
 	enum box_state before = box->state;
-	record(host, box, "deleted", "why", why);
+	record(host, box, HISTORY_DELETED, why);
 	boxes_set_state(&host->boxes, box, BOX_DELETED);
 	if (before == BOX_PAUSED)
 		(void)freeze(host, box, false, NULL);
@@ -388,7 +388,7 @@ int life_pause(struct host *host, const char *id, const char *why, struct err *e
 		(void)freeze(host, box, false, NULL);
 		boxes_set_state(&host->boxes, box, BOX_RUNNING);
 	} else {
-		record(host, box, "paused", "why", why);
+		record(host, box, HISTORY_PAUSED, why);
 	}
 	return end(host, box, result);
 }
@@ -410,12 +410,11 @@ static int settle_dead(struct host *host, struct box *box, struct err *err)
 	int status = box_exit_status(dir);
 	const struct log_fact facts[] = { { "id", box->id }, { "event", "exited" } };
 	log_event(LOG_INFO, "box", facts, COUNT(facts));
-	if (status < 0)
-		host_event(host, box, "exited", "{}");
-	else if (WIFSIGNALED(status))
-		host_event(host, box, "exited", "{\"signal\":%d}", WTERMSIG(status));
-	else
-		host_event(host, box, "exited", "{\"exit_code\":%d}", WEXITSTATUS(status));
+	const struct history_exit exit = {
+		.exit_code = status >= 0 && !WIFSIGNALED(status) ? WEXITSTATUS(status) : INT_ABSENT,
+		.signal = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : INT_ABSENT,
+	};
+	history_add(host, box, HISTORY_EXITED, &exit);
 	return settle_stopped(host, box, err);
 }
 
@@ -465,7 +464,8 @@ int life_resume(struct host *host, const char *id, struct err *err)
 		box->used_ms = clock_ms();
 		result = save(host, box, BOX_RUNNING, err);
 		if (result == 0)
-			record(host, box, before == BOX_PAUSED ? "resumed" : "started", NULL, NULL);
+			record(host, box, before == BOX_PAUSED ? HISTORY_RESUMED : HISTORY_STARTED,
+			       NULL);
 		else if (before == BOX_PAUSED)
 			(void)freeze(host, box, true, &ignored);
 		else
@@ -483,7 +483,7 @@ int life_stop(struct host *host, const char *id, struct err *err)
 	if (box->state == BOX_STOPPED)
 		return end(host, box, 0);
 	int result = settle_stopped(host, box, err);
-	record(host, box, "stopped", NULL, NULL);
+	record(host, box, HISTORY_STOPPED, NULL);
 	return end(host, box, result);
 }
 
@@ -542,7 +542,8 @@ int life_reconnect(struct host *host, const char *id, struct err *err)
 		return end(host, box, 0);
 	int result = run_connect(host, box, network_repair, err);
 	if (result == 0)
-		host_event(host, box, "reconnected", "{\"why\":\"its way out had ended\"}");
+		history_add(host, box, HISTORY_RECONNECTED,
+			    &(struct history_text){ "its way out had ended" });
 	return end(host, box, result);
 }
 
@@ -566,7 +567,7 @@ struct box *life_fork(struct host *host, const char *id, json_t *spec, struct er
 	}
 	struct box *made = create(host, spec, box, err);
 	if (made)
-		record(host, box, "forked", "to", made->id);
+		record(host, box, HISTORY_FORKED, made->id);
 	end(host, box, 0);
 	return made;
 }

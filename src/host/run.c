@@ -17,6 +17,7 @@
 #include "egress/veth.h"
 #include "host/box_limits.h"
 #include "host/gateway.h"
+#include "host/history.h"
 #include "host/host.h"
 #include "host/image.h"
 #include "host/mounts.h"
@@ -119,11 +120,10 @@ static const char **strings(const json_t *array)
 static void tell_left(struct host *host, struct box *box, const json_t *left)
 {
 	for (size_t i = 0; i < json_array_size(left); i++) {
-		auto_free char *event = json_dumps(json_array_get(left, i), JSON_COMPACT);
-		log_warn("sandbox '%s' has no '%s': %s", box->id,
-			 text(json_array_get(left, i), "target"),
-			 text(json_array_get(left, i), "why"));
-		host_event(host, box, "unmounted", "%s", event);
+		const json_t *mount = json_array_get(left, i);
+		const struct history_mount event = { text(mount, "target"), text(mount, "why") };
+		log_warn("sandbox '%s' has no '%s': %s", box->id, event.target, event.why);
+		history_add(host, box, HISTORY_UNMOUNTED, &event);
 	}
 }
 

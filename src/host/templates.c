@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "box/files.h"
+#include "host/history.h"
 #include "host/host.h"
 #include "host/import.h"
 #include "host/mounts.h"
@@ -126,7 +127,7 @@ int templates_snapshot(struct host *host, const char *id, const char *name, stru
 	auto_free char *path = draft(host, name, err);
 	int result = path ? snapshot(host, box, name, path, err) : -1;
 	if (result == 0)
-		host_event(host, box, "snapshot", "{\"template\":\"%s\"}", name);
+		history_add(host, box, HISTORY_SNAPSHOT, &(struct history_text){ name });
 	else if (path)
 		(void)files_remove(path, NULL);
 	boxes_put(&host->boxes, box);

@@ -2,10 +2,13 @@
 
 import json
 import subprocess
+from pathlib import Path
 
+import jsonschema
 import pytest
 
-from harness import ANSWER_SECONDS
+from harness import ANSWER_SECONDS, eventually
+from hosts import Box
 
 PATH = "/v1/sandbox/events"
 
@@ -97,3 +100,31 @@ def test_what_runs_something_is_in_the_hosts_history(host, box, path, shown):
     if path.endswith("/ws"):
         box.request("GET", path, headers=upgrade)
     assert set(recorded()[len(before):]) == ({shown} if shown else set())
+
+
+def test_the_hosts_history_is_as_declared(host):
+    document = host.client.get("/openapi.json", headers=host.auth).json()
+    schemas = document["components"]["schemas"]
+    kinds = schemas["HostEvent"]["properties"]["type"]["enum"]
+    assert kinds == schemas["SandboxEvent"]["properties"]["type"]["enum"]
+    row = next(line for line in Path(__file__).parents[2].joinpath("docs/host.md").read_text().splitlines() if line.startswith("| `GET …/{id}/events`"))
+    assert [kind for kind in kinds if f"`{kind}`" not in row] == []
+
+    box = host.create()
+    box.run("true")
+    box.call("POST", "/pause")
+    box.call("POST", "/resume")
+    copy = Box(host, box.call("POST", "/fork", json={}))
+    host.client.get("/v1/bash/sessions", headers={"x-aio-sandbox": box.id})  # without its token
+    box.kill()
+    assert eventually(lambda: "exited" in box.events())
+    events = host.api("GET", "/v1/events")
+    box.delete()
+    copy.delete()
+    seen = {event["type"]: event["data"] for event in events if event["sandbox"] == box.id}
+    assert {"created", "started", "exec", "paused", "resumed", "forked", "denied", "exited"} <= set(seen) <= set(kinds)
+    assert seen["created"] == {"template": "machine"} and seen["exec"] == {"path": "/v1/bash/exec"}
+    assert seen["started"] == seen["resumed"] == seen["exited"] == {} and seen["forked"] == {"to": copy.id}
+    assert seen["denied"] == {"by": "host", "reason": "credentials"} and seen["paused"] == {"why": "asked"}
+    for event in events:
+        jsonschema.Draft202012Validator({**schemas["HostEvent"], "components": document["components"]}).validate(event)
