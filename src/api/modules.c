@@ -1,6 +1,8 @@
 #include "api/modules.h"
 
 #include "api/routes.h"
+#include "base/err.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "code/kernels.h"
 #include "code/nodejs_sessions.h"
@@ -9,6 +11,7 @@
 #include "mcp/mcp.h"
 #include "net/server.h"
 #include "proc/child.h"
+#include "proc/pump.h"
 #include "shell/bash_sessions.h"
 #include "shell/shells.h"
 
@@ -17,7 +20,16 @@ static void start_mcp(struct server *server)
 	mcp_setup(server, sandbox_text);
 }
 
+static void start_pump(struct server *server)
+{
+	struct err err;
+	(void)server;
+	if (pump_start(&err) < 0)
+		log_warn("%s", err.msg);
+}
+
 const struct module modules[] = {
+	{ .start = start_pump },
 	{ .stop = child_end_all },
 	{ .stop = document_end },
 	{ .start = start_mcp, .end = mcp_end },

@@ -17,9 +17,9 @@ enum { BATCH = 64, LOOK_MS = 300000 };
 
 static struct {
 	pthread_mutex_t lock;
-	int epoll_fd, wake_fd; /* 0 before the start */
+	int epoll_fd, wake_fd; /* -1 before the start */
 	struct source *all, *dropped;
-} pump = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} pump = { .lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 };
 
 /* The list makes the sources visible to whoever looks for leaks: epoll alone would hide them. */
 static void list_add(struct source *source)
@@ -108,9 +108,11 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Leaves nothing behind when it fails: the next source tries again. */
+/* With the lock. Leaves nothing behind when it fails: the next source tries again. */
 static int start(struct err *err)
 {
+	if (pump.epoll_fd >= 0)
+		return 0;
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	auto_close int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -119,7 +121,7 @@ static int start(struct err *err)
 	pump.wake_fd = wake;
 	pump.epoll_fd = epoll;
 	if (thread_start(run, NULL) != 0) {
-		pump.wake_fd = pump.epoll_fd = 0;
+		pump.wake_fd = pump.epoll_fd = -1;
 		return err_set(err, ERR_LIMIT, "no thread for the pump");
 	}
 	awake_begin(LOOK_MS);
@@ -128,14 +130,20 @@ static int start(struct err *err)
 	return 0;
 }
 
+int pump_start(struct err *err)
+{
+	pthread_mutex_lock(&pump.lock);
+	int result = start(err);
+	pthread_mutex_unlock(&pump.lock);
+	return result;
+}
+
 int pump_add(struct source *source, struct err *err)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
-	int result = 0;
 	source->dropped = false;
 	pthread_mutex_lock(&pump.lock);
-	if (!pump.epoll_fd)
-		result = start(err);
+	int result = start(err);
 	if (result == 0 && epoll_ctl(pump.epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0)
 		result = err_set(err, errno, "the pump");
 	if (result == 0)

@@ -1,6 +1,6 @@
 /* pump.h - one thread that drains the output of all children and notices their ends.
  *
- * It starts with the first source. A source belongs to the pump from pump_add() to its done(). */
+ * It starts with the first source, at the latest. A source belongs to the pump from pump_add() to its done(). */
 #pragma once
 #include <stdbool.h>
 
@@ -18,6 +18,10 @@ struct source {
 	struct source *previous, *next, *next_dropped;
 	bool dropped;
 };
+
+/* Starts it, with the rights that this thread has now. A thread that adds the first source may look at
+ * files as the user just then, and the pump would do so for good. */
+int pump_start(struct err *err);
 
 int pump_add(struct source *source, struct err *err);
 

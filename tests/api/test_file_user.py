@@ -247,3 +247,22 @@ def test_a_server_that_is_not_root(tester, who, place, mine):
         assert process.wait(STOP_SECONDS) == 0, err.read_text()
 
 
+
+
+def test_a_search_gives_its_rights_to_no_other_thread(start_server, tester, mine):
+    """The first request of all starts a thread that stays: with the rights of the server, not of the search."""
+    server = start_server(["--user", tester], env={"WORKSPACE": str(mine)})
+    (mine / "file").write_text("needle\n")
+    assert good(server, "grep", path=str(mine), pattern="needle")["match_count"] == 1
+
+    def rights():
+        found = set()
+        for status in Path(f"/proc/{server.pid}/task").glob("*/status"):
+            try:
+                lines = status.read_text().splitlines()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found.add(tuple(line for line in lines if line.startswith(("Uid:", "Gid:", "Groups:"))))
+        return found
+
+    assert len(rights()) == 1
