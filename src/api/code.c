@@ -271,7 +271,7 @@ static const char *version_of(struct call *call, const char *program)
 {
 	struct tools_where where;
 	auto_buf struct buf out = BUF(4096);
-	struct child_end end;
+	struct program_status end;
 	char *argv[] = { (char *)program, (char *)"--version", NULL };
 	if (kernels_where(call->server, &where, NULL) < 0 ||
 	    tools_run(&where, argv, clock_ms() + VERSION_MS, &out, &end, NULL) < 0 || !out.len)

@@ -193,7 +193,7 @@ static int ask_python(struct listing *listing, const struct python_ask *ask, str
 	char *argv[] = { (char *)ask->python, (char *)"-I", (char *)"-c", (char *)python_lister,
 			 NULL };
 	time_t started = time(NULL);
-	struct child_end end = { 0 };
+	struct program_status end = { 0 };
 	auto_buf struct buf out = BUF(LISTING_MAX);
 	if (tools_run(ask->where, argv, clock_ms() + ASK_MS, &out, &end, err) < 0)
 		return -1;

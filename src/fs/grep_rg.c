@@ -200,7 +200,7 @@ static int search(struct search *s, struct arena *arena, const char *program, st
 {
 	static char *const env[] = { (char *)"LANG=C.UTF-8", NULL };
 	const struct grep_spec *spec = s->grep->spec;
-	struct child_end end;
+	struct program_status end;
 	struct child_spec child = {
 		.argv = arguments(arena, program, spec),
 		.env = env,

@@ -248,7 +248,7 @@ static void wait_for_end(int alive)
 static int unpack(struct call *call, int source, const char *to, struct buf *said, struct err *err)
 {
 	const struct host_config *config = host_of(call->server)->config;
-	struct child_end end;
+	struct program_status end;
 	int pipe_fds[2];
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_set(err, errno, "pipe");

@@ -223,7 +223,7 @@ static enum python ask_python(const struct tools_where *where, const char *pytho
 				 "import ipykernel",
 			 NULL };
 	auto_buf struct buf out = BUF(4096);
-	struct child_end end;
+	struct program_status end;
 	if (tools_run(where, argv, clock_ms() + ASK_MS, &out, &end, NULL) < 0 || !out.len ||
 	    strcspn(out.data, "\n") != strlen(wanted) || strncmp(out.data, wanted, strlen(wanted)))
 		return PYTHON_OTHER;

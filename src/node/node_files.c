@@ -98,7 +98,7 @@ void node_files_remove(const struct user *user, const char *dir)
 		return;
 	char *argv[] = { (char *)"/bin/rm", (char *)"-rf", (char *)"--", (char *)dir, NULL };
 	auto_buf struct buf out = BUF(4096);
-	struct child_end end = { 0 };
+	struct program_status end = { 0 };
 	struct err err;
 	struct child_spec spec = {
 		.argv = argv, .dir = "/", .user = user, .wait = { clock_ms() + REMOVE_MS, -1, -1 }

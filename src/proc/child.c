@@ -4,67 +4,58 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
-#include "proc/spawn.h"
 
 enum { CHILDREN_MAX = 64, DRAIN_TURNS = 256 };
 
-/* The groups that are running, so that the end of the server is theirs too. */
+/* Those that are running, so that the end of the server is theirs too. */
 static struct {
 	pthread_mutex_t lock;
-	pid_t pids[CHILDREN_MAX];
+	struct program *programs[CHILDREN_MAX];
 	bool ended;
 } running = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Starts the program and notes its group under one lock, so that child_end_all() misses none. */
-static int start(const struct child_spec *spec, int out, struct process *ret, struct err *err)
+/* Starts the program and notes it under one lock, so that child_end_all() misses none. */
+static struct program *start(const struct child_spec *spec, int out, struct err *err)
 {
-	struct spawn spawn = { .path = spec->argv[0],
-			       .argv = spec->argv,
-			       .env = spec->env ? spec->env : environ,
-			       .cwd = spec->dir,
-			       .as = spec->user,
-			       .fds = { -1, out, -1, spec->extra[0], spec->extra[1] },
-			       .extras = spec->extras };
+	const struct program_spec it = {
+		.spawn = { .path = spec->argv[0],
+			   .argv = spec->argv,
+			   .env = spec->env ? spec->env : environ,
+			   .cwd = spec->dir,
+			   .as = spec->user,
+			   .fds = { -1, out, -1, spec->extra[0], spec->extra[1] },
+			   .extras = spec->extras },
+		.group = true,
+	};
 	size_t slot = 0;
-	int result = -1;
+	struct program *program = NULL;
 	pthread_mutex_lock(&running.lock);
-	while (slot < CHILDREN_MAX && running.pids[slot])
+	while (slot < CHILDREN_MAX && running.programs[slot])
 		slot++;
 	if (running.ended)
 		wake_err(WAKE_STOPPING, err);
 	else if (slot == CHILDREN_MAX)
 		err_set(err, ERR_UNAVAILABLE, "too many programs run at once");
 	else
-		result = spawn_start(&spawn, ret, err);
-	if (result == 0)
-		running.pids[slot] = ret->pid;
+		program = running.programs[slot] = program_start(&it, err);
 	pthread_mutex_unlock(&running.lock);
-	return result;
+	return program;
 }
 
-/* Ends what is left of the group and forgets it. Its number stays its own until the program is
- * reaped, which happens under the lock, after it has died. */
-static void reap(struct process *process, struct child_end *ret)
+static void finish(struct program *program, struct program_status *ret)
 {
-	siginfo_t info;
-	pid_t pid = process->pid;
-	kill(-pid, SIGKILL);
-	while (waitid(P_PIDFD, (id_t)process->pidfd, &info, WEXITED | WNOWAIT) < 0 &&
-	       errno == EINTR)
-		;
+	program_end(program, 0, ret);
 	pthread_mutex_lock(&running.lock);
-	ret->code = process_reap(process, &ret->signal);
 	for (size_t i = 0; i < CHILDREN_MAX; i++)
-		if (running.pids[i] == pid)
-			running.pids[i] = 0;
+		if (running.programs[i] == program)
+			running.programs[i] = NULL;
 	pthread_mutex_unlock(&running.lock);
+	program_unref(program);
 }
 
 enum drained { MORE, END, ENOUGH };
@@ -112,21 +103,20 @@ static int collect(const struct child_spec *spec, int fd, int pidfd, struct buf 
 	}
 }
 
-int child_run(const struct child_spec *spec, struct buf *out, struct child_end *ret,
+int child_run(const struct child_spec *spec, struct buf *out, struct program_status *ret,
 	      struct err *err)
 {
-	int pipe_fds[2];
-	struct process process;
-	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, errno, "pipe");
-	auto_close int from = pipe_fds[0];
-	auto_close int to = pipe_fds[1];
+	auto_close int from = ends[0], to = ends[1];
 	fcntl(from, F_SETFL, O_NONBLOCK);
-	if (start(spec, to, &process, err) < 0)
+	struct program *program = start(spec, to, err);
+	if (!program)
 		return -1;
 	close(TAKE_FD(to));
-	int result = collect(spec, from, process.pidfd, out, err);
-	reap(&process, ret);
+	int result = collect(spec, from, program_fd(program), out, err);
+	finish(program, ret);
 	return result;
 }
 
@@ -135,7 +125,7 @@ void child_end_all(void)
 	pthread_mutex_lock(&running.lock);
 	running.ended = true;
 	for (size_t i = 0; i < CHILDREN_MAX; i++)
-		if (running.pids[i])
-			kill(-running.pids[i], SIGKILL);
+		if (running.programs[i])
+			program_kill(running.programs[i]);
 	pthread_mutex_unlock(&running.lock);
 }

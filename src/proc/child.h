@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/wait.h"
+#include "proc/program.h"
 
 struct err;
 struct user;
@@ -24,17 +25,12 @@ struct child_spec {
 	void *arg;
 };
 
-/* How a program ended. */
-struct child_end {
-	int code;   /* exit status; 128 and the signal's number when one ended it */
-	int signal; /* or 0 */
-};
-
 /* Runs a program to its end and collects its standard output (cut at out->cap; standard error is
- * dropped). One that is not waited for any more: as wake_err(). A program that
- * cannot be started: its errno. out may be NULL with take. Nothing waits for ever, even if its children keep the pipe. */
-int child_run(const struct child_spec *spec, struct buf *out, struct child_end *ret,
+ * dropped); what is left of its group then is killed. One that is not waited for any more: as
+ * wake_err(). A program that cannot be started: its errno. out may be NULL with take. Nothing waits for
+ * ever, even if its children keep the pipe. Never call it in the pump's thread. */
+int child_run(const struct child_spec *spec, struct buf *out, struct program_status *ret,
 	      struct err *err);
 
-/* Kills every group that is still running, and refuses new ones: for the end of the server. */
+/* Kills every program that is still running, and refuses new ones: for the end of the server. */
 void child_end_all(void);

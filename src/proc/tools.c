@@ -98,7 +98,7 @@ char *tools_find(const struct tools_where *where, const char *name, size_t nth)
 /* ---- running them ---- */
 
 int tools_run(const struct tools_where *where, char *const argv[], int64_t until_ms,
-	      struct buf *out, struct child_end *ret, struct err *err)
+	      struct buf *out, struct program_status *ret, struct err *err)
 {
 	struct arena arena = { 0 };
 	struct child_spec spec = { .argv = argv,
@@ -243,7 +243,7 @@ static void *ask_version(void *arg)
 {
 	struct program *program = arg;
 	char *argv[] = { (char *)program->path, (char *)"--version", NULL };
-	struct child_end end = { 0 };
+	struct program_status end = { 0 };
 	struct err err = { 0 };
 	auto_buf struct buf out = BUF(VERSION_LINE_MAX);
 	int result = tools_run(program->where, argv, clock_ms() + ASK_MS, &out, &end, &err);

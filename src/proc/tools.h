@@ -9,7 +9,7 @@
 
 #include "base/desc.h"
 
-struct child_end;
+struct program_status;
 struct err;
 struct user;
 
@@ -55,4 +55,4 @@ char *tools_find(const struct tools_where *where, const char *name, size_t nth);
 
 /* Runs a program that was found: see child_run(). */
 int tools_run(const struct tools_where *where, char *const argv[], int64_t until_ms,
-	      struct buf *out, struct child_end *ret, struct err *err);
+	      struct buf *out, struct program_status *ret, struct err *err);

@@ -21,7 +21,7 @@ enum {
 }; /* far from what is asked for, and from the 100 s that programs would take */
 
 static struct buf out = { .cap = 1 << 20 };
-static struct child_end end;
+static struct program_status end;
 static struct err err;
 
 static int run(const char *script, struct child_spec spec)
