@@ -18,7 +18,7 @@
 #include "proc/pump.h"
 #include "proc/tree.h"
 
-enum { READS_AT_END = 16 };
+enum { READS_AT_END = 16, END_MS = 30000 };
 
 /* A descriptor of a program in the pump; each holds a reference. */
 struct watched {
@@ -291,5 +291,5 @@ void program_end(struct program *program, int64_t grace_ms, struct program_statu
 	if (program->marker)
 		tree_end(program->marker);
 	program_kill(program);
-	(void)program_wait(program, &(struct wait){ INT64_MAX, -1, -1 }, ret);
+	(void)program_wait(program, &(struct wait){ clock_ms() + END_MS, -1, -1 }, ret);
 }

@@ -71,5 +71,6 @@ void program_terminate(struct program *program);
 void program_kill(struct program *program);
 
 /* Ends it: asks its group to, and after grace_ms (0: at once) kills that and all of its session.
- * Returns when it has ended. Never call it in the pump's thread. ret may be NULL. */
+ * Returns when it has ended; where it cannot be, as while it waits for a disk, after half a minute.
+ * Never call it in the pump's thread. ret may be NULL. */
 void program_end(struct program *program, int64_t grace_ms, struct program_status *ret);

@@ -153,7 +153,7 @@ void shell_cwd(struct shell *shell, char *to, size_t room)
 	char link[40];
 	ssize_t n = -1;
 	if (shell_running(shell)) {
-		snprintf(link, sizeof link, "/proc/%d/cwd", shell->process.pid);
+		snprintf(link, sizeof link, "/proc/%d/cwd", program_pid(shell->bash));
 		n = readlink(link, to, room - 1);
 	}
 	if (n >= 0)
@@ -370,9 +370,7 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	pthread_mutex_init(&shell->screen_lock, NULL);
 	snprintf(shell->id, sizeof shell->id, "%s", id);
 	tree_marker(shell->marker, sizeof shell->marker, id);
-	shell->has_user = settings->as != NULL;
-	if (settings->as)
-		shell->user = *settings->as;
+	shell->user = *settings->as;
 	shell->home = xstrdup(settings->home);
 	shell->cwd = xstrdup(settings->cwd);
 	shell->logical = settings->logical;
@@ -380,7 +378,7 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	shell->most_remembered = settings->history;
 	shell->cols = COLS;
 	shell->rows = ROWS;
-	shell->process.pidfd = shell->pty = -1;
+	shell->pty = -1;
 	shell_machine_init(&shell->machine);
 	shell->prompt = BUF(PROMPT_MAX);
 	shell->fifo_line = BUF(256);
@@ -394,22 +392,23 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 void shell_end(struct shell *shell)
 {
 	pthread_mutex_lock(&shell->lock);
-	bool before = shell->ended;
+	bool started = !shell->ended && (shell->bash || shell->generation);
+	struct program *bash = shell->bash ? program_ref(shell->bash) : NULL;
 	shell->ended = true;
 	(void)shell_machine_stop(&shell->machine, HALT_STOPPED); /* by the end of all of it */
-	bool started = shell->process.pid != 0 || shell->generation;
 	for (struct shell_command *command = shell->first; command; command = command->newer)
 		if (command->status == SHELL_QUEUED)
 			command->status = SHELL_TERMINATED;
 	shell->queued = 0;
 	waiter_wake(shell->waiters);
 	pthread_mutex_unlock(&shell->lock);
-	if (before || !started)
-		return;
-	tree_end(shell->marker);
+	if (started && bash)
+		program_end(bash, 0, NULL);
+	else if (started) /* what it has left in the background */
+		tree_end(shell->marker);
+	program_unref(bash);
 	pthread_mutex_lock(&shell->lock);
-	if (shell->process
-		    .pid) /* the pump has not come to it yet, and at the server's end never may */
+	if (started && shell->bash) /* the server may end before the pump lets go of it */
 		shell_remove_dir(shell);
 	pthread_mutex_unlock(&shell->lock);
 }

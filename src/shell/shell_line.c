@@ -172,8 +172,9 @@ static void new_nonce(struct shell *shell)
 static bool is_busy(const struct shell *shell)
 {
 	pid_t front = tcgetpgrp(shell->pty);
-	auto_free char *program = read_program(shell->process.pid);
-	return (front > 0 && front != shell->process.pid) ||
+	pid_t own = program_pid(shell->bash);
+	auto_free char *program = read_program(own);
+	return (front > 0 && front != own) ||
 	       (shell->program && !same_program(program, shell->program) &&
 		!is_interactive(program));
 }
@@ -186,7 +187,7 @@ static bool is_waiting(const struct shell *shell)
 	auto_close int slave = ioctl(shell->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (slave < 0 || ioctl(slave, FIONREAD, &unread) < 0 || unread)
 		return false;
-	snprintf(path, sizeof path, "/proc/%d/stat", shell->process.pid);
+	snprintf(path, sizeof path, "/proc/%d/stat", program_pid(shell->bash));
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, stat, sizeof stat - 1);
 	stat[n > 0 ? n : 0] = 0;
@@ -241,7 +242,7 @@ enum shell_event shell_look(struct shell *shell)
 	if (!shell_machine_prints(&shell->machine))
 		return shell->keys.prompted && !is_busy(shell) && is_waiting(shell) ? EVENT_LOST
 										    : EVENT_SAME;
-	auto_free char *program = read_program(shell->process.pid);
+	auto_free char *program = read_program(program_pid(shell->bash));
 	return same_program(program, shell->program) || !is_interactive(program) ? EVENT_SAME
 										 : EVENT_REPLACED;
 }
@@ -252,7 +253,7 @@ int shell_launch(struct shell *shell, struct shell_command *command, struct err 
 		return -1;
 	if (shell->keys.prompted) {
 		free(shell->program);
-		shell->program = read_program(shell->process.pid);
+		shell->program = read_program(program_pid(shell->bash));
 	}
 	new_nonce(shell);
 	if (write_wrapper(shell, command, err) < 0)

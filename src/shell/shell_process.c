@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -13,10 +14,8 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "proc/environment.h"
 #include "proc/pty.h"
 #include "proc/stage.h"
-#include "proc/tree.h"
 #include "shell/shell_state.h"
 
 enum { READ_SIZE = 65536 };
@@ -46,8 +45,7 @@ int shell_write_file(const struct shell *shell, const char *name, const struct b
 	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0 || write(fd, text->data, text->len) != (ssize_t)text->len)
 		return err_set(err, errno, "write '%s'", path);
-	if (shell->has_user && shell->user.other &&
-	    fchown(fd, shell->user.uid, shell->user.gid) < 0)
+	if (shell->user.other && fchown(fd, shell->user.uid, shell->user.gid) < 0)
 		return err_set(err, errno, "chown '%s'", path);
 	return 0;
 }
@@ -62,7 +60,7 @@ static int make_dir(struct shell *shell, struct err *err)
 	if (mkfifo(path, 0600) < 0)
 		return err_set(err, errno, "mkfifo '%s'", path);
 	/* The folder stays ours: what we write in it, nobody else is to have put there. */
-	if (shell->has_user && shell->user.other &&
+	if (shell->user.other &&
 	    (chown(path, shell->user.uid, shell->user.gid) < 0 || chmod(shell->dir, 0711) < 0))
 		return err_set(err, errno, "chown '%s'", path);
 	buf_printf(
@@ -95,8 +93,7 @@ void shell_remove_dir(const struct shell *shell)
 /* Everything of the process that has ended is let go; the pump closes the descriptors. */
 static void let_go(struct shell *shell)
 {
-	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->end_link,
-				 shell->timer_link };
+	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->timer_link };
 	unsigned actions = shell_machine_feed(&shell->machine, EVENT_ABANDON, clock_ms());
 	shell_act(shell, actions & ACTION_BLANK);
 	if (actions & ACTION_OVER)
@@ -105,8 +102,8 @@ static void let_go(struct shell *shell)
 	for (size_t i = 0; i < COUNT(links); i++)
 		if (links[i])
 			pump_drop(&links[i]->source);
-	shell->pty_link = shell->fifo_link = shell->end_link = shell->timer_link = NULL;
-	shell->process = (struct process){ 0, -1 };
+	shell->pty_link = shell->fifo_link = shell->timer_link = NULL;
+	program_unref(TAKE(shell->bash));
 	shell->held_len = 0;
 	shell->generation++;
 	shell->pty = -1;
@@ -226,29 +223,39 @@ static bool fifo_ready(struct source *source)
 	return n > 0 || errno == EAGAIN || errno == EINTR;
 }
 
-static bool end_ready(struct source *source)
+/* With the lock. */
+static void exited(struct shell *shell, int code)
 {
-	struct shell *shell = enter(source);
-	int number;
-	if (!shell)
-		return false;
-	shell->exit_code = process_reap(&shell->process, &number);
-	shell->end_link = NULL;
+	shell->exit_code = code;
 	shell_machine_exited(&shell->machine);
 	int got = read_rest(shell);
 	if (got < 0 || !shell->pty_link)
 		shell_over(shell);
 	else /* others hold the terminal: its end will not come */
 		shell_machine_drain(&shell->machine, clock_ms());
+}
+
+static void bash_ended(void *arg, struct program *bash, const struct program_status *how)
+{
+	struct shell *shell = arg;
+	pthread_mutex_lock(&shell->lock);
+	if (shell->bash == bash) /* it was not let go */
+		exited(shell, how->code);
 	leave(shell);
-	return false;
+	shell_unref(shell);
+}
+
+/* To bash alone: what it runs in the background is not meant. */
+static void signal_bash(const struct shell *shell, int number)
+{
+	(void)syscall(SYS_pidfd_send_signal, program_fd(shell->bash), number, NULL, 0);
 }
 
 /* One step harder each time: an interrupt as from the keyboard, which ends loops and lists too; the
  * death of what runs in the foreground; the death of the shell. */
 void shell_signal(struct shell *shell)
 {
-	pid_t own = shell->process.pid, front = tcgetpgrp(shell->pty);
+	pid_t own = program_pid(shell->bash), front = tcgetpgrp(shell->pty);
 	int step = shell_machine_step(&shell->machine, clock_ms());
 	if (step == 0 && front > 0) {
 		kill(-front, SIGINT);
@@ -257,9 +264,9 @@ void shell_signal(struct shell *shell)
 	} else if (step == 1) {
 		if (front > 0 && front != own)
 			kill(-front, SIGKILL);
-		kill(own, SIGINT);
+		signal_bash(shell, SIGINT);
 	} else {
-		kill(own, SIGKILL);
+		signal_bash(shell, SIGKILL);
 	}
 }
 
@@ -331,21 +338,23 @@ static int spawn_in(struct shell *shell, const char *dir, int slave, struct err 
 				{ "COLORTERM", "truecolor" },
 				{ "HISTCONTROL",
 				  "ignorespace" }, /* for a shell that takes its place */
-				{ "PWD", cwd },
-				{ TREE_MARKER, shell->marker + sizeof TREE_MARKER } };
+				{ "PWD", cwd } };
 	char *argv[] = { (char *)"bash", (char *)"--rcfile", rc, (char *)"-i", NULL };
-	struct spawn spawn = {
-		.path = BASH,
-		.argv = argv,
-		.env = environment_make(&arena, &shell->user, shell->home,
-					&(struct list){ COUNT(extra), extra }),
-		.cwd = dir,
-		.as = shell->has_user ? &shell->user : NULL,
-		.fds = { slave, slave, slave },
-		.terminal = true,
-		.tag = tree_tag(shell->marker),
+	struct program_spec spec = {
+		.spawn = { .path = BASH,
+			   .argv = argv,
+			   .cwd = dir,
+			   .fds = { slave, slave, slave },
+			   .terminal = true },
+		.marker = shell->marker,
+		.ended = bash_ended,
+		.arg = shell_ref(shell),
 	};
-	int result = spawn_start(&spawn, &shell->process, err);
+	spawn_sandboxed(&spec.spawn, &arena, &shell->user, shell->home, shell->marker,
+			&(struct list){ COUNT(extra), extra });
+	shell->bash = program_start(&spec, err);
+	if (!shell->bash)
+		atomic_fetch_sub(&shell->refs, 1); /* never the last */
 	arena_done(&arena);
 	auto_buf struct buf program =
 		BUF(4096); /* as read_program() will have it, once it has begun */
@@ -355,7 +364,7 @@ static int spawn_in(struct shell *shell, const char *dir, int slave, struct err 
 	buf_add(&program, "\0\0", 3);
 	free(shell->program);
 	shell->program = TAKE(program.data);
-	return result;
+	return shell->bash ? 0 : -1;
 }
 
 /* A shell there must be, even if the directory of the session has gone. */
@@ -386,23 +395,19 @@ static int hand_over(struct shell *shell, struct err *err)
 	shell->armed_at = INT64_MAX;
 	shell->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	shell->timer_link = pump_link(shell, shell->timer, timer_ready, err);
-	if (!shell->timer_link)
-		return -1;
-	int end = fcntl(shell->process.pidfd, F_DUPFD_CLOEXEC, 3);
-	shell->end_link = pump_link(shell, end, end_ready, err);
-	return shell->end_link ? 0 : -1;
+	return shell->timer_link ? 0 : -1;
 }
 
 int shell_start(struct shell *shell, struct err *err)
 {
 	int slave = -1;
-	if (shell->process.pid)
+	if (shell->bash)
 		return 0;
 	if (shell->ended)
 		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
 	int result = make_dir(shell, err);
 	if (result == 0)
-		result = pty_open(shell->has_user ? &shell->user : NULL, &shell->pty, &slave, err);
+		result = pty_open(&shell->user, &shell->pty, &slave, err);
 	if (result == 0)
 		(void)pty_resize(shell->pty, shell->cols, shell->rows);
 	if (result == 0 && (result = spawn_shell(shell, slave, err)) < 0)
@@ -410,13 +415,12 @@ int shell_start(struct shell *shell, struct err *err)
 	if (slave >= 0)
 		close(slave);
 	if (result < 0) {
-		shell->process = (struct process){ 0, -1 };
 		shell_remove_dir(shell);
 		return -1;
 	}
 	if (hand_over(shell, err) < 0) {
-		kill(shell->process.pid, SIGKILL);
-		shell->exit_code = process_reap(&shell->process, &result);
+		program_kill(shell->bash);
+		shell->exit_code = 128 + SIGKILL;
 		let_go(shell);
 		return -1;
 	}

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "proc/program.h"
 #include "proc/pump.h"
-#include "proc/spawn.h"
 #include "proc/user.h"
 #include "shell/shell.h"
 #include "shell/shell_keys.h"
@@ -26,7 +26,7 @@ struct shell {
 	pthread_mutex_t lock;
 	char id[257], marker[112], dir[64];
 	struct user user;
-	bool has_user, logical, ended;
+	bool logical, ended;
 	char *home, *cwd;
 	int no_change_s, cols, rows;
 	unsigned size_version, generation;
@@ -38,10 +38,10 @@ struct shell {
 	struct shell_keys keys;
 
 	/* The shell process, while there is one. */
-	struct process process; /* pid 0: none */
-	int pty, fifo, timer;   /* the pump's, who closes them */
-	int64_t armed_at;       /* what the timer is set to */
-	struct link *pty_link, *fifo_link, *end_link, *timer_link;
+	struct program *bash; /* with a reference; NULL: none */
+	int pty, fifo, timer; /* the pump's, who closes them */
+	int64_t armed_at;     /* what the timer is set to */
+	struct link *pty_link, *fifo_link, *timer_link;
 	int exit_code;
 	bool fresh; /* one before has ended, and no command was run in this one yet */
 
