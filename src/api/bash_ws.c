@@ -20,10 +20,9 @@
 #include "net/call.h"
 #include "net/server.h"
 #include "net/ws.h"
-#include "proc/environment.h"
+#include "proc/program.h"
 #include "proc/pty.h"
 #include "proc/signals.h"
-#include "proc/spawn.h"
 #include "proc/tree.h"
 #include "proc/user.h"
 
@@ -43,7 +42,7 @@ enum { IN, OUT, ERR };
 
 struct attached {
 	struct call *call;
-	struct process process;
+	struct program *program;
 	int fds[3]; /* our ends; of a terminal IN and OUT are the same one. -1: closed */
 	bool terminal, input_ended, ended;
 	int status;
@@ -148,29 +147,27 @@ static int start(struct attached *a, const struct exec_start *wish, struct err *
 	if (!user)
 		return -1;
 	tree_marker(a->marker, sizeof a->marker, "exec");
-	struct pair extra[] = { { TREE_MARKER, a->marker + sizeof TREE_MARKER },
-				{ "TERM", wish->term ? wish->term : "xterm-256color" },
+	struct pair extra[] = { { "TERM", wish->term ? wish->term : "xterm-256color" },
 				{ "PS1", "\\u@\\h:\\w\\$ " } };
-	struct list more = { !a->terminal ? 1 : text ? 2 : 3, extra };
+	struct list more = { !a->terminal ? 0 : text ? 1 : 2, extra };
 	char *command[] = { (char *)"bash", (char *)"-c", (char *)"--", (char *)text, NULL };
 	char *shell[] = { (char *)"bash", a->terminal ? (char *)"-i" : NULL, NULL };
-	struct spawn spawn = {
-		.path = "/bin/bash",
-		.argv = text ? command : shell,
-		.env = environment_make(call->arena, user, call->server->home, &more),
-		.cwd = call->server->config->workspace,
-		.as = user,
-		.terminal = a->terminal,
-		.tag = tree_tag(a->marker),
+	struct program_spec spec = {
+		.spawn = { .path = "/bin/bash",
+			   .argv = text ? command : shell,
+			   .cwd = call->server->config->workspace,
+			   .terminal = a->terminal },
+		.marker = a->marker,
 	};
+	spawn_sandboxed(&spec.spawn, call->arena, user, call->server->home, a->marker, &more);
 	int result = a->terminal ? open_terminal(a, user, wish, theirs, err)
 				 : open_pipes(a, user, theirs, err);
-	memcpy(spawn.fds, theirs, sizeof theirs);
+	memcpy(spec.spawn.fds, theirs, sizeof theirs);
 	if (result == 0)
-		result = spawn_start(&spawn, &a->process, err);
+		a->program = program_start(&spec, err);
 	for (int i = 0; i < 3; i++)
 		close_fd(&theirs[i]);
-	return result;
+	return a->program ? 0 : -1;
 }
 
 /* ---- passing on ---- */
@@ -240,7 +237,7 @@ static void obey(struct attached *a, const char *type, const void *in)
 	else if (!strcmp(type, "resize") && a->terminal && a->fds[IN] >= 0)
 		set_size(a->fds[IN], size->cols, size->rows);
 	else if (!strcmp(type, "signal") && wish->signal && signal_number(wish->signal))
-		kill(-a->process.pid, signal_number(wish->signal));
+		(void)program_signal(a->program, signal_number(wish->signal), NULL);
 }
 
 static void take_word(struct attached *a, const struct ws_message *message)
@@ -280,7 +277,7 @@ static int attend(struct attached *a, char *piece, struct err *err)
 		{ .fd = a->input.len ? a->fds[IN] : -1, .events = POLLOUT },
 		{ .fd = a->fds[OUT], .events = POLLIN },
 		{ .fd = a->fds[ERR], .events = POLLIN },
-		{ .fd = a->process.pidfd, .events = POLLIN },
+		{ .fd = program_fd(a->program), .events = POLLIN },
 		{ .fd = server_stop_fd(a->call->server), .events = POLLIN },
 	};
 	int wait = ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
@@ -293,9 +290,9 @@ static int attend(struct attached *a, char *piece, struct err *err)
 	if (pass_output(a, OUT, piece, err) < 0 || pass_output(a, ERR, piece, err) < 0)
 		return -1;
 	if (pfds[4].revents) {
-		int number;
-		a->status = process_reap(&a->process, &number);
-		a->process.pidfd = -1;
+		struct program_status how;
+		(void)program_wait(a->program, &(struct wait){ INT64_MAX, -1, -1 }, &how);
+		a->status = how.code;
 		a->ended = true;
 		return pass_rest(a, OUT, piece, err) < 0 ? -1 : pass_rest(a, ERR, piece, err);
 	}
@@ -323,8 +320,7 @@ static int run(struct attached *a, const struct exec_start *wish, struct err *er
 				  : call_send(a->call, "exit", NULL,
 					      &(struct exec_number){ a->status }, err);
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
-	tree_end(a->marker);
-	process_reap(&a->process, &(int){ 0 });
+	program_end(a->program, 0, NULL);
 	return result;
 }
 
@@ -332,9 +328,7 @@ static int attach(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	struct ws_message message;
-	struct attached a = {
-		.call = call, .process.pidfd = -1, .fds = { -1, -1, -1 }, .input = BUF(WINDOW)
-	};
+	struct attached a = { .call = call, .fds = { -1, -1, -1 }, .input = BUF(WINDOW) };
 	int got = ws_recv(call->ws, &message, WORD_MS, err);
 	if (got <= 0)
 		return got;
@@ -347,6 +341,7 @@ static int attach(struct call *call, const void *in, struct err *err)
 	int result = run(&a, &wish, err);
 	for (int i = 0; i < 3; i++)
 		close_fd(&a.fds[i]);
+	program_unref(a.program);
 	buf_done(&a.input);
 	return result;
 }
