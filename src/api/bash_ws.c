@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,6 +12,7 @@
 #include "api/bash_ws.h"
 #include "api/routes.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "config/config.h"
@@ -272,24 +272,24 @@ static int take_messages(struct attached *a, struct err *err)
 /* One round. 1: go on, 0: done, -1: the caller is gone. */
 static int attend(struct attached *a, char *piece, struct err *err)
 {
-	struct pollfd pfds[] = {
+	struct pollfd fds[] = {
 		{ .fd = ws_fd(a->call->ws), .events = POLLIN },
 		{ .fd = a->input.len ? a->fds[IN] : -1, .events = POLLOUT },
 		{ .fd = a->fds[OUT], .events = POLLIN },
 		{ .fd = a->fds[ERR], .events = POLLIN },
 		{ .fd = program_fd(a->program), .events = POLLIN },
-		{ .fd = server_stop_fd(a->call->server), .events = POLLIN },
 	};
-	int wait = ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
-	if (poll(pfds, COUNT(pfds), wait) < 0 && errno != EINTR)
-		return err_set(err, errno, "poll");
-	if (pfds[5].revents)
-		return err_set(err, ERR_UNAVAILABLE, "the server stops");
-	if (pfds[1].revents && pass_input(a, err) < 0)
+	int ms = ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
+	const struct wait wait = { ms < 0 ? INT64_MAX : clock_ms() + ms, -1,
+				   server_stop_fd(a->call->server) };
+	enum wake wake = wait_stream(&wait, fds, COUNT(fds));
+	if (wake > WAKE_TIMEOUT)
+		return wake_err(wake, err);
+	if (fds[1].revents && pass_input(a, err) < 0)
 		return -1;
 	if (pass_output(a, OUT, piece, err) < 0 || pass_output(a, ERR, piece, err) < 0)
 		return -1;
-	if (pfds[4].revents) {
+	if (fds[4].revents) {
 		struct program_status how;
 		(void)program_wait(a->program, &(struct wait){ INT64_MAX, -1, -1 }, &how);
 		a->status = how.code;

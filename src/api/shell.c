@@ -240,12 +240,9 @@ static enum wake wait_command(struct call *call, struct shell *shell,
 			      const struct shell_command *command, int64_t until_ms,
 			      int64_t silence_ms, bool *ret_silent)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
 	enum wake wake = WAKE_READY;
 	*ret_silent = false;
 	shell_lock(shell);
-	shell_join(shell, &waiter);
 	while (command->status <= SHELL_RUNNING && wake <= WAKE_TIMEOUT) {
 		int64_t silent_at = silence_ms ? command->changed_ms + silence_ms : INT64_MAX;
 		*ret_silent = clock_ms() >= silent_at;
@@ -253,11 +250,9 @@ static enum wake wait_command(struct call *call, struct shell *shell,
 			wake = WAKE_TIMEOUT;
 			break;
 		}
-		shell_unlock(shell);
-		wake = call_wait(call, fd, until_ms < silent_at ? until_ms : silent_at);
-		shell_lock(shell);
+		struct wait wait = call_until(call, until_ms < silent_at ? until_ms : silent_at);
+		wake = shell_wait(shell, &wait, NULL);
 	}
-	shell_leave(shell, &waiter);
 	shell_unlock(shell);
 	return wake;
 }
@@ -529,43 +524,30 @@ static const struct field write_fields[] = {
 static const struct schema write_schema =
 	SCHEMA(write_request, "ShellWriteToProcessRequest", write_fields);
 
-/* Types some, and waits for room when there is none: how much, or -1. */
-static ssize_t type_some(struct shell *shell, const char *data, size_t len, int wake,
-			 int64_t until_ms, struct err *err)
+/* With the lock: waits until there may be room for more. */
+static int wait_room(struct shell *shell, int64_t until_ms, struct err *err)
 {
-	shell_lock(shell);
-	ssize_t n = shell_type(shell, data, len, err);
-	auto_close int fd = n == 0 ? shell_input_fd(shell) : -1;
-	shell_unlock(shell);
-	if (n)
-		return n;
-	struct pollfd pfds[] = { { .fd = fd, .events = POLLOUT },
-				 { .fd = wake, .events = POLLIN } };
-	int64_t left = until_ms - clock_ms();
-	if (left <= 0 || poll(pfds, COUNT(pfds), (int)left) == 0)
-		return err_set(err, ERR_SLOW, "no room");
-	eventfd_t ignored;
-	(void)eventfd_read(wake, &ignored);
-	return 0;
+	auto_close int fd = shell_input_fd(shell);
+	return wake_err(shell_wait(shell, &(struct wait){ until_ms, -1, -1 },
+				   &(struct pollfd){ .fd = fd, .events = POLLOUT }),
+			err);
 }
 
 int shells_type(struct shell *shell, const char *data, size_t len, struct err *err)
 {
-	auto_close int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = wake };
 	int64_t until = clock_ms() + INPUT_MS;
 	size_t done = 0;
 	ssize_t n = 0;
 	shell_lock(shell);
-	shell_join(shell, &waiter);
-	shell_unlock(shell);
-	while (done < len &&
-	       (n = type_some(shell, data + done, len - done, wake, until, err)) >= 0) {
-		done += (size_t)n;
-		until = n ? clock_ms() + INPUT_MS : until;
+	while (done < len && n >= 0) {
+		n = shell_type(shell, data + done, len - done, err);
+		if (n > 0) {
+			done += (size_t)n;
+			until = clock_ms() + INPUT_MS;
+		} else if (n == 0) {
+			n = wait_room(shell, until, err);
+		}
 	}
-	shell_lock(shell);
-	shell_leave(shell, &waiter);
 	shell_unlock(shell);
 	if (n < 0 && err->code == ERR_SLOW)
 		return err_set(err, ERR_CONFLICT,

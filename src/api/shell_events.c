@@ -1,7 +1,5 @@
 #include "api/shell_events.h"
 
-#include <sys/eventfd.h>
-
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -72,19 +70,27 @@ static int send_new(struct call *call, struct shell *shell, const struct shell_c
 	return 0;
 }
 
+/* Waits for more than was sent. WAKE_TIMEOUT: for long in vain, or until_ms has come. */
+static enum wake wait_more(struct call *call, struct shell *shell,
+			   const struct shell_command *command, int64_t at, int64_t until_ms)
+{
+	const struct wait wait = call_until_ping(call, until_ms);
+	enum wake wake = wait_check(&wait); /* one that prints without end is always ready */
+	shell_lock(shell);
+	while (wake == WAKE_READY && command->status <= SHELL_RUNNING && command->raw.size <= at)
+		wake = shell_wait(shell, &wait, NULL);
+	shell_unlock(shell);
+	return wake;
+}
+
 int shell_events_stream(struct call *call, struct shell *shell, struct shell_command *command,
 			int64_t until_ms, struct err *err)
 {
-	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct waiter waiter = { .fd = fd };
 	enum wake wake = WAKE_READY;
 	struct plain plain;
 	int64_t at = 0;
 	plain_init(&plain);
 	int failed = send_state(call, "start", shell, command, err);
-	shell_lock(shell);
-	shell_join(shell, &waiter);
-	shell_unlock(shell);
 	while (!failed) {
 		shell_lock(shell);
 		bool ended = command->status > SHELL_RUNNING;
@@ -93,13 +99,12 @@ int shell_events_stream(struct call *call, struct shell *shell, struct shell_com
 		failed = send_new(call, shell, command, &plain, &at, last, err);
 		if (last || failed)
 			break;
-		wake = call_wait_events(call, fd, until_ms);
+		wake = wait_more(call, shell, command, at, until_ms);
 		if (wake == WAKE_LEFT)
 			failed = wake_err(wake, err);
+		if (wake == WAKE_TIMEOUT && clock_ms() < until_ms)
+			failed = call_event_ping(call, err);
 	}
-	shell_lock(shell);
-	shell_leave(shell, &waiter);
-	shell_unlock(shell);
 	plain_done(&plain);
 	return failed ? -1 : send_state(call, "exit", shell, command, err);
 }

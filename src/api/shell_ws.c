@@ -1,6 +1,5 @@
 /* The web terminal: the WebSocket that its page shows a shell session through. Any number of viewers
  * may share a session; each is served at its own pace from the newest part of the terminal's stream. */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -309,22 +308,23 @@ static int attend(struct viewer *v, struct err *err)
 		room = shell_input_fd(v->shell);
 		shell_unlock(v->shell);
 	}
-	struct pollfd pfds[] = { { .fd = ws_fd(v->call->ws), .events = POLLIN },
-				 { .fd = v->waiter.fd, .events = POLLIN },
-				 { .fd = server_stop_fd(v->call->server), .events = POLLIN },
-				 { .fd = room, .events = POLLOUT } };
-	int64_t left = v->ping_at - clock_ms();
-	left = !v->told_ready && !v->told_end && left > READY_CHECK_MS ? READY_CHECK_MS : left;
-	if (!ws_pending(v->call->ws) && poll(pfds, COUNT(pfds), left > 0 ? (int)left : 0) < 0 &&
-	    errno != EINTR)
-		return err_set(err, errno, "poll");
+	struct pollfd fds[] = { { .fd = ws_fd(v->call->ws), .events = POLLIN },
+				{ .fd = v->waiter.fd, .events = POLLIN },
+				{ .fd = room, .events = POLLOUT } };
+	int64_t check_at = v->told_ready || v->told_end ? INT64_MAX : clock_ms() + READY_CHECK_MS;
+	const struct wait wait = { check_at < v->ping_at ? check_at : v->ping_at, -1,
+				   server_stop_fd(v->call->server) };
+	enum wake wake = ws_pending(v->call->ws) ? wait_check(&wait)
+						 : wait_stream(&wait, fds, COUNT(fds));
 	eventfd_t ignored;
 	(void)eventfd_read(v->waiter.fd, &ignored);
-	if (pfds[2].revents) {
+	if (wake == WAKE_LEFT)
+		return wake_err(wake, err);
+	if (wake == WAKE_STOPPING) {
 		ws_close(v->call->ws, WS_GOING_AWAY, "the server stops");
 		return 0;
 	}
-	if (v->input.len && (pfds[3].revents || room < 0))
+	if (v->input.len && (fds[2].revents || room < 0))
 		type_rest(v);
 	if (clock_ms() >= v->ping_at && send_ping(v, err) < 0)
 		return -1;

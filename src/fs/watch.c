@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/glob.h"
-#include "base/log.h"
 #include "base/own.h"
 #include "fs/changes.h"
 #include "fs/watch_tree.h"
@@ -574,14 +573,9 @@ static void serve(struct watch *w)
 {
 	while (!w->over) {
 		publish(w, clock_ms());
-		int64_t due = file_events_due(w->events);
-		int64_t left = due == INT64_MAX ? -1 : due - clock_ms();
-		struct pollfd pfds[] = { { .fd = w->changes.fd, .events = POLLIN },
-					 { .fd = w->stop_fd, .events = POLLIN } };
-		int n = poll(pfds, COUNT(pfds), due == INT64_MAX ? -1 : left > 0 ? (int)left : 0);
-		if (n < 0 && errno != EINTR)
-			log_error("watch: poll: errno %d", errno);
-		if (n > 0 && pfds[1].revents)
+		const struct wait wait = { file_events_due(w->events), -1, w->stop_fd };
+		struct pollfd changes = { .fd = w->changes.fd, .events = POLLIN };
+		if (wait_stream(&wait, &changes, 1) == WAKE_STOPPING)
 			return;
 		drain(w);
 	}

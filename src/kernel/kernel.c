@@ -24,18 +24,18 @@
 enum {
 	REPORT_MS = 10000, /* for a fork server to tell how one that has ended did, */
 	ENDING_MS = 1000,  /* and of one that only seems to have */
-	END_S = 3,
+	END_MS = 3000,
 };
 
 /* All that live, and where their files are. */
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t gone;
+	struct waiter *waiters; /* for the end of all */
 	struct kernel *first;
 	size_t count; /* with those that are being freed */
 	char dir[64];
 	uint64_t next;
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER };
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- names, files ---- */
 
@@ -72,11 +72,9 @@ static void remove_files(const struct kernel *kernel)
 
 void kernel_end_all(void)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += END_S;
+	const struct wait wait = { clock_ms() + END_MS, -1, -1 };
 	pthread_mutex_lock(&all.lock);
-	while (all.count && pthread_cond_timedwait(&all.gone, &all.lock, &until) == 0)
+	while (all.count && wait_change(&wait, &all.lock, &all.waiters, NULL) == WAKE_READY)
 		;
 	if (*all.dir)
 		(void)rmdir(all.dir);
@@ -146,7 +144,7 @@ void kernel_unref(struct kernel *kernel)
 	free(kernel);
 	pthread_mutex_lock(&all.lock);
 	all.count--;
-	pthread_cond_broadcast(&all.gone);
+	waiter_wake(all.waiters);
 	pthread_mutex_unlock(&all.lock);
 }
 

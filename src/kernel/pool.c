@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/awake.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -23,7 +24,7 @@
 #include "proc/pump.h"
 #include "proc/user.h"
 
-enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_S = 3 };
+enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_MS = 3000 };
 
 /* One that the fork server was asked for and has not forked yet. */
 struct pending {
@@ -50,10 +51,10 @@ struct forkserver {
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t gone;
+	struct waiter *waiters;   /* for the end of all */
 	struct forkserver *first; /* those that run */
 	size_t count;             /* and those that are being buried */
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER };
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- what the pump calls ---- */
 
@@ -176,7 +177,7 @@ static void part_ended(struct forkserver *fs)
 	free(fs);
 	pthread_mutex_lock(&pool.lock);
 	pool.count--;
-	pthread_cond_broadcast(&pool.gone);
+	waiter_wake(pool.waiters);
 	pthread_mutex_unlock(&pool.lock);
 }
 
@@ -396,12 +397,10 @@ struct kernel *pool_take(const struct pool_config *config, const struct kernelsp
 
 void pool_end(void)
 {
-	struct timespec until;
+	const struct wait wait = { clock_ms() + END_MS, -1, -1 };
 	pool_rest(0);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += END_S;
 	pthread_mutex_lock(&pool.lock);
-	while (pool.count && pthread_cond_timedwait(&pool.gone, &pool.lock, &until) == 0)
+	while (pool.count && wait_change(&wait, &pool.lock, &pool.waiters, NULL) == WAKE_READY)
 		;
 	pthread_mutex_unlock(&pool.lock);
 }

@@ -85,6 +85,11 @@ void shell_unlock(struct shell *shell)
 	pthread_mutex_unlock(&shell->lock);
 }
 
+enum wake shell_wait(struct shell *shell, const struct wait *wait, const struct pollfd *also)
+{
+	return wait_change(wait, &shell->lock, &shell->waiters, also);
+}
+
 void shell_join(struct shell *shell, struct waiter *waiter)
 {
 	waiter_join(&shell->waiters, waiter);

@@ -67,6 +67,10 @@ void shell_end(struct shell *shell);
 
 void shell_lock(struct shell *shell);
 void shell_unlock(struct shell *shell);
+
+/* Waits, without the lock meanwhile, until something of it changes: see wait_change(). Who waits for
+ * more than one thing joins and leaves instead. */
+enum wake shell_wait(struct shell *shell, const struct wait *wait, const struct pollfd *also);
 void shell_join(struct shell *shell, struct waiter *waiter);
 void shell_leave(struct shell *shell, const struct waiter *waiter);
 
