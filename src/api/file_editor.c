@@ -129,7 +129,7 @@ static int commit(struct edit *edit, struct change *c, struct err *err)
 	if (text_encode(&c->to.text, c->encoding, err) < 0 ||
 	    text_encode(&c->text, c->encoding, err) < 0)
 		return -1;
-	struct save save = { .data = c->to.text.data, .len = c->to.text.len };
+	struct save save = { .data = c->to.text.data, .len = c->to.text.len, .fd = -1 };
 	if (save_put(&save, &c->place, err) < 0)
 		return -1;
 	uint64_t became = file_history_print(c->to.text.data, c->to.text.len);
@@ -171,7 +171,7 @@ static int create(struct edit *edit, struct err *err)
 			edit, err, EEXIST,
 			"Invalid `path` parameter: %s. File already exists at: %s. Cannot overwrite files using command `create`.",
 			edit->path, edit->path);
-	struct save save = { .data = text->data, .len = text->len, .fresh = true };
+	struct save save = { .data = text->data, .len = text->len, .fd = -1, .fresh = true };
 	if (save_put(&save, &place, err) < 0)
 		return -1;
 	file_history_add(place.path, NULL, 0, file_history_print(text->data, text->len));
@@ -300,7 +300,7 @@ static int undo_create(struct edit *edit, const struct place *place, struct err 
 static int undo_change(struct edit *edit, const struct place *place, const struct file_past *past,
 		       struct err *err)
 {
-	struct save save = { .data = past->bytes, .len = past->len };
+	struct save save = { .data = past->bytes, .len = past->len, .fd = -1 };
 	if (save_put(&save, place, err) < 0)
 		return -1;
 	auto_buf struct buf text = BUF(past->len * 2 + 4);

@@ -99,7 +99,8 @@ static int put(struct call *call, const struct file_write *r, const char *path, 
 		return -1;
 	if (r->append)
 		return save_append(&place, bytes.data, bytes.len, err);
-	return save_put(&(struct save){ .data = bytes.data, .len = bytes.len }, &place, err);
+	return save_put(&(struct save){ .data = bytes.data, .len = bytes.len, .fd = -1 }, &place,
+			err);
 }
 
 static int write_file(struct call *call, const void *in, struct err *err)
@@ -166,7 +167,7 @@ static int change(struct call *call, const struct file_replace *r, const char *p
 		return 0;
 	if (text_encode(&change.text, encoding, err) < 0)
 		return -1;
-	struct save save = { .data = change.text.data, .len = change.text.len };
+	struct save save = { .data = change.text.data, .len = change.text.len, .fd = -1 };
 	return save_put(&save, &place, err);
 }
 

@@ -51,6 +51,7 @@ static void free_plain(void *arg)
 static struct output *new_plain(struct arena *arena)
 {
 	struct output *plain = arena_alloc(arena, sizeof *plain);
+	*plain = OUTPUT;
 	arena_defer(arena, free_plain, plain);
 	return plain;
 }
@@ -81,7 +82,7 @@ static void add_plain(struct shell *shell, const struct shell_command *command, 
 	char last;
 	if (output_read(to, to->size - 1, &last, 1) && last == '\n')
 		to->size--;
-	if (to->fd <= 0)
+	if (to->fd < 0)
 		to->memory.len = (size_t)to->size;
 }
 

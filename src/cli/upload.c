@@ -70,9 +70,8 @@ json_t *upload_template(const struct remote *remote, const char *name, const cha
 	unsigned long long random[2];
 	char boundary[48], type[96], tail[64];
 	auto_buf struct buf form = BUF(FORM_MAX);
-	struct client_request request = { "POST", "/v1/templates/upload", .type = type,
-					  .tail = tail };
-	auto_close int fd = open_image(path, &request.size, err);
+	struct client_file file = { .tail = tail };
+	auto_close int fd = file.fd = open_image(path, &file.size, err);
 	if (fd < 0)
 		return NULL;
 	if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -86,8 +85,8 @@ json_t *upload_template(const struct remote *remote, const char *name, const cha
 		&form,
 		"--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"image\"\r\n\r\n",
 		boundary);
-	request.body = form.data;
-	request.len = form.len;
-	request.file = fd;
+	const struct client_request request = {
+		"POST", "/v1/templates/upload", NULL, type, form.data, form.len, &file
+	};
 	return remote_send(remote, &request, err);
 }

@@ -23,7 +23,7 @@ enum { XATTR_NAMES_MAX = 65536, XATTR_VALUE_MAX = 65536 };
 static int64_t size_of(const struct save *save)
 {
 	struct stat st;
-	if (save->fd <= 0)
+	if (save->fd < 0)
 		return (int64_t)save->len;
 	return fstat(save->fd, &st) == 0 ? st.st_size : 0;
 }
@@ -58,8 +58,8 @@ static int copy_all(int from, int to, struct err *err)
 
 static int fill(const struct save *save, int fd, struct err *err)
 {
-	return save->fd > 0 ? copy_all(save->fd, fd, err)
-			    : write_all(fd, save->data, save->len, err);
+	return save->fd >= 0 ? copy_all(save->fd, fd, err)
+			     : write_all(fd, save->data, save->len, err);
 }
 
 /* ---- what a file is, beside its content ---- */
@@ -316,7 +316,7 @@ int save_put(const struct save *save, const struct place *place, struct err *err
 int save_append(const struct place *place, const void *data, size_t len, struct err *err)
 {
 	if (!place->exists)
-		return save_put(&(struct save){ .data = data, .len = len }, place, err);
+		return save_put(&(struct save){ .data = data, .len = len, .fd = -1 }, place, err);
 	if (regular_check(place->path, &place->st, err) < 0)
 		return -1;
 	auto_close int fd =

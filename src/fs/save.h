@@ -17,7 +17,7 @@ struct place;
 struct save {
 	const void *data;
 	size_t len;
-	int fd;         /* instead of data, at its start; 0: none */
+	int fd;         /* instead of data, at its start; -1: none */
 	bool give_away; /* the file of fd has no name, and may become the saved one itself */
 	bool fresh;     /* there must be nothing yet: EEXIST */
 };

@@ -553,7 +553,7 @@ static void stop(struct host *host)
 		gateway_free(host->gateway);
 	host->gateway = NULL;
 	store_close(host->store);
-	if (host->server.stop_fd > 0) {
+	if (host->server.stop_fd >= 0) {
 		server_done(&host->server);
 		unlinkat(host->state_fd, HOST_SOCKET, 0);
 	}
@@ -576,9 +576,12 @@ static void stop(struct host *host)
 static struct host *prepare(const struct host_config *config)
 {
 	static struct host host;
-	host = (struct host){
-		.config = config, .state_fd = -1, .lock_fd = -1, .netns = -1, .listener.fd = -1
-	};
+	host = (struct host){ .config = config,
+			      .server.stop_fd = -1,
+			      .state_fd = -1,
+			      .lock_fd = -1,
+			      .netns = -1,
+			      .listener.fd = -1 };
 	host.keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	boxes_init(&host.boxes);
 	host.boxes.changed = on_change;

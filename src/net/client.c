@@ -135,19 +135,14 @@ void client_close(struct client *client)
 	free(TAKE(client->proxy_authorization));
 }
 
-static size_t tail_len(const struct client_request *request)
-{
-	return request->tail ? strlen(request->tail) : 0;
-}
-
-static int send_file(struct client *client, const struct client_request *request, struct err *err)
+static int send_file(struct client *client, const struct client_file *file, struct err *err)
 {
 	enum { PIECE = 1 << 20 };
 	struct pollfd pfd = { .fd = client->fd, .events = POLLIN };
-	for (off_t at = 0; at < request->size;) {
+	for (off_t at = 0; at < file->size;) {
 		if (poll(&pfd, 1, 0) > 0) /* it was refused: the answer says why */
 			return 0;
-		ssize_t n = sendfile(client->fd, request->file, &at, PIECE);
+		ssize_t n = sendfile(client->fd, file->fd, &at, PIECE);
 		if (n == 0)
 			return err_set(err, ERR_CONFLICT, "the file became shorter meanwhile");
 		if (n < 0 && errno != EINTR)
@@ -155,12 +150,13 @@ static int send_file(struct client *client, const struct client_request *request
 				       ? 0
 				       : err_set(err, ERR_GONE, "sending: %s", strerror(errno));
 	}
-	return dial_send(client->fd, request->tail, tail_len(request), client->wait, err);
+	return dial_send(client->fd, file->tail, strlen(file->tail), client->wait, err);
 }
 
 int client_ask(struct client *client, const struct client_request *request, struct err *err)
 {
 	auto_buf struct buf head = BUF(HEAD_MAX);
+	const struct client_file *file = request->file;
 	if (client->http.head_done)
 		http_next(&client->http);
 	buf_printf(&head, "%s %s%s HTTP/1.1\r\nHost: %s\r\n", request->method,
@@ -172,13 +168,14 @@ int client_ask(struct client *client, const struct client_request *request, stru
 	if (request->body)
 		buf_printf(&head, "Content-Type: %s\r\nContent-Length: %lld\r\n",
 			   request->type ? request->type : "application/json",
-			   (long long)(request->len + tail_len(request)) + request->size);
+			   (long long)request->len +
+				   (file ? file->size + (long long)strlen(file->tail) : 0));
 	if (buf_str(&head, "\r\n") < 0)
 		return err_set(err, ERR_INVALID, "the request is too large");
 	if (dial_send(client->fd, head.data, head.len, client->wait, err) < 0 ||
 	    dial_send(client->fd, request->body, request->body ? request->len : 0, client->wait,
 		      err) < 0 ||
-	    (request->file && send_file(client, request, err) < 0))
+	    (file && send_file(client, file, err) < 0))
 		return -1;
 	while (read_head(client, err) == 0) {
 		if (client->http.head.status >= 200)

@@ -30,15 +30,20 @@ int client_open_out(struct client *client, const char *url, const struct dial_wa
 		    struct err *err);
 void client_close(struct client *client);
 
+/* What is sent behind a body: a file from its beginning, and then the tail. */
+struct client_file {
+	int fd;
+	int64_t size;
+	const char *tail;
+};
+
 struct client_request {
 	const char *method, *target;
 	const char *const *headers; /* "Name: value", up to a NULL; may be NULL */
 	const char *type;           /* of the body; NULL: JSON */
 	const void *body;           /* NULL: none */
 	size_t len;
-	int file; /* behind the body, this one from its beginning, and then the tail; 0: none */
-	int64_t size;
-	const char *tail;
+	const struct client_file *file; /* NULL: none */
 };
 
 /* Sends a request and reads the head of its answer: the status, or -1. Of a file no more is sent once

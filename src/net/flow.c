@@ -37,18 +37,18 @@ static const struct end_io socket_io = { socket_receive, socket_send, socket_hal
 
 void end_init(struct end *end, int fd)
 {
-	*end = (struct end){
-		.fd = fd, .io = &socket_io, .in = BUF(FLOW_OUT_MAX), .out = BUF(FLOW_OUT_MAX)
-	};
+	*end = (struct end){ .fd = fd,
+			     .io = &socket_io,
+			     .in = BUF(FLOW_OUT_MAX),
+			     .out = BUF(FLOW_OUT_MAX),
+			     .pipe = { -1, -1 } };
 }
 
 static void drop_pipe(struct end *end)
 {
-	if (end->pipe[1]) {
-		close(end->pipe[0]);
-		close(end->pipe[1]);
-	}
-	end->pipe[0] = end->pipe[1] = 0;
+	own_close(&end->pipe[0]);
+	own_close(&end->pipe[1]);
+	end->pipe[0] = end->pipe[1] = -1;
 	end->piped = 0;
 }
 
@@ -260,10 +260,10 @@ static bool may_splice(const struct flow *flow, const struct end *from, struct e
 {
 	if (!flow->splice || flow->kind != BODY_LENGTH || end_held(from) || end_pending(to))
 		return false;
-	if (!to->pipe[1] && flow->left >= SPLICE_MIN &&
+	if (to->pipe[1] < 0 && flow->left >= SPLICE_MIN &&
 	    pipe2(to->pipe, O_CLOEXEC | O_NONBLOCK) == 0)
 		fcntl(to->pipe[1], F_SETPIPE_SZ, SPLICE_PIECE);
-	return to->pipe[1] != 0;
+	return to->pipe[1] >= 0;
 }
 
 /* The pages of a large body, without a look at them. As flow_pump(). */

@@ -35,7 +35,7 @@ struct end {
 	bool corked; /* what waits to be written is a head whose body is at hand: they go together */
 	struct buf in, out;
 	size_t looked; /* how much of the input was parsed in vain */
-	int pipe[2];   /* of a large body on its way here, which is never copied; both 0: none */
+	int pipe[2];   /* of a large body on its way here, which is never copied; both -1: none */
 	size_t piped;  /* bytes in it */
 	size_t in_at, out_at; /* in.data[in_at..] is not taken yet, out.data[out_at..] not sent */
 };

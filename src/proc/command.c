@@ -362,6 +362,7 @@ static struct command *new_command(int input_fd)
 	struct command *command = xcalloc(1, sizeof *command);
 	command->refs = 1;
 	command->input_fd = input_fd;
+	command->view.out[0] = command->view.out[1] = OUTPUT;
 	command->began_us = clock_us();
 	pthread_mutex_init(&command->lock, NULL);
 	return command;

@@ -12,9 +12,8 @@
 void output_done(struct output *output)
 {
 	buf_done(&output->memory);
-	if (output->fd > 0)
-		close(output->fd);
-	*output = (struct output){ 0 };
+	own_close(&output->fd);
+	*output = OUTPUT;
 }
 
 /* Writes at the end of the file: how much went there. */
@@ -66,21 +65,21 @@ static void spill(struct output *output)
 	if ((int64_t)moved == size) {
 		buf_done(&output->memory);
 	} else { /* the disk is full: what is in memory stays there */
-		output->fd = 0;
+		output->fd = -1;
 		close(fd);
 	}
 }
 
 void output_add(struct output *output, const char *data, size_t len)
 {
-	if (output->fd <= 0 && !output->lost && output->size + (int64_t)len > OUTPUT_MEMORY_MAX)
+	if (output->fd < 0 && !output->lost && output->size + (int64_t)len > OUTPUT_MEMORY_MAX)
 		spill(output);
-	int64_t max = output->fd > 0 ? OUTPUT_MAX : OUTPUT_MEMORY_MAX;
+	int64_t max = output->fd >= 0 ? OUTPUT_MAX : OUTPUT_MEMORY_MAX;
 	size_t room = (size_t)(max - output->size), kept = len < room ? len : room;
 	output->memory.cap = OUTPUT_MEMORY_MAX;
 	if (output->lost)
 		kept = 0; /* what follows a gap would stand at a wrong offset */
-	else if (output->fd > 0)
+	else if (output->fd >= 0)
 		kept = file_add(output, data, kept);
 	else
 		buf_add(&output->memory, data, kept);
@@ -94,7 +93,7 @@ size_t output_read(const struct output *output, int64_t offset, char *to, size_t
 		return 0;
 	if ((int64_t)room > output->size - offset)
 		room = (size_t)(output->size - offset);
-	if (output->fd <= 0) {
+	if (output->fd < 0) {
 		memcpy(to, output->memory.data + offset, room);
 		return room;
 	}

@@ -13,10 +13,12 @@ enum { OUTPUT_MEMORY_MAX = 256 * 1024 };
 
 struct output {
 	struct buf memory;
-	int fd;       /* of the file; 0: none yet */
+	int fd;       /* of the file; -1: none yet */
 	int64_t size; /* bytes kept: offsets go from 0 to here */
 	int64_t lost; /* bytes beyond what is kept */
 };
+
+#define OUTPUT ((struct output){ .fd = -1 }) /* an empty one */
 
 void output_done(struct output *output);
 

@@ -278,6 +278,7 @@ struct shell_command *shell_run(struct shell *shell, const char *text, const cha
 	command->logical = logical;
 	command->hard_ms = hard_ms;
 	command->changed_ms = clock_ms();
+	command->raw = OUTPUT;
 	command->refs = 1;
 	if (shell->last)
 		shell->last->newer = command;

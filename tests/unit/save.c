@@ -23,7 +23,7 @@ static char folder[] = "/tmp/aio-unit-XXXXXX";
 static int put(const char *path, const char *text, bool fresh, struct err *err)
 {
 	auto_release struct place place = { 0 };
-	struct save save = { .data = text, .len = strlen(text), .fresh = fresh };
+	struct save save = { .data = text, .len = strlen(text), .fd = -1, .fresh = fresh };
 	return place_hold(path, &place, err) < 0 ? -1 : save_put(&save, &place, err);
 }
 
