@@ -24,7 +24,7 @@
 #include "proc/pump.h"
 #include "proc/user.h"
 
-enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_MS = 3000 };
+enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_MS = 3000, LAST_MESSAGES = 256 };
 
 /* One that the fork server was asked for and has not forked yet. */
 struct pending {
@@ -122,14 +122,14 @@ static ssize_t receive(int fd, char *text, size_t room, int fds[2])
 	return n;
 }
 
-static bool control_ready(struct source *source)
+/* Takes one message: its length; 0: the end, -1: errno. */
+static ssize_t take_message(struct forkserver *fs)
 {
 	static char text[MESSAGE_MAX]; /* of the pump's thread alone */
-	struct forkserver *fs = (struct forkserver *)source;
 	int fds[2];
-	ssize_t n = receive(source->fd, text, sizeof text, fds);
+	ssize_t n = receive(fs->source.fd, text, sizeof text, fds);
 	if (n <= 0)
-		return n < 0 && (errno == EAGAIN || errno == EINTR);
+		return n;
 	json_t *said = json_parse(text, (size_t)n, NULL);
 	if (said)
 		handle(fs, said, fds);
@@ -137,7 +137,13 @@ static bool control_ready(struct source *source)
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	return true;
+	return n;
+}
+
+static bool control_ready(struct source *source)
+{
+	ssize_t n = take_message((struct forkserver *)source);
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 /* With the lock: out of the list; false when it was not there any more. */
@@ -202,6 +208,13 @@ static void server_ended(void *arg, struct program *program, const struct progra
 	struct forkserver *fs = arg;
 	(void)program;
 	fs->signal = how->signal;
+	pthread_mutex_lock(&pool.lock);
+	bool open = fs->open == 2;
+	pthread_mutex_unlock(&pool.lock);
+	for (int i = 0; open && i < LAST_MESSAGES && take_message(fs) > 0; i++)
+		;
+	if (open) /* a child that is no kernel yet may hold the socket, stopped */
+		pump_drop(&fs->source);
 	part_ended(fs);
 }
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -695,6 +696,25 @@ def test_a_false_kernel_keeps_nobody_waiting(start, tester, what):  # noqa: F811
                           more="kept = globals().setdefault('kept', [])" + FULL.replace("{{", "{").replace("}}", "}") + "        " + what)
     status, _ = refused(server, kernel_name="false")
     assert status == 503
+
+
+@ROOT_ONLY
+def test_a_fork_server_that_leaves_a_stopped_child_keeps_nobody_waiting(start, tester):  # noqa: F811
+    """The child has its socket, which therefore does not end."""
+    server = false_server(start, tester, pid="0", real="os.getpid()", more="""
+        if (child := os.fork()) == 0:
+            os.kill(os.getpid(), 19)
+        open(os.environ["HOME"] + "/stopped", "a").write(f"{child}\\n")
+        os.waitid(os.P_PID, child, os.WSTOPPED)
+        os._exit(1)""")
+    try:
+        for _ in range(2):  # nor does it get in the way of the next
+            started = time.monotonic()
+            status, _ = refused(server, kernel_name="false")
+            assert status == 503 and time.monotonic() - started < 20
+    finally:
+        for pid in Path(f"/home/{tester}/stopped").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 @ROOT_ONLY
