@@ -208,15 +208,28 @@ static const struct field info_fields[] = {
 static const struct schema info_schema = SCHEMA(info, "NodeJSRuntimeInfo", info_fields);
 const struct field nodejs_programs_data = { .type = T_OBJ, .of = &info_schema };
 
-/* From the package that the command belongs to: npm itself takes half a second to say so. */
+/* What says which package a command belongs to. The user may have put any link in its way. */
+static int open_manifest(const struct user *user, const char *command)
+{
+	struct user_view view;
+	char real[PATH_MAX];
+	int fd = -1;
+	if (user_enter(user, &view, NULL) < 0)
+		return -1;
+	if (realpath(command, real)) {
+		auto_free char *path = xasprintf("%s/package.json", dirname(dirname(real)));
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	}
+	user_leave(&view);
+	return fd;
+}
+
+/* From its package: npm itself takes half a second to say so. */
 static const char *npm_version(struct call *call, const struct tools_where *where)
 {
-	char real[PATH_MAX], text[65536];
+	char text[65536];
 	auto_free char *npm = tools_find(where, "npm", 0);
-	if (!npm || !realpath(npm, real))
-		return "";
-	const char *manifest = arena_printf(call->arena, "%s/package.json", dirname(dirname(real)));
-	auto_close int fd = open(manifest, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	auto_close int fd = npm ? open_manifest(where->user, npm) : -1;
 	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
 	json_t *json = len > 0 ? json_parse(text, (size_t)len, NULL) : NULL;
 	const char *version = json_string_value(json_object_get(json, "version"));

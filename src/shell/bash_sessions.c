@@ -1,15 +1,16 @@
 #include "shell/bash_sessions.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/moment.h"
 #include "base/own.h"
 #include "config/config.h"
+#include "fs/file_user.h"
 #include "fs/workdir.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -275,13 +276,24 @@ static const struct field create_fields[] = {
 const struct schema bash_session_create_schema =
 	SCHEMA(create_request, "BashSessionCreateRequest", create_fields);
 
+/* Whether the user may read it. */
+static bool is_readable(struct call *call, const char *path)
+{
+	struct user_view view;
+	if (file_user_enter(call, false, &view, NULL) < 0)
+		return false;
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	user_leave(&view);
+	return fd >= 0;
+}
+
 int bash_session_create(struct call *call, const void *in, struct err *err)
 {
 	const struct create_request *request = in;
 	const char *snapshot = request->snapshot_path, *dir;
 	if (workdir_find(call, "exec_dir", request->exec_dir, &dir, err) < 0)
 		return -1;
-	if (snapshot && *snapshot && (access(snapshot, R_OK) < 0 || strchr(snapshot, '\'')))
+	if (snapshot && *snapshot && (!is_readable(call, snapshot) || strchr(snapshot, '\'')))
 		return err_set(err, ERR_BAD_REQUEST, "snapshot_path '%.200s' cannot be read",
 			       snapshot);
 	auto_session struct bash_session *session =

@@ -266,3 +266,26 @@ def test_a_search_gives_its_rights_to_no_other_thread(start_server, tester, mine
         return found
 
     assert len(rights()) == 1
+
+
+def test_a_snapshot_is_looked_at_with_the_user_s_rights(server, roots):
+    """Else the answer would say which of root's files there are."""
+    secret = roots / "secret"
+    secret.write_text("x=1\n")
+    secret.chmod(0o600)
+    answers = [server.post("/v1/bash/sessions/create", {"snapshot_path": str(path)}) for path in (secret, roots / "none")]
+    assert [answer.status_code for answer in answers] == [400, 400]
+    secret.chmod(0o644)
+    assert server.post("/v1/bash/sessions/create", {"snapshot_path": str(secret)}).status_code == 200
+
+
+def test_the_version_of_npm_is_read_with_the_user_s_rights(start_server, tester, roots):
+    (roots / "bin").mkdir(mode=0o755)
+    (roots / "bin/npm").write_text("#!/bin/sh\n")
+    (roots / "bin/npm").chmod(0o755)
+    manifest = roots / "package.json"
+    manifest.write_text('{"version": "1.2.3"}')
+    server = start_server(["--user", tester], env={"PATH": f"{roots}/bin:{os.environ['PATH']}"})
+    assert server.get("/v1/nodejs/info").json()["data"]["npm_version"] == "1.2.3"
+    manifest.chmod(0o600)
+    assert server.get("/v1/nodejs/info").json()["data"]["npm_version"] == ""
