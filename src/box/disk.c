@@ -1,7 +1,6 @@
 #include "box/disk.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "box/files.h"
@@ -65,10 +65,7 @@ static int mark_inside(int fd, uint32_t project, int depth, struct err *err)
 	if (depth > DEPTH_MAX) /* files_copy() makes none */
 		return err_set(err, ERR_TOO_LARGE, "directories are nested more than %d deep",
 			       DEPTH_MAX);
-	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own < 0 ? NULL : fdopendir(own);
-	if (!dir && own >= 0)
-		close(own);
+	DIR *dir = dir_open_at(fd, ".", 0);
 	if (!dir)
 		return err_set(err, errno, "the project of the box's files");
 	int result = 0;

@@ -1,6 +1,5 @@
 #include "box/files.h"
 
-#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "box/ids.h"
@@ -385,8 +385,7 @@ static int copy_entry(struct files_copy *copy, int from, int to, const char *nam
 static int remove_gone(struct files_copy *copy, int from, int to)
 {
 	struct stat st;
-	int fd = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = dir_open_at(to, ".", 0);
 	int result = dir ? 0 : fail(copy, "reading");
 	for (struct dirent *entry; dir && result == 0 && (entry = readdir(dir));)
 		if (fstatat(from, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
@@ -403,8 +402,7 @@ static int copy_inside(struct files_copy *copy, int from, int to, bool listed, i
 			       DEPTH_MAX);
 	if (copy->again && listed && remove_gone(copy, from, to) < 0)
 		return -1;
-	int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = dir_open_at(from, ".", 0);
 	int result = dir ? 0 : fail(copy, "reading");
 	for (struct dirent *entry; dir && result == 0 && (entry = readdir(dir));) {
 		if (copy->moving && copy->wrote > copy->room) {
@@ -531,11 +529,10 @@ static int64_t size_of(int at, const char *name, int64_t each, int depth)
 	/* A file with several names is counted with its share in each. */
 	if (!S_ISDIR(st.st_mode) || depth > DEPTH_MAX)
 		return st.st_nlink > 1 ? size / (int64_t)st.st_nlink : size;
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = dir_open_at(at, name, O_NOFOLLOW);
 	for (struct dirent *entry; dir && (entry = readdir(dir));)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			size += size_of(fd, entry->d_name, each, depth + 1);
+			size += size_of(dirfd(dir), entry->d_name, each, depth + 1);
 	if (dir)
 		closedir(dir);
 	return size;
@@ -583,8 +580,7 @@ static int remove_entry(struct removal *removal, int dir, const char *name, int 
 
 static int empty(struct removal *removal, int fd, int depth)
 {
-	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	DIR *dir = dir_open_at(fd, ".", 0);
 	int result = dir ? 0 : err_set(removal->err, errno, "removing a directory");
 	for (struct dirent *entry; dir && result == 0 && (entry = readdir(dir));)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)

@@ -1,6 +1,5 @@
 #include "box/group.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "box/box.h"
@@ -244,8 +244,7 @@ bool group_claim(void)
 pid_t group_process(const char *prefix, bool begin)
 {
 	pid_t pid = 0;
-	int fd = all.v2 < 0 ? -1 : openat(all.v2, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = all.v2 < 0 ? NULL : dir_open_at(all.v2, ".", 0);
 	for (struct dirent *entry; dir && !pid && (entry = readdir(dir));) {
 		char path[300], text[64];
 		if ((strncmp(entry->d_name, prefix, strlen(prefix)) == 0) != begin)

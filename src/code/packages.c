@@ -1,6 +1,5 @@
 #include "code/packages.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -12,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/memo.h"
@@ -302,13 +302,10 @@ static void collect_package(struct collection *to, int dir, const char *folder)
 /* The packages of a node_modules directory, and of the scopes ("@types") in it. */
 static void collect(struct collection *to, int at, const char *path, bool scopes)
 {
-	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+	DIR *dir = dir_open_at(at, path, 0);
+	if (!dir)
 		return;
-	}
+	int fd = dirfd(dir);
 	for (const struct dirent *entry; (entry = readdir(dir));) {
 		if (*entry->d_name == '@' && scopes)
 			collect(to, fd, entry->d_name, false);

@@ -1,6 +1,5 @@
 #include "host/uids.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "box/ids.h"
@@ -146,8 +146,7 @@ void uids_keep(const struct uids *uids, const uint32_t *taken, size_t count)
 {
 	char whose[PATH_MAX];
 	auto_claims int fd = ids_mapped() ? open_claims(uids->claims, NULL) : -1;
-	int copy = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	DIR *dir = fd < 0 ? NULL : dir_open_at(fd, ".", 0);
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		uint32_t base = (uint32_t)strtoul(entry->d_name, NULL, 10) * UIDS_COUNT;
 		if (read_claim(fd, entry->d_name, whose) && !strcmp(whose, uids->state) &&

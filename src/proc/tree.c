@@ -1,6 +1,5 @@
 #include "proc/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/own.h"
 
 enum { FILE_MAX = 4 << 20, STOP_MS = 1000, END_MS = 5000, PAUSE_MS = 2 };
@@ -128,7 +128,7 @@ static void spread(struct crowd *crowd)
 static void look(struct crowd *crowd)
 {
 	auto_buf struct buf text = BUF(FILE_MAX);
-	DIR *dir = fdopendir(openat(crowd->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *dir = dir_open_at(crowd->proc, ".", 0);
 	crowd->count = 0;
 	if (!dir)
 		return;

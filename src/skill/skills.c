@@ -1,6 +1,5 @@
 #include "skill/skills.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "config/config.h"
 #include "document/documents.h"
@@ -146,9 +146,7 @@ int skills_list(struct call *call, struct list *ret, struct err *err)
 	struct skill *skills = arena_alloc(call->arena, SKILLS_MAX * sizeof *skills);
 	size_t count = 0;
 	int result = store_open(call, false, &store, err);
-	DIR *list = result == 0 ? fdopendir(dup(store.fd)) : NULL;
-	if (list)
-		rewinddir(list);
+	DIR *list = result == 0 ? dir_open_at(store.fd, ".", 0) : NULL;
 	for (const struct dirent *entry; list && count < SKILLS_MAX && (entry = readdir(list));)
 		if (skill_name_valid(entry->d_name))
 			list_entry(&store, entry->d_name, skills, &count);
@@ -216,7 +214,7 @@ static int look_below(struct arena *arena, int dir, const char *path, struct fou
 		      struct err *err)
 {
 	int result = 0;
-	DIR *list = fdopendir(dup(dir));
+	DIR *list = dir_open_at(dir, ".", 0);
 	for (const struct dirent *entry; list && result == 0 && (entry = readdir(list));) {
 		if (*entry->d_name == '.')
 			continue;
@@ -392,8 +390,8 @@ static bool replaceable(const struct store *store, const struct stage *stage, co
 {
 	if (!strcmp(stage->path, store->path))
 		return true;
-	int dir = openat(stage->base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *list = dir < 0 ? NULL : fdopendir(dir);
+	DIR *list = dir_open_at(stage->base, name, O_NOFOLLOW);
+	int dir = list ? dirfd(list) : -1;
 	bool found = list && faccessat(dir, "SKILL.md", F_OK, 0) == 0;
 	for (const struct dirent *entry; list && !found && (entry = readdir(list));) {
 		auto_free char *file = xasprintf("%s/SKILL.md", entry->d_name);
