@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from chromium import DRIVER
 from harness import eventually
 from hosts import Box
 
@@ -87,14 +88,8 @@ def test_another_port_or_none(host):
 
 # --- pages in the box's own browser ------------------------------------------------------------
 
-BROWSER = r'''
-import http.server, json, os, subprocess, sys, threading, time
-down, up = os.pipe(), os.pipe()
-code = "exec 3<&%d 4>&%d; exec timeout 80 /usr/lib/chromium/chromium --headless --no-first-run --disable-gpu " \
-       "--user-data-dir=/tmp/inside --remote-debugging-pipe about:blank" % (down[0], up[1])
-browser = subprocess.Popen(["bash", "-c", code], pass_fds=(down[0], up[1]), stderr=open("/tmp/chromium", "w"))
-os.close(down[0]), os.close(up[1])
-rest, count = b"", 0
+BROWSER = DRIVER + r'''
+import http.server, threading
 
 class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -102,22 +97,6 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"<body>a page")
     def log_message(self, *_): pass
 threading.Thread(target=http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Page).serve_forever, daemon=True).start()
-
-def call(method, session=None, **params):
-    global rest, count
-    count += 1
-    message = {"id": count, "method": method, "params": params, **({"sessionId": session} if session else {})}
-    os.write(down[1], json.dumps(message).encode() + b"\0")
-    while True:
-        while b"\0" not in rest:
-            more = os.read(up[0], 65536)
-            if not more:
-                sys.exit("it has ended: " + open("/tmp/chromium").read()[-2000:])
-            rest += more
-        text, rest = rest.split(b"\0", 1)
-        answer = json.loads(text)
-        if answer.get("id") == count:
-            return answer["result"]
 
 def visit(url, script):
     """What a script gives in a page that was opened."""

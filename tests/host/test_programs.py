@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from chromium import DRIVER
 from harness import eventually
 
 
@@ -19,32 +20,7 @@ def python(box, code):
     return box.run(f"/usr/bin/python3 - <<'END'\n{code}\nEND\n", timeout=90)
 
 
-# Talks to Chromium by a pair of pipes, its descriptors 3 and 4: a message of JSON each, ended by a zero byte.
-SANDBOX_PAGE = r'''
-import json, os, subprocess, sys, time
-down, up = os.pipe(), os.pipe()
-code = "exec 3<&%d 4>&%d; exec timeout 80 /usr/lib/chromium/chromium --headless --no-first-run --disable-gpu " \
-       "--user-data-dir=/tmp/profile --remote-debugging-pipe about:blank" % (down[0], up[1])
-browser = subprocess.Popen(["bash", "-c", code], pass_fds=(down[0], up[1]), stderr=open("/tmp/chromium", "w"))
-os.close(down[0]), os.close(up[1])
-rest, count = b"", 0
-
-def call(method, session=None, **params):
-    global rest, count
-    count += 1
-    message = {"id": count, "method": method, "params": params, **({"sessionId": session} if session else {})}
-    os.write(down[1], json.dumps(message).encode() + b"\0")
-    while True:
-        while b"\0" not in rest:
-            more = os.read(up[0], 65536)
-            if not more:
-                sys.exit("it has ended: " + open("/tmp/chromium").read()[-2000:])
-            rest += more
-        text, rest = rest.split(b"\0", 1)
-        answer = json.loads(text)
-        if answer.get("id") == count:
-            return answer["result"]
-
+SANDBOX_PAGE = DRIVER + r'''
 target = call("Target.createTarget", url="chrome://sandbox")["targetId"]
 session = call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
 until, text = time.monotonic() + 60, ""
