@@ -58,6 +58,7 @@ int server_init(struct server *server, const struct server_options *options,
 	pthread_condattr_destroy(&attr);
 	TAILQ_INIT(&server->busy);
 	TAILQ_INIT(&server->parked);
+	TAILQ_INIT(&server->waiting);
 	workers_init(&server->workers);
 	router_init(&server->router, groups);
 	mallopt(M_ARENA_MAX, 4);            /* many threads, not an arena for each */
@@ -142,31 +143,29 @@ struct server_load server_load(struct server *server)
 
 /* ---- those who are connected ---- */
 
-static void list(struct peer *peer, bool parked)
+static void list(struct peer *peer, struct peers *in, bool first)
 {
 	struct server *server = peer->server;
-	struct peers *peers = parked ? &server->parked : &server->busy;
-	peer->parked = parked;
-	server->parked_count += parked;
-	if (peer->due)
-		TAILQ_INSERT_HEAD(peers, peer, link);
+	peer->in = in;
+	server->parked_count += in != &server->busy;
+	if (first)
+		TAILQ_INSERT_HEAD(in, peer, link);
 	else
-		TAILQ_INSERT_TAIL(peers, peer, link);
+		TAILQ_INSERT_TAIL(in, peer, link);
 }
 
 static void unlist(struct peer *peer)
 {
 	struct server *server = peer->server;
-	server->parked_count -= peer->parked;
-	TAILQ_REMOVE(peer->parked ? &server->parked : &server->busy, peer, link);
+	server->parked_count -= peer->in != &server->busy;
+	TAILQ_REMOVE(peer->in, peer, link);
 }
 
-static void move(struct peer *peer, bool parked, bool due)
+static void move(struct peer *peer, struct peers *to, bool first)
 {
 	pthread_mutex_lock(&peer->server->lock); /* who parked the peer may still have it */
 	unlist(peer);
-	peer->due = due;
-	list(peer, parked);
+	list(peer, to, first);
 	pthread_mutex_unlock(&peer->server->lock);
 }
 
@@ -189,7 +188,8 @@ static void end(struct peer *peer)
 	if (--server->peer_count == 0)
 		pthread_cond_broadcast(&server->empty);
 	pthread_mutex_unlock(&server->lock);
-	if (peer->parked) /* a child that has just been forked may hold the socket in the epoll */
+	if (peer->in !=
+	    &server->busy) /* a child that has just been forked may hold the socket in the epoll */
 		epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
 	close(peer->fd);
 	free(peer);
@@ -203,7 +203,7 @@ static bool park(struct peer *peer)
 	bool parked = !server->stopping && arm(peer);
 	if (parked) {
 		unlist(peer);
-		list(peer, true);
+		list(peer, &server->parked, false);
 		peer->until_ms = clock_ms() + server->options->idle_ms - server->limits.idle_ms;
 	}
 	pthread_mutex_unlock(&server->lock);
@@ -254,17 +254,34 @@ static void refuse(struct peer *peer, const char *why)
 		    why);
 }
 
-/* Without a thread, someone new is refused. Who was served before may be the one that can end what
- * takes all threads: they wait for one. */
-static void start(struct peer *peer)
+/* 0, and a thread serves it, or an error's number. */
+static int start(struct peer *peer)
 {
-	int code = workers_run(&peer->server->workers, serve, peer);
-	if (code && !peer->served) {
-		refuse(peer, strerror(code));
-	} else if (code) {
-		peer->until_ms = clock_ms() + PAUSE_MS;
-		move(peer, true, true);
+	return workers_run(&peer->server->workers, serve, peer);
+}
+
+/* Gives a thread to those who wait for one, in the order in which they asked. */
+static void serve_waiting(struct server *server)
+{
+	struct peer *peer;
+	while ((peer = TAILQ_FIRST(&server->waiting))) {
+		move(peer, &server->busy, false);
+		if (start(peer) == 0)
+			continue;
+		move(peer, &server->waiting, true);
+		server->retry_ms = clock_ms() + PAUSE_MS;
+		return;
 	}
+}
+
+/* Without a thread, someone new is refused. Who was served before may be the one that can end what
+ * takes all threads: they wait for one, and come first. */
+static void welcome(struct peer *peer)
+{
+	serve_waiting(peer->server);
+	int code = TAILQ_EMPTY(&peer->server->waiting) ? start(peer) : EAGAIN;
+	if (code)
+		refuse(peer, strerror(code));
 }
 
 /* Programs of the sandbox leave room for callers from outside. */
@@ -277,7 +294,7 @@ static void admit(struct server *server, int fd, const struct sockaddr_storage *
 	peer->inside = inside;
 	set_name(peer, address);
 	pthread_mutex_lock(&server->lock);
-	list(peer, false);
+	list(peer, &server->busy, false);
 	server->inside.conns += inside;
 	bool full = server->peer_count++ >= (size_t)server->options->max_connections;
 	bool crowded = inside && server->inside.conns > INSIDE_MAX;
@@ -291,7 +308,7 @@ static void admit(struct server *server, int fd, const struct sockaddr_storage *
 			    "Only the sandbox user and root may call the sandbox from inside.",
 			    "it is not the sandbox user's");
 	else
-		start(peer);
+		welcome(peer);
 }
 
 /* Its listeners: those at which programs of the sandbox call come after the first. */
@@ -336,8 +353,8 @@ static void accept_one(struct server *server, const int *from)
 
 static void wake(struct peer *peer)
 {
-	move(peer, false, false);
-	start(peer);
+	move(peer, &peer->server->waiting, false);
+	serve_waiting(peer->server);
 }
 
 /* Whether there is nothing to be read from them any more. */
@@ -363,7 +380,9 @@ static void keep_time(struct server *server)
 	int64_t now_ms = clock_ms();
 	struct peer *peer;
 	while ((peer = overdue(server, now_ms)))
-		(peer->due ? wake : end)(peer);
+		end(peer);
+	if (!TAILQ_EMPTY(&server->waiting) && server->retry_ms <= now_ms)
+		serve_waiting(server);
 	if (server->accept_ms && server->accept_ms <= now_ms) {
 		server->accept_ms = 0;
 		watch_listeners(server, EPOLL_CTL_MOD, EPOLLIN);
@@ -378,9 +397,11 @@ static int wait_ms(struct server *server)
 	pthread_mutex_lock(&server->lock);
 	if (server->peer_count)
 		until_ms = now_ms + server->options->idle_ms;
-	if (server->parked_count)
+	if (!TAILQ_EMPTY(&server->parked))
 		until_ms = TAILQ_FIRST(&server->parked)->until_ms;
 	pthread_mutex_unlock(&server->lock);
+	if (!TAILQ_EMPTY(&server->waiting) && server->retry_ms < until_ms)
+		until_ms = server->retry_ms;
 	if (server->accept_ms && server->accept_ms < until_ms)
 		until_ms = server->accept_ms;
 	return until_ms == INT64_MAX ? -1 : until_ms > now_ms ? (int)(until_ms - now_ms) : 0;
@@ -422,7 +443,7 @@ static bool stop(struct server *server, int signal_fd)
 	pthread_mutex_unlock(&server->lock);
 	(void)eventfd_write(server->stop_fd, 1);
 	struct peer *peer;
-	while ((peer = overdue(server, INT64_MAX)))
+	while ((peer = overdue(server, INT64_MAX)) || (peer = TAILQ_FIRST(&server->waiting)))
 		end(peer);
 	shut(server, false);
 	if (wait_empty(server, signal_fd, server->stop_by_ms))

@@ -20,22 +20,21 @@ struct config;
 struct err;
 struct server;
 
-/* Who is connected: what there is of a connection while no thread serves it. A peer that is parked
- * belongs to the thread of server_run(), any other to the thread that serves it. */
+/* Who is connected: what there is of a connection while no thread serves it. A busy peer belongs to the
+ * thread that serves it, any other to the thread of server_run(). */
+TAILQ_HEAD(peers, peer);
 struct peer {
 	TAILQ_ENTRY(peer) link; /* in one of the server's lists, under its lock */
 	struct server *server;
 	int fd;
 	bool inside;      /* of a program of the sandbox: see local.h */
 	bool idle;        /* its input may end; under the server's lock */
-	bool parked;      /* which list it is in; likewise */
+	struct peers *in; /* which list it is in; likewise */
 	bool served;      /* it had a thread before */
 	bool known;       /* to the epoll */
-	bool due;         /* it has asked, but there was no thread to be had */
 	int64_t until_ms; /* of clock_ms(): how long it may stay parked */
 	char name[64];
 };
-TAILQ_HEAD(peers, peer);
 
 /* How a server behaves. Strings outlive it. */
 struct server_options {
@@ -70,12 +69,15 @@ struct server {
 	_Atomic uint64_t accepted, refused;
 	bool starved;      /* the last accept() found no descriptor, which was told */
 	int64_t accept_ms; /* when to try again; 0: now */
+	int64_t retry_ms;  /* when to ask for a thread again */
 	int64_t started_ms;
 	struct workers workers;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t empty;
-	struct peers busy, parked; /* those parked first come first */
-	size_t peer_count, parked_count;
+	/* Those parked first come first. Those who wait have asked, but there was no thread to be had:
+	 * only the thread of server_run() changes that list. */
+	struct peers busy, parked, waiting;
+	size_t peer_count, parked_count; /* parked: not busy */
 };
 
 /* groups ends with NULL. options and groups must outlive the server. */

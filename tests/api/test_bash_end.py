@@ -187,6 +187,32 @@ def test_connections_where_no_thread_can_be_started(pids_limit, start_server):
         (group / "pids.max").write_text("100")
 
 
+def test_who_waits_for_a_thread_is_served_in_turn(pids_limit, start_server):
+    """In the order in which they asked, and before anyone new."""
+    server = start_server(program="fixture")
+    group = pids_limit([server.proc.pid, server.pid], 100)
+    with contextlib.ExitStack() as stack:
+        old, busy = [stack.enter_context(server.connect()) for _ in range(3)], []
+        assert [peer.ask(request()).status for peer in old] == [200] * 3 and server.settle()
+        while len(server._list("task")) > server.threads():  # some are idle
+            busy.append(stack.enter_context(server.connect()))
+            busy[-1].send(request("/wait?ms=100000"))
+            assert eventually(lambda: server.log.count("wait begins") == len(busy))
+        (group / "pids.max").write_text((group / "pids.current").read_text())
+        for number, peer in enumerate(old):
+            peer.send(request(f"/place/{number}"))
+            assert not select.select([peer.sock], [], [], 0.7)[0]
+        busy[0].reset()
+        served = []
+        while len(served) < len(old):  # the one thread serves each for a moment
+            ready, _, _ = select.select([peer.sock for peer in old], [], [], ANSWER_SECONDS)
+            served += [peer.answer().json()["data"]["id"] for peer in old if peer.sock in ready]
+        assert served == ["0", "1", "2"]
+        (group / "pids.max").write_text("100")
+        for peer in busy[1:]:
+            peer.reset()
+
+
 # It stops by itself when there is a file named "stop", and after some generations.
 BOMB = "f() { [ -e stop ] || [ $1 -gt 11 ] || { f $(($1 + 1)) | f $(($1 + 1)) & }; }; f 0; sleep 1000"
 
