@@ -28,12 +28,11 @@ struct job {
 
 /* ---- waiting ---- */
 
+/* A server that stops has its connections hang up, too, once it has no more time for them. */
 static bool has_left(void *arg)
 {
 	const struct conn *conn = arg;
-	struct pollfd pfds[] = { { .fd = conn->fd },
-				 { .fd = server_stop_fd(conn->server), .events = POLLIN } };
-	return poll(pfds, COUNT(pfds), 0) > 0;
+	return poll(&(struct pollfd){ .fd = conn->fd }, 1, 0) > 0;
 }
 
 static int timeout(int64_t until_ms)
@@ -42,7 +41,7 @@ static int timeout(int64_t until_ms)
 	return until_ms == INT64_MAX ? -1 : left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* False when the client is gone, the server stops, or nothing came until that time. */
+/* False when the client is gone, a tunnel's server stops, or nothing came until that time. */
 static bool wait_ready(struct job *job, int64_t until_ms)
 {
 	struct end *client = &job->client, *server = &job->server;
@@ -52,7 +51,8 @@ static bool wait_ready(struct job *job, int64_t until_ms)
 		  .events = (short)((takes ? POLLIN : 0) | (end_pending(client) ? POLLOUT : 0)) },
 		{ .fd = gives || end_pending(server) ? server->fd : -1,
 		  .events = (short)((gives ? POLLIN : 0) | (end_pending(server) ? POLLOUT : 0)) },
-		{ .fd = server_stop_fd(job->conn->server), .events = POLLIN },
+		{ .fd = job->relay.tunnel ? server_stop_fd(job->conn->server) : -1,
+		  .events = POLLIN },
 	};
 	int n = poll(pfds, COUNT(pfds), timeout(until_ms));
 	if (n == 0 || (n < 0 && errno != EINTR) || pfds[2].revents)

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harness import ANSWER_SECONDS, STOP_SECONDS, eventually
-from hosts import UNIFIED
+from harness import ANSWER_SECONDS, STOP_SECONDS, eventually, request
+from hosts import UNIFIED, FakeServer, answer, to
 
 CLAIMS = Path("/run/aiobox/uids")
 
@@ -46,6 +46,28 @@ def test_a_stopping_host_gives_all_requests_the_same_five_seconds(start_host):
     assert answers == {"create": 200} and 4.9 < took < 7.5
     host.start()
     assert set(host.ids()) == {"default", "late"}
+
+
+def test_an_answer_of_a_box_that_is_relayed_is_finished(start_host):
+    host, ready, go_on = start_host(), threading.Event(), threading.Event()
+
+    def serve(fake, conn):
+        if fake.read_head(conn):
+            conn.sendall(answer(b"abcd")[:-2])
+            ready.set()
+            go_on.wait(ANSWER_SECONDS)
+            conn.sendall(b"cd")
+
+    box = host.create()
+    with FakeServer(box, serve), host.connect() as peer, host.connect() as idle:
+        assert idle.ask(request()).status == 200
+        peer.send(to(box))
+        assert ready.wait(ANSWER_SECONDS) and peer.head().status == 200
+        host.proc.send_signal(signal.SIGTERM)
+        assert idle.ended()  # the host is stopping
+        go_on.set()
+        assert peer.take(4) == b"abcd" and peer.ended()
+        assert host.proc.wait(STOP_SECONDS) == 0
 
 
 def claims(host):
