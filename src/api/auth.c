@@ -102,8 +102,9 @@ int sign_in_reply(struct call *call, const struct sign_in *request, const struct
 		buf_printf(&to, "%cticket=%s", strchr(to.data, '?') ? '&' : '?', ticket);
 	struct answer answer = { 303, NULL, 0,
 				 .headers = { { "Location", to.data },
-					      { "Referrer-Policy", "no-referrer" } },
-				 .header_count = 2 };
+					      { "Referrer-Policy", "no-referrer" },
+					      { "Cache-Control", "no-store" } },
+				 .header_count = 3 };
 	return call->sink->begin(call->sink, &answer, err);
 }
 

@@ -57,9 +57,10 @@ static int absolute(struct call *call, const void *in, struct upstream *ret, str
 	return whole(call, in, ret, err);
 }
 
-#define ANY(path, upstream_)                                                                 \
-	{                                                                                    \
-		"*", path, .in = &preview_schema, .flags = INTERNAL, .upstream = (upstream_) \
+#define ANY(path, upstream_)                                                 \
+	{                                                                    \
+		"*", path, .in = &preview_schema, .flags = INTERNAL | GUEST, \
+			   .upstream = (upstream_)                           \
 	}
 
 static const struct route routes[] = {

@@ -68,6 +68,7 @@ struct request {
 	enum place place;
 	struct box *box;     /* NULL: the host's own server, or there is none */
 	bool by_query;       /* the credential was in the query */
+	bool by_guest;       /* it was a ticket for guests there */
 	int tokens;          /* how many texts like a JWT were looked at for this head */
 	bool known;          /* it is from a page that may call this address */
 	struct box *entered; /* counted among its active requests, by nobody else yet */
@@ -273,14 +274,30 @@ static int refuse_caller(const struct request *r, struct err *err)
 		       r->address.id);
 }
 
+/* Whether a program of the box answers, and sees the address in a page of its own. */
+static bool is_guest(const struct request *r)
+{
+	auto_free char *path = xstrndup(r->path, r->path_len);
+	return r->place == TO_BOX && (r->address.port || route_flagged(api_groups, GUEST, path));
+}
+
+/* By the query alone, which nothing else of the request has let in. */
+static int check_query(struct request *r, const struct auth *auth, struct auth_request *by,
+		       struct err *err)
+{
+	by->query = r->query;
+	r->by_query = auth_check(auth, by, err) == 0;
+	by->guest = !r->by_query && is_guest(r);
+	r->by_guest = by->guest && auth_check(auth, by, NULL) == 0;
+	return r->by_query || r->by_guest ? 0 : refuse_caller(r, err);
+}
+
 static int check_credentials(struct request *r, struct err *err)
 {
 	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 				   .api_key_header = http_header(r->head, "x-aio-api-key"),
 				   .no_ticket = path_is(r, "/tickets") };
 	const struct auth *auth = r->box ? r->box->auth : r->config->nobody;
-	struct auth_request all = by;
-	all.query = r->query;
 	if (!auth_enabled(auth) || (!by.no_ticket && has_cookie(r)))
 		return 0;
 	if ((by.authorization || by.api_key_header) && auth_check(auth, &by, NULL) == 0)
@@ -291,10 +308,7 @@ static int check_credentials(struct request *r, struct err *err)
 	}
 	if (is_preflight(r))
 		return answer_preflight(r, err);
-	if (auth_check(auth, &all, err) < 0)
-		return refuse_caller(r, err);
-	r->by_query = true;
-	return 0;
+	return check_query(r, auth, &by, err);
 }
 
 /* A page whose address carried a credential loads more, whose addresses do not. */
@@ -316,14 +330,14 @@ static int clean_address(struct request *r, struct err *err)
 	const char *target = r->path - r->address.prefix;
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
 	if (!r->box || (r->place != TO_BOX && r->place != TO_PAGE) || !r->query || !r->host ||
-	    !head_is_visit(r->head))
+	    r->by_guest || !head_is_visit(r->head))
 		return 0;
 	const struct head_request hidden = { .strip_query = auth_enabled(r->box->auth),
 					     .is_secret = is_secret,
 					     .arg = r };
 	buf_printf(&to, "//%s%.*s", r->host, (int)(r->path + r->path_len - target), target);
 	if (!takes_cookie(r) || head_is_foreign_frame(r->head))
-		return head_trade(&to, r->query, r->box->auth)
+		return head_trade(&to, r->query, r->box->auth, is_guest(r))
 			       ? redirect(r, 303, to.data, NULL, err)
 			       : 0;
 	if (!head_query(&to, r->query, &hidden))

@@ -37,7 +37,8 @@ struct auth {
 	char *jwt_audience;
 	struct secret api_key, auth_token;
 	int ticket_ttl;
-	unsigned char secret_key[MAC_SIZE], ticket_key[MAC_SIZE], cookie_key[MAC_SIZE];
+	unsigned char secret_key[MAC_SIZE], ticket_key[MAC_SIZE], guest_key[MAC_SIZE],
+		cookie_key[MAC_SIZE];
 };
 
 /* One half of an HMAC: the hash of the key, padded, and of the text. */
@@ -99,6 +100,7 @@ static int configure(struct auth *auth, const struct auth_config *config, struct
 {
 	if (getrandom(auth->secret_key, MAC_SIZE, 0) != MAC_SIZE ||
 	    getrandom(auth->ticket_key, MAC_SIZE, 0) != MAC_SIZE ||
+	    getrandom(auth->guest_key, MAC_SIZE, 0) != MAC_SIZE ||
 	    getrandom(auth->cookie_key, MAC_SIZE, 0) != MAC_SIZE)
 		return err_set(err, ERR_INTERNAL, "no randomness for the keys of tickets");
 	if (config->ticket_ttl < 0)
@@ -194,6 +196,11 @@ int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expire
 	return ticket_new(auth->ticket_key, auth->ticket_ttl, ret, room);
 }
 
+int auth_guest_ticket(const struct auth *auth, char *ret, size_t room)
+{
+	return ticket_new(auth->guest_key, auth->ticket_ttl, ret, room);
+}
+
 int auth_cookie(const struct auth *auth, char *ret, size_t room)
 {
 	return ticket_new(auth->cookie_key, AUTH_COOKIE_TTL_SEC, ret, room);
@@ -268,6 +275,19 @@ static int check_query_key(const struct auth *auth, struct buf *value, struct er
 	return wrong_key(err, "?api_key=");
 }
 
+static int check_query_ticket(const struct auth *auth, const struct auth_request *request,
+			      const struct buf *value, struct err *err)
+{
+	const char *text = value->data ? value->data : "";
+	if (request->no_ticket)
+		return err_set(err, ERR_UNAUTHORIZED, "a ticket is not enough here");
+	if (ticket_check(auth->guest_key, text, value->len, NULL) < 0)
+		return ticket_check(auth->ticket_key, text, value->len, err);
+	return request->guest ? 0
+			      : err_set(err, ERR_UNAUTHORIZED,
+					"this ticket is for the pages of programs only");
+}
+
 static bool is(const struct buf *name, const char *text)
 {
 	return !name->full && name->len == strlen(text) && memcmp(name->data, text, name->len) == 0;
@@ -281,11 +301,8 @@ static int check_query(const struct auth *auth, const struct auth_request *reque
 	while (result != 0 && url_query_next(&it, &name, &value)) {
 		if (is(&name, "api_key"))
 			result = check_query_key(auth, &value, err);
-		else if (is(&name, "ticket") && request->no_ticket)
-			result = err_set(err, ERR_UNAUTHORIZED, "a ticket is not enough here");
 		else if (is(&name, "ticket"))
-			result = ticket_check(auth->ticket_key, value.data ? value.data : "",
-					      value.len, err);
+			result = check_query_ticket(auth, request, &value, err);
 	}
 	return result;
 }

@@ -31,6 +31,7 @@ struct auth_request {
 	const char *api_key_header; /* that of X-AIO-API-Key, or NULL */
 	const char *query;          /* raw, without the '?', or NULL */
 	bool no_ticket;             /* for the route that makes tickets: none renews itself */
+	bool guest;                 /* for a GUEST route: a ticket for guests will do */
 };
 
 /* 0 if any of the request's credentials is valid, else -1 with ERR_UNAUTHORIZED. */
@@ -39,6 +40,10 @@ int auth_check(const struct auth *auth, const struct auth_request *request, stru
 /* Writes a new ticket and how many seconds it is good for. -1 if it does not fit in room bytes, or
  * if there is no randomness. */
 int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in);
+
+/* Likewise for guests: programs' own pages, which see the addresses that they are opened by. It is good
+ * where auth_request.guest is set, and no cookie is made of it. */
+int auth_guest_ticket(const struct auth *auth, char *ret, size_t room);
 
 /* Likewise for a cookie: good for hours, and as a ticket never. */
 enum { AUTH_COOKIE_TTL_SEC = 43200 };

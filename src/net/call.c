@@ -106,8 +106,9 @@ int call_text(struct call *call, const char *type, const char *text, size_t len,
 
 int call_redirect(struct call *call, const char *to, struct err *err)
 {
-	struct answer answer = { 307, NULL, 0, .headers = { { "Location", to } },
-				 .header_count = 1 };
+	struct answer answer = { 307, NULL, 0,
+				 .headers = { { "Location", to }, { "Cache-Control", "no-store" } },
+				 .header_count = 2 };
 	return call->sink->begin(call->sink, &answer, err);
 }
 

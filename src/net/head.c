@@ -397,13 +397,14 @@ void head_redirect(struct buf *out, int status, const char *to, const char *cook
 		   close ? "Connection: close\r\n" : "");
 }
 
-bool head_trade(struct buf *out, const char *query, const struct auth *auth)
+bool head_trade(struct buf *out, const char *query, const struct auth *auth, bool guest)
 {
 	char ticket[AUTH_TICKET_ROOM];
 	int ttl;
-	struct auth_request key = { .query = query, .no_ticket = true };
-	if (!query || !auth_enabled(auth) || auth_check(auth, &key, NULL) < 0 ||
-	    auth_ticket(auth, ticket, sizeof ticket, &ttl) < 0)
+	struct auth_request by = { .query = query, .no_ticket = !guest };
+	if (!query || !auth_enabled(auth) || auth_check(auth, &by, NULL) < 0 ||
+	    (guest ? auth_guest_ticket(auth, ticket, sizeof ticket)
+		   : auth_ticket(auth, ticket, sizeof ticket, &ttl)) < 0)
 		return false;
 	size_t before = out->len;
 	(void)head_query(out, query, &(struct head_request){ .strip_query = true });

@@ -61,9 +61,9 @@ bool head_is_foreign_frame(const struct http_head *head);
 /* Leads a browser to another address, with a Set-Cookie unless that is NULL. */
 void head_redirect(struct buf *out, int status, const char *to, const char *cookie, bool close);
 
-/* Appends a query and its '?' with a fresh ticket in place of the key in it. False where there is no
- * valid key: nothing was added. */
-bool head_trade(struct buf *out, const char *query, const struct auth *auth);
+/* Appends a query and its '?' with a fresh ticket in place of the key in it; of a guest, with one for
+ * guests in place of a key or ticket. False where there is no valid one: nothing was added. */
+bool head_trade(struct buf *out, const char *query, const struct auth *auth, bool guest);
 
 /* Lets a page of that origin send a request. */
 void head_preflight(struct buf *out, const struct http_head *head, const char *origin, bool close);

@@ -142,7 +142,10 @@ static int answer_preflight(struct request *r)
 
 static struct visit visit_of(const struct request *r)
 {
-	return (struct visit){ r->conn, r->server->auth, r->host, r->path, r->query };
+	return (struct visit){
+		r->conn, r->server->auth, r->host,
+		r->path, r->query,        r->entry && r->entry->route->flags & GUEST
+	};
 }
 
 static int check_credentials(struct request *r, struct err *err)
@@ -161,6 +164,7 @@ static int check_credentials(struct request *r, struct err *err)
 		.api_key_header = http_header(r->head, "x-aio-api-key"),
 		.query = r->query,
 		.no_ticket = flags & NO_TICKET,
+		.guest = flags & GUEST,
 	};
 	if (auth_check(r->server->auth, &credentials, err) == 0)
 		return 0;

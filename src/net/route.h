@@ -30,6 +30,8 @@ enum route_flag {
 	NO_TICKET = 1 << 5,
 	RAW = 1 << 6,  /* its one field in the body, a TEXT, is the body as it came, of any type */
 	RUNS = 1 << 7, /* starts something: in the history of a box */
+	GUEST = 1
+		<< 8, /* a program of the sandbox answers: what its pages see is good for no other route */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the

@@ -47,7 +47,7 @@ bool visit_trade(const struct visit *visit)
 {
 	auto_buf struct buf to = BUF(1 << 20);
 	buf_printf(&to, "//%s%s", visit->host ? visit->host : "", visit->path);
-	return is_visit(visit) && head_trade(&to, visit->query, visit->auth) &&
+	return is_visit(visit) && head_trade(&to, visit->query, visit->auth, visit->guest) &&
 	       redirect(visit, to.data, NULL);
 }
 

@@ -9,6 +9,7 @@ struct visit {
 	struct conn *conn; /* its request */
 	const struct auth *auth;
 	const char *host, *path, *query; /* the last may be NULL */
+	bool guest;                      /* a GUEST route answers */
 };
 
 /* Whether a cookie lets the request in: it is valid, and no page of another origin sends it. */

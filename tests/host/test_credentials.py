@@ -124,6 +124,28 @@ def test_where_no_cookie_holds_a_key_becomes_a_ticket(host, box, fake, prefix, n
     assert fake.heads[0].split()[1] == "/a?x=1"
 
 
+@pytest.mark.parametrize("way", ["api_key", "ticket"])
+@pytest.mark.parametrize("path, name, how", [
+    ("/s/{}/proxy/3000/a", "localhost", OPENED), ("/s/{}/absproxy/3000", "localhost", OPENED),
+    ("/a", "3000-{}.localhost", FRAMED), ("/proxy/3000/a", "{}.localhost", FRAMED),
+])
+def test_a_ticket_that_a_programs_page_sees_is_for_programs(host, box, fake, path, name, how, way):
+    path, name, own = path.format(box.id), name.format(box.id), f"{box.id}.localhost"
+    given = ticket_of(box) if way == "ticket" else box.token
+    got = ask(host, f"{path}?{way}={given}", how, name)
+    assert got.status == 303 and cookie_of(got) is None
+    (ticket,) = parse_qs(urlsplit(got["location"]).query)["ticket"]
+    assert ticket != given
+    for again in (how, OPENED, FETCHED, {}):
+        got = ask(host, f"{path}?ticket={ticket}", again, name)
+        assert got.body == b"from the box" and cookie_of(got) is None, "let in, with no more than before"
+        for target, where in (("/v1/docs", own), ("/v1/sandbox", own), ("/proxy", own), (f"/s/{box.id}/v1/x", "localhost"),
+                              (f"/s/{box.id}/%70roxy/3000/", "localhost")):
+            refused = ask(host, f"{target}?ticket={ticket}", again, where)
+            assert refused.status == 401 and cookie_of(refused) is None
+    assert all(ticket not in head for head in fake.heads)
+
+
 @pytest.mark.parametrize("path", ["/terminal", "/v1/docs", "/", "/v1/sandbox"])
 def test_the_default_box_has_a_cookie_on_the_plain_address(host, path):
     """What is shown there is the host's own, or has no origin: whoever opens it may keep one."""

@@ -302,6 +302,17 @@ static void test_tickets(void)
 	CHECK_STR(why(auth, QUERY("path=websockify%3Fticket%3Dx")), nothing);
 	/* It is no API key, no JWT, and not enough to get another. */
 	CHECK_STR(why(auth, HEADER(one)), wrong_header);
+	char guest[AUTH_TICKET_ROOM];
+	CHECK(auth_guest_ticket(auth, guest, sizeof guest) == 0);
+	auto_free char *by_guest = xasprintf("ticket=%s", guest);
+	struct auth_request to_guest = { .query = by_guest, .guest = true };
+	CHECK_STR(why(auth, to_guest), "");
+	CHECK_STR(why(auth, QUERY(by_guest)), "this ticket is for the pages of programs only");
+	CHECK_STR(why(auth, ((struct auth_request){ .query = query, .guest = true })), "");
+	CHECK(!auth_cookie_ok(auth, guest));
+	to_guest.no_ticket = true;
+	CHECK_STR(why(auth, to_guest), "a ticket is not enough here");
+
 	struct auth_request renew = { .query = query, .no_ticket = true };
 	CHECK_STR(why(auth, renew), "a ticket is not enough here");
 	renew.api_key_header = "k";
