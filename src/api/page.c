@@ -1,11 +1,101 @@
 /* The product's pages, and the files they are made of. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/routes.h"
+#include "base/arena.h"
 #include "base/err.h"
+#include "base/own.h"
 #include "base/url.h"
 #include "net/call.h"
-#include "net/static.h"
+#include "net/mime.h"
+#include "net/server.h"
+
+/* Our pages load nothing from elsewhere. The one inline script they may run is the loader that hands
+ * a credential of the page's own address on to what the page is made of. */
+#define OWN_FILES_ONLY                                                                                  \
+	"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "            \
+	"font-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'self'; base-uri 'none'; " \
+	"script-src 'self' 'sha256-e1dK3Pb5UdlkAyLAsygdRUrVwR1u0sFXJEV1bDrjw1M='"
+
+/* The pages, of a box and of the host: here from its own files, which nobody in a box can change. */
+static const struct {
+	const char *path, *file;
+	const char *policy; /* what it may load */
+} pages[] = {
+	{ "/v1/docs", "web/docs/index.html", OWN_FILES_ONLY },
+	{ "/terminal", "web/terminal/index.html", OWN_FILES_ONLY },
+	{ "/favicon.ico", "web/favicon.svg", OWN_FILES_ONLY },
+};
+
+/* What is served below /static/, from where below the home: folders, or a file where there is no
+ * final slash. "sandbox/" holds addresses that clients know from AIO Sandbox. */
+static const struct pair trees[] = {
+	{ "web/", "web/" },
+	{ "swagger-ui/", "node_modules/swagger-ui-dist/" },
+	{ "xterm/", "node_modules/@xterm/" },
+	{ "sandbox/xterm@5.3.0/", "node_modules/@xterm/xterm/" },
+	{ "sandbox/xterm-addon-fit@0.8.0/lib/xterm-addon-fit.js",
+	  "node_modules/@xterm/addon-fit/lib/addon-fit.js" },
+};
+
+/* Answers with a file below the product's home. */
+static int show_file(struct call *call, const char *path, const char *policy, struct err *err)
+{
+	const char *type = mime_of(path);
+	struct pair headers[] = { { "Cache-Control", "no-cache" },
+				  { "Content-Security-Policy", policy },
+				  { "Cross-Origin-Opener-Policy", "same-origin" },
+				  { "Referrer-Policy", "no-referrer" } };
+	char full[8192];
+	snprintf(full, sizeof full, "%s/%s", call->server->home, path);
+	auto_close int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR
+			       ? err_set(err, ERR_NOT_FOUND,
+					 "there is no file '%s': run 'make deps'?", path)
+			       : err_set(err, errno, "open '%s'", path);
+	return call_file(call, fd, type, NULL, headers, !strncmp(type, "text/html", 9) ? 4 : 1,
+			 err);
+}
+
+static int show_page(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	for (size_t i = 0; i < COUNT(pages); i++)
+		if (!strcmp(pages[i].path, call->route->path))
+			return show_file(call, pages[i].file, pages[i].policy, err);
+	return err_set(err, ERR_NOT_FOUND, "there is no such page");
+}
+
+struct static_request {
+	const char *rest;
+};
+static const struct field static_fields[] = {
+	NAMED("*", STR, static_request, rest, PATH | REQUIRED, NULL),
+};
+static const struct schema static_schema = SCHEMA(static_request, "StaticFile", static_fields);
+
+static int show_static(struct call *call, const void *in, struct err *err)
+{
+	const struct static_request *request = in;
+	auto_buf struct buf clean = BUF(4096);
+	/* The router has decoded the path; decoding it again is harmless only without '%'. */
+	if (!strchr(request->rest, '%') &&
+	    url_path_clean(arena_printf(call->arena, "/%s", request->rest), &clean) == 0)
+		for (size_t i = 0; clean.data && i < COUNT(trees); i++) {
+			size_t len = strlen(trees[i].name);
+			bool folder = trees[i].name[len - 1] == '/';
+			if (!strncmp(clean.data, trees[i].name, len) && folder == !!clean.data[len])
+				return show_file(call,
+						 arena_printf(call->arena, "%s%s", trees[i].value,
+							      clean.data + len),
+						 OWN_FILES_ONLY, err);
+		}
+	return err_set(err, ERR_NOT_FOUND, "there is no such file");
+}
 
 /* A credential of the address goes along, or the next page would be refused. */
 struct home {
@@ -30,31 +120,12 @@ static int home(struct call *call, const void *in, struct err *err)
 	return call_redirect(call, to.data, err);
 }
 
-/* The pages, of a box and of the host: here from its own files, which nobody in a box can change. */
-static const struct {
-	const char *path, *file;
-	const char *policy; /* what it may load; NULL: as all pages */
-} pages[] = {
-	{ "/v1/docs", "web/docs/index.html", NULL },
-	{ "/terminal", "web/terminal/index.html", NULL },
-	{ "/favicon.ico", "web/favicon.svg", NULL },
-};
-
-static int show_page(struct call *call, const void *in, struct err *err)
-{
-	(void)in;
-	for (size_t i = 0; i < COUNT(pages); i++)
-		if (!strcmp(pages[i].path, call->route->path))
-			return static_file(call, pages[i].file, pages[i].policy, err);
-	return err_set(err, ERR_NOT_FOUND, "there is no such page");
-}
-
 static const struct route routes[] = {
 	{ "GET", "/", home, &home_schema, .flags = INTERNAL },
 	{ "GET", "/index.html", home, &home_schema, .flags = INTERNAL },
 	{ "GET", "/v1/docs", show_page, .flags = INTERNAL },
 	{ "GET", "/terminal", show_page, .flags = INTERNAL },
 	{ "GET", "/favicon.ico", show_page, .flags = INTERNAL },
-	{ "GET", "/static/*", static_serve, &static_schema, .flags = INTERNAL },
+	{ "GET", "/static/*", show_static, &static_schema, .flags = INTERNAL },
 };
 const struct route_group page_group = { "page", "Pages for people.", routes, COUNT(routes) };
