@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "host/address.h"
+#include "net/call.h"
 #include "net/cookie.h"
 #include "net/flow.h"
 #include "net/guard.h"
@@ -47,7 +48,11 @@ static void page(const struct http *http)
 		else if (i == 1)
 			head_preflight(&out, &http->head, "https://a.example", true);
 		else
-			head_sign_in(&out, "/s/x", 4, http->head.target, false);
+			head_answer(&out,
+				    &(struct answer){ 401, "text/html",
+						      (int64_t)strlen(http->head.target),
+						      .header_count = 0 },
+				    http->head.target, false);
 		http_init(&again, -1, HTTP_RESPONSES,
 			  &(struct http_limits){ .head = FLOW_OUT_MAX });
 		must(http_feed(&again, out.data, out.len, &err) == 1);

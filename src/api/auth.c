@@ -2,16 +2,10 @@
 #include <string.h>
 
 #include "api/routes.h"
-#include "base/arena.h"
 #include "base/err.h"
-#include "base/own.h"
-#include "base/url.h"
 #include "net/auth.h"
 #include "net/call.h"
-#include "net/head.h"
 #include "net/server.h"
-
-enum { SIGN_IN_MAX = 65536 };
 
 static const struct field ticket_fields[] = {
 	STR(ticket, ticket, REQUIRED, "To be sent as ?ticket= until it expires."),
@@ -56,63 +50,6 @@ static int check(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &(struct list){ 1, &status }, err);
 }
 
-/* ---- signing in ---- */
-
-static const struct field sign_in_fields[] = {
-	NAMED("x-aio-box", STR, sign_in, box, HEADER, NULL),
-	STR(sign_in, to, QUERY, NULL),
-	TEXT(sign_in, form, 0, NULL, .max_len = SIGN_IN_MAX),
-};
-const struct schema sign_in_schema = SCHEMA(sign_in, "SignIn", sign_in_fields);
-
-/* A path of this very address, and nothing that a browser could take for another. */
-static bool is_own_path(const char *path)
-{
-	for (const char *at = path; *at; at++)
-		if ((unsigned char)*at <= ' ' || *at == 0x7f)
-			return false;
-	return path[0] == '/' && path[1] != '/' && path[1] != '\\';
-}
-
-/* A key or a token, as it was typed or pasted. */
-static bool is_key(const struct sign_in *request, const struct auth *auth)
-{
-	auto_buf struct buf name = BUF(64), value = BUF(SIGN_IN_MAX);
-	auto_free char *form = xstrndup(request->form.data, request->form.len);
-	struct url_query it = { form };
-	do {
-		if (!url_query_next(&it, &name, &value))
-			return false;
-	} while (!name.data || strcmp(name.data, "api_key") != 0);
-	auto_free char *bearer = xasprintf("Bearer %s", value.data ? value.data : "");
-	struct auth_request by = { .authorization = bearer };
-	return auth_check(auth, &by, NULL) == 0;
-}
-
-int sign_in_reply(struct call *call, const struct sign_in *request, const struct auth *auth,
-		  struct err *err)
-{
-	auto_buf struct buf to = BUF(1 << 20);
-	char ticket[AUTH_TICKET_ROOM];
-	int ttl;
-	if (!request->to || !is_own_path(request->to) || buf_str(&to, request->to) < 0)
-		buf_str(&to, "/");
-	if (auth_enabled(auth) && is_key(request, auth) &&
-	    auth_ticket(auth, ticket, sizeof ticket, &ttl) == 0)
-		buf_printf(&to, "%cticket=%s", strchr(to.data, '?') ? '&' : '?', ticket);
-	struct answer answer = { 303, NULL, 0,
-				 .headers = { { "Location", to.data },
-					      { "Referrer-Policy", "no-referrer" },
-					      { "Cache-Control", "no-store" } },
-				 .header_count = 3 };
-	return call->sink->begin(call->sink, &answer, err);
-}
-
-static int sign_in(struct call *call, const void *in, struct err *err)
-{
-	return sign_in_reply(call, in, call->server->auth, err);
-}
-
 static const struct route routes[] = {
 	{ "POST", "/tickets", create_ticket, NULL, &ticket_data, "Create a ticket",
 	  "A short-lived credential for URLs that cannot carry a header: WebSockets, pages, frames. Each "
@@ -122,6 +59,5 @@ static const struct route routes[] = {
 	  "For a gateway's authentication subrequest: checks the ticket or key in the query of "
 	  "`x-original-uri`, or the `Authorization` header. 200 or 401.",
 	  .flags = BARE | PUBLIC },
-	{ "POST", HEAD_SIGN_IN, sign_in, &sign_in_schema, .flags = RAW | INTERNAL | PUBLIC },
 };
 const struct route_group auth_group = { "auth", "Credentials.", routes, COUNT(routes) };

@@ -8,6 +8,7 @@ const struct route_group *const api_groups[] = {
 	&shell_ws_group,
 	&bash_group,
 	&auth_group,
+	&sign_in_group,
 	&file_read_group,
 	&file_write_group,
 	&file_transfer_group,

@@ -2,7 +2,6 @@
 #pragma once
 #include "net/route.h"
 
-struct auth;
 struct err;
 struct jw;
 struct sessions;
@@ -13,7 +12,7 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	file_write_group, file_transfer_group, file_list_group, file_editor_group, file_find_group,
 	file_search_group, file_watch_group, util_group, skills_group, jupyter_group, code_group,
 	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,
-	document_group, metrics_group, page_group, bash_ws_group, preview_group;
+	document_group, metrics_group, page_group, bash_ws_group, preview_group, sign_in_group;
 
 extern struct sessions file_watch_sessions;
 
@@ -23,18 +22,6 @@ struct ticket {
 	int64_t expires_in;
 };
 extern const struct field ticket_data;
-
-/* What the form of a page that asks for a key sends: auth.c's, and the host's. */
-struct sign_in {
-	const char *box, *to;
-	struct text form;
-};
-extern const struct schema sign_in_schema;
-
-/* Leads back to where the form was shown, with a ticket, of which a cookie is made there. Who has no
- * key is asked there again. */
-int sign_in_reply(struct call *call, const struct sign_in *request, const struct auth *auth,
-		  struct err *err);
 
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];

@@ -7,12 +7,14 @@
 
 #include "api/modules.h"
 #include "api/routes.h"
+#include "api/sign_in.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "cli/commands.h"
 #include "code/kernels.h"
 #include "config/config.h"
+#include "net/auth.h"
 #include "net/server.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
@@ -67,6 +69,15 @@ static void listen_inside(struct server *server)
 		unsetenv("AIO_LOCAL_SOCKET");
 }
 
+/* On a Unix socket a gateway does. */
+static void ask_for_keys(struct server *server)
+{
+	if (server->local || !auth_enabled(server->auth))
+		return;
+	sign_in_load(server->home);
+	server->ask_key = sign_in_ask;
+}
+
 int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 {
 	static struct config config; /* its strings live as long as the process */
@@ -88,6 +99,8 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	server.config = &config;
 	if (result == 0)
 		result = server_listen(&server, &err);
+	if (result == 0)
+		ask_for_keys(&server);
 	if (result == 0)
 		listen_inside(&server); /* first: what is started next is told where */
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)

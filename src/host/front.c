@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "api/routes.h"
+#include "api/sign_in.h"
 #include "base/err.h"
 #include "base/jwt.h"
 #include "base/own.h"
@@ -18,11 +19,12 @@
 #include "host/link.h"
 #include "host/ward.h"
 #include "net/auth.h"
+#include "net/call.h"
 #include "net/cookie.h"
 #include "net/guard.h"
 #include "net/target.h"
 
-enum { REFUSED_MS = 1000, SIGN_IN_MAX = 65536, TOKENS_MAX = 8 };
+enum { REFUSED_MS = 1000, TOKENS_MAX = 8 };
 
 /* Who answers. */
 enum place {
@@ -54,7 +56,7 @@ static const struct {
 	{ "/static/", TO_PAGE, true, true },
 	{ "/tickets", TO_TICKETS, false, false },
 	{ "/auth", TO_TICKETS, false, false },
-	{ HEAD_SIGN_IN, TO_TICKETS, .any_port = true },
+	{ SIGN_IN_PATH, TO_TICKETS, .any_port = true },
 };
 
 struct request {
@@ -196,7 +198,7 @@ static int send_home(const struct request *r, struct err *err)
  * they are there. */
 static bool is_open(const struct request *r)
 {
-	bool form = path_is(r, HEAD_SIGN_IN) && !r->head->chunked && r->head->length <= SIGN_IN_MAX;
+	bool form = path_is(r, SIGN_IN_PATH) && !r->head->chunked && r->head->length <= SIGN_IN_MAX;
 	return form ||
 	       (!r->address.port && (path_is(r, "/auth") ||
 				     (path_is(r, "/health") && !strcmp(r->address.id, "default"))));
@@ -254,19 +256,30 @@ static void note_refusal(const struct request *r)
 	r->config->event(r->config->arg, r->box, HISTORY_DENIED, &denied);
 }
 
+/* False: there is no page to ask by. */
+static bool ask_key(const struct request *r)
+{
+	auto_buf struct buf back = BUF(r->config->max_head + 16), page = BUF(1 << 20),
+			    out = BUF(1 << 20);
+	auto_free char *prefix = xstrndup(r->path - r->address.prefix, r->address.prefix);
+	struct answer answer;
+	struct err ignored;
+	buf_add(&back, r->path, r->path_len);
+	(void)head_query(&back, r->query, &(struct head_request){ .strip_query = true });
+	if (!sign_in_ask(prefix, back.len ? back.data : "/", &answer, &page))
+		return false;
+	head_answer(&out, &answer, page.data, link_closes(r->link, r->head));
+	(void)answer_with(r, &out, &ignored);
+	return true;
+}
+
 /* In the same words and bytes whether there is such a box or not. */
 static int refuse_caller(const struct request *r, struct err *err)
 {
 	if (r->box)
 		note_refusal(r);
-	if (head_is_visit(r->head) && !r->link->relay.head_only) {
-		auto_buf struct buf back = BUF(r->config->max_head + 16), out = BUF(1 << 20);
-		buf_add(&back, r->path, r->path_len);
-		(void)head_query(&back, r->query, &(struct head_request){ .strip_query = true });
-		head_sign_in(&out, r->path - r->address.prefix, r->address.prefix,
-			     back.len ? back.data : "/", link_closes(r->link, r->head));
-		return answer_with(r, &out, err);
-	}
+	if (head_is_visit(r->head) && !r->link->relay.head_only && ask_key(r))
+		return -1;
 	if (!r->address.named)
 		return -1;
 	struct err why = *err;

@@ -24,6 +24,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "api/sign_in.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -362,6 +363,7 @@ static int open_front(struct host *host, struct err *err)
 		.event = on_event,
 		.arg = host,
 	};
+	sign_in_load(host->api.home);
 	int cores = get_nprocs();
 	int loops = config->loops ? (int)config->loops : cores > LOOPS_MAX ? LOOPS_MAX : cores;
 	host->gateway = gateway_start(&gateway, loops, err);

@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "api/routes.h"
+#include "api/sign_in.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "host/host.h"
 #include "net/auth.h"
 #include "net/call.h"
-#include "net/head.h"
 
 struct ask {
 	const char *box, *original_uri, *authorization, *api_key;
@@ -82,7 +82,7 @@ static const struct route routes[] = {
 	  .flags = BARE | INTERNAL },
 	{ "GET", "/auth", check, &ask_schema, &check_data, "Check credentials",
 	  .flags = BARE | INTERNAL | PUBLIC },
-	{ "POST", HEAD_SIGN_IN, sign_in, &sign_in_schema, .flags = RAW | INTERNAL },
+	{ "POST", SIGN_IN_PATH, sign_in, &sign_in_schema, .flags = RAW | INTERNAL },
 };
 const struct route_group host_tickets_group = { "auth", "Credentials.", routes, COUNT(routes) };
 

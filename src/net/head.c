@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "base/url.h"
 #include "net/auth.h"
+#include "net/call.h"
 #include "net/cookie.h"
 #include "net/http.h"
 #include "net/target.h"
@@ -348,6 +349,31 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 	buf_str(out, "\r\n");
 }
 
+static const char *reason(int status)
+{
+	return status == 303   ? "See Other"
+	       : status == 307 ? "Temporary Redirect"
+	       : status < 500  ? "Refused"
+			       : "Unavailable";
+}
+
+void head_answer(struct buf *out, const struct answer *answer, const char *body, bool close)
+{
+	buf_printf(out, "HTTP/1.1 %d %s\r\nServer: aio\r\n", answer->status,
+		   reason(answer->status));
+	if (answer->type) {
+		put(out, "Content-Type", answer->type);
+		put(out, "X-Content-Type-Options", "nosniff");
+	}
+	for (size_t i = 0; i < answer->header_count; i++)
+		put(out, answer->headers[i].name, answer->headers[i].value);
+	if (close)
+		put(out, "Connection", "close");
+	buf_printf(out, "Content-Length: %lld\r\n\r\n", (long long)answer->length);
+	if (body)
+		buf_add(out, body, (size_t)answer->length);
+}
+
 void head_error(struct buf *out, int status, const char *detail, bool close, bool head_only)
 {
 	struct jw jw;
@@ -355,15 +381,14 @@ void head_error(struct buf *out, int status, const char *detail, bool close, boo
 	jw_open(&jw, '{');
 	jw_key_str(&jw, "detail", detail);
 	jw_close(&jw, '}');
-	buf_printf(out,
-		   "HTTP/1.1 %d %s\r\nServer: aio\r\nContent-Type: application/json\r\n"
-		   "X-Content-Type-Options: nosniff\r\n%s%s%sContent-Length: %zu\r\n\r\n",
-		   status, status < 500 ? "Refused" : "Unavailable",
-		   status == 401 ? "WWW-Authenticate: Bearer realm=\"aiobox\"\r\n" : "",
-		   status == 503 ? "Retry-After: 1\r\n" : "", close ? "Connection: close\r\n" : "",
-		   jw.out.len);
-	if (!head_only)
-		buf_add(out, jw.out.data, jw.out.len);
+	struct answer answer = { status, "application/json", (int64_t)jw.out.len,
+				 .header_count = 0 };
+	if (status == 401)
+		answer.headers[answer.header_count++] =
+			(struct pair){ "WWW-Authenticate", "Bearer realm=\"aiobox\"" };
+	if (status == 503)
+		answer.headers[answer.header_count++] = (struct pair){ "Retry-After", "1" };
+	head_answer(out, &answer, head_only ? NULL : jw.out.data, close);
 	jw_done(&jw);
 }
 
@@ -386,15 +411,13 @@ bool head_is_foreign_frame(const struct http_head *head)
 
 void head_redirect(struct buf *out, int status, const char *to, const char *cookie, bool close)
 {
-	buf_printf(out, "HTTP/1.1 %d %s\r\nServer: aio\r\n", status,
-		   status == 303 ? "See Other" : "Temporary Redirect");
-	put(out, "Location", to);
-	if (cookie)
-		put(out, "Set-Cookie", cookie);
-	buf_printf(out,
-		   "Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n"
-		   "%sContent-Length: 0\r\n\r\n",
-		   close ? "Connection: close\r\n" : "");
+	const struct answer answer = { status, NULL, 0,
+				       .headers = { { "Location", to },
+						    { "Referrer-Policy", "no-referrer" },
+						    { "Cache-Control", "no-store" },
+						    { "Set-Cookie", cookie } },
+				       .header_count = cookie ? 4 : 3 };
+	head_answer(out, &answer, NULL, close);
 }
 
 bool head_trade(struct buf *out, const char *query, const struct auth *auth, bool guest)
@@ -421,40 +444,4 @@ void head_preflight(struct buf *out, const struct http_head *head, const char *o
 		   "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
 		   "Access-Control-Allow-Headers: %s\r\nAccess-Control-Max-Age: 600\r\n%s\r\n",
 		   origin, headers ? headers : "*", close ? "Connection: close\r\n" : "");
-}
-
-static const char sign_in[] =
-	"<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>aiobox</title>"
-	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-	"<style>:root{color-scheme:light dark;--line:light-dark(#d5d9e0,#343a46)}"
-	"body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:18vh auto;padding:0 1.5rem;"
-	"color:light-dark(#181b22,#e8eaee);background:light-dark(#fff,#0f1115)}"
-	"h1{font-size:1.4rem;margin:0}p{color:light-dark(#5b6472,#9aa3b2);margin:.4rem 0 1.4rem}"
-	"form{display:flex;gap:.6rem}input,button{font:inherit;padding:.5rem .8rem;border-radius:8px;"
-	"border:1px solid var(--line)}input{flex:1;min-width:0;background:transparent;color:inherit}"
-	"button{background:light-dark(#4f46e5,#6d6af0);border-color:transparent;color:#fff}</style>"
-	"<h1>This sandbox needs a key</h1>"
-	"<p>Enter its token, as <code>aio create</code> printed it, or a configured key.</p>"
-	"<form method=\"post\" action=\"";
-
-void head_sign_in_page(struct buf *page, const char *prefix, size_t prefix_len, const char *back)
-{
-	buf_printf(page, "%s%.*s" HEAD_SIGN_IN "?to=", sign_in, (int)prefix_len, prefix);
-	url_encode(page, back);
-	buf_str(page, "\"><input name=\"api_key\" type=\"password\" aria-label=\"Token or key\" "
-		      "required autofocus><button>Open</button></form></html>");
-}
-
-void head_sign_in(struct buf *out, const char *prefix, size_t prefix_len, const char *back,
-		  bool close)
-{
-	auto_buf struct buf page = BUF(1 << 20);
-	head_sign_in_page(&page, prefix, prefix_len, back);
-	buf_printf(
-		out,
-		"HTTP/1.1 401 Refused\r\nServer: aio\r\nContent-Type: text/html; charset=utf-8\r\n"
-		"WWW-Authenticate: Bearer realm=\"aiobox\"\r\nX-Content-Type-Options: nosniff\r\n"
-		"Content-Security-Policy: " HEAD_SIGN_IN_POLICY "\r\nCache-Control: no-store\r\n"
-		"Referrer-Policy: " HEAD_SIGN_IN_REFERRER "\r\n%sContent-Length: %zu\r\n\r\n%s",
-		close ? "Connection: close\r\n" : "", page.len, page.data);
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct answer;
 struct auth;
 struct buf;
 struct http_head;
@@ -48,7 +49,10 @@ struct head_response {
 void head_response(struct buf *out, const struct http_head *head, const char *reason,
 		   const struct head_response *how);
 
-/* An answer of the host itself: {"detail": …}. */
+/* An answer of the host itself, whole. The body, of answer->length bytes, may be NULL: for a HEAD. */
+void head_answer(struct buf *out, const struct answer *answer, const char *body, bool close);
+
+/* The same for an error: {"detail": …}. */
 void head_error(struct buf *out, int status, const char *detail, bool close, bool head_only);
 
 /* Whether a browser is to show what comes, in a window or a frame: Sec-Fetch-Mode says so, or where
@@ -67,17 +71,3 @@ bool head_trade(struct buf *out, const char *query, const struct auth *auth, boo
 
 /* Lets a page of that origin send a request. */
 void head_preflight(struct buf *out, const struct http_head *head, const char *origin, bool close);
-
-/* 401 for people: asks for a key, and posts it to `prefix` (of plain letters) and HEAD_SIGN_IN, with
- * where to go back to. */
-void head_sign_in(struct buf *out, const char *prefix, size_t prefix_len, const char *back,
-		  bool close);
-void head_sign_in_page(struct buf *page, const char *prefix, size_t prefix_len, const char *back);
-
-/* Under a stricter referrer policy the browser would say that the form has no origin. */
-#define HEAD_SIGN_IN_POLICY                                                   \
-	"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; " \
-	"frame-ancestors 'none'; base-uri 'none'"
-#define HEAD_SIGN_IN_REFERRER "same-origin"
-
-#define HEAD_SIGN_IN "/.aio/sign-in"

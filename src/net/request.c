@@ -80,7 +80,7 @@ static void find_route(struct request *r)
 	struct router *router = &r->server->router;
 	const char *method = r->head->method;
 	int port = target_preview(r->head, r->conn->inside ? NULL : r->server->options->domain);
-	if (port && strcmp(r->path, HEAD_SIGN_IN) != 0) /* the form is ours there, too */
+	if (port && !route_flagged(r->server->groups, ANY_NAME, r->path))
 		r->entry = router_find(router, method,
 				       arena_printf(&r->conn->arena, ROUTE_PREVIEW "%d", port),
 				       &r->params, r->allow, sizeof r->allow);
@@ -175,7 +175,7 @@ static int check_credentials(struct request *r, struct err *err)
 static void refuse(struct request *r, const struct err *err)
 {
 	struct visit visit = visit_of(r);
-	if (r->server->local || err->code != ERR_UNAUTHORIZED || !visit_ask_key(&visit))
+	if (err->code != ERR_UNAUTHORIZED || !visit_ask_key(&visit))
 		fail(r, err);
 }
 

@@ -30,8 +30,9 @@ enum route_flag {
 	NO_TICKET = 1 << 5,
 	RAW = 1 << 6,  /* its one field in the body, a TEXT, is the body as it came, of any type */
 	RUNS = 1 << 7, /* starts something: in the history of a box */
-	GUEST = 1
-		<< 8, /* a program of the sandbox answers: what its pages see is good for no other route */
+	/* A program of the sandbox answers: what its pages see is good for no other route. */
+	GUEST = 1 << 8,
+	ANY_NAME = 1 << 9, /* also where the host name is for a program's port */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the

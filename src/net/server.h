@@ -15,7 +15,9 @@
 #include "net/route.h"
 #include "net/workers.h"
 
+struct answer;
 struct auth;
+struct buf;
 struct config;
 struct err;
 struct server;
@@ -50,9 +52,15 @@ struct server_options {
 	int64_t upstream_ms; /* for an upstream to begin its answer */
 };
 
+/* What people without credentials are shown: a page that asks for a key and leads back. False: there is
+ * none. */
+typedef bool server_ask_key(const char *prefix, const char *back, struct answer *ret,
+			    struct buf *ret_page);
+
 struct server {
 	const struct server_options *options;
 	const struct config *config; /* what handlers go by; set by who starts the server */
+	server_ask_key *ask_key;     /* likewise; NULL: people get the same errors as programs */
 	const struct route_group *const *groups;
 	struct auth *auth;
 	struct router router;

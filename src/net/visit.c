@@ -11,6 +11,7 @@
 #include "net/cookie.h"
 #include "net/guard.h"
 #include "net/head.h"
+#include "net/server.h"
 
 bool visit_has_cookie(const struct visit *visit)
 {
@@ -72,19 +73,16 @@ bool visit_clean(const struct visit *visit)
 bool visit_ask_key(const struct visit *visit)
 {
 	struct err ignored;
+	struct answer answer;
 	struct sink *sink = &visit->conn->sink;
+	server_ask_key *ask = visit->conn->server->ask_key;
 	auto_buf struct buf back = BUF(1 << 20), page = BUF(1 << 20);
-	if (!is_visit(visit))
+	if (!ask || !is_visit(visit))
 		return false;
 	buf_str(&back, visit->path);
 	(void)head_query(&back, visit->query, &(struct head_request){ .strip_query = true });
-	head_sign_in_page(&page, "", 0, back.data ? back.data : "/");
-	struct answer answer = { 401, "text/html; charset=utf-8", (int64_t)page.len,
-				 .headers = { { "WWW-Authenticate", "Bearer realm=\"aiobox\"" },
-					      { "Content-Security-Policy", HEAD_SIGN_IN_POLICY },
-					      { "Referrer-Policy", HEAD_SIGN_IN_REFERRER },
-					      { "Cache-Control", "no-store" } },
-				 .header_count = 4 };
+	if (!ask("", back.data ? back.data : "/", &answer, &page))
+		return false;
 	if (sink->begin(sink, &answer, &ignored) == 0)
 		(void)sink->write(sink, page.data, page.len, &ignored);
 	return true;

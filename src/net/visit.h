@@ -21,5 +21,5 @@ bool visit_has_cookie(const struct visit *visit);
 bool visit_clean(const struct visit *visit);
 bool visit_trade(const struct visit *visit);
 
-/* 401 with a form, which posts to HEAD_SIGN_IN. */
+/* Asks for a key, as server->ask_key says. */
 bool visit_ask_key(const struct visit *visit);
