@@ -106,8 +106,9 @@ static bool same_box(const struct request *r, const char *page)
 	const char *authority = strstr(page, "://");
 	struct http_head head = { .target = (char *)"/", .count = 1 };
 	head.headers[0] = (struct http_header){ "host", authority ? authority + 3 : "" };
-	return r->address.own_origin && address_find(&head, r->config->domain, &from, NULL) == 0 &&
-	       from.own_origin && !strcmp(from.id, r->address.id) &&
+	return r->address.own_origin &&
+	       address_find(&head, r->config->guard.domain, &from, NULL) == 0 && from.own_origin &&
+	       !strcmp(from.id, r->address.id) &&
 	       url_host_split(head.headers[0].value, name, sizeof name, &port) == 0 &&
 	       url_host_split(r->host, name, sizeof name, &own_port) == 0 && port == own_port;
 }
@@ -139,20 +140,16 @@ static int redirect(const struct request *r, int status, const char *to, const c
 	return answer_with(r, &out, err);
 }
 
-static bool is_known(const struct request *r, const struct guard *guard)
+static bool is_known(const struct request *r)
 {
 	char page[URL_HOST_MAX + 32];
 	guard_page(r->head, page, sizeof page);
-	return guard_knows(guard, r->head) || (*page && same_box(r, page));
+	return guard_knows(&r->config->guard, r->head) || (*page && same_box(r, page));
 }
 
 static int check_page(struct request *r, struct err *err)
 {
-	const struct gateway_config *config = r->config;
-	const struct guard guard = { .domain = config->domain,
-				     .cors_origins = config->cors_origins,
-				     .any_host = config->insecure || config->local };
-	r->known = is_known(r, &guard);
+	r->known = is_known(r);
 	if (http_header(r->head, "service-worker") && !r->address.own_origin)
 		return err_set(err, ERR_FORBIDDEN,
 			       "no service worker on an address that boxes share");
@@ -162,14 +159,14 @@ static int check_page(struct request *r, struct err *err)
 		.known = r->known,
 		.frames = r->address.port != 0,
 	};
-	return guard_check(&guard, &caller, err);
+	return guard_check(&r->config->guard, &caller, err);
 }
 
 /* Below /s/ID a page of the product would have no origin: who opens one is led to the box's own
  * name. -1: so it is, or there is none. */
 static int send_home(const struct request *r, struct err *err)
 {
-	const char *domain = r->config->domain;
+	const char *domain = r->config->guard.domain;
 	char name[URL_HOST_MAX + 1], at[16] = "";
 	int port;
 	bool page = !r->path_len;
@@ -535,7 +532,7 @@ static int check_state(struct request *r, struct err *err)
 
 static int decide(struct request *r, struct err *err)
 {
-	if (address_find(r->head, r->config->domain, &r->address, err) < 0)
+	if (address_find(r->head, r->config->guard.domain, &r->address, err) < 0)
 		return -1;
 	struct target target;
 	if (target_split(r->head, &target, err) < 0)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "host/history.h"
+#include "net/guard.h"
 
 struct auth;
 struct box;
@@ -27,8 +28,7 @@ struct gateway_config {
 	const struct auth *host_auth;
 	const struct auth *keys;   /* what the default box takes, and which key signs tokens */
 	const struct auth *nobody; /* refuses as a box does, for those that are not there */
-	const char *domain, *cors_origins;
-	bool insecure, local; /* any Host name will do; a Unix socket */
+	struct guard guard;        /* of the listener */
 	size_t max_head;
 	int64_t max_connections, max_streams; /* in all; to one box */
 	int64_t idle_ms, head_ms, body_ms, send_ms;

@@ -408,6 +408,7 @@ bool conn_serve(struct peer *peer)
 	conn->peer = peer->name;
 	conn->fd = peer->fd;
 	conn->inside = peer->inside;
+	conn->guard = peer->inside ? &server->inside.guard : &server->guard;
 	conn->head =
 		BUF(HEAD_MAX + (size_t)server->options->max_head); /* some headers are echoed */
 	http_init(&conn->http, peer->fd, HTTP_REQUESTS, &server->limits);

@@ -7,6 +7,7 @@
 #include "net/call.h"
 #include "net/http.h"
 
+struct guard;
 struct peer;
 struct server;
 
@@ -14,8 +15,9 @@ struct conn {
 	struct sink sink; /* first: handlers answer through it */
 	struct server *server;
 	struct peer *from;
-	const char *peer; /* its name */
-	bool inside;      /* of a program of the sandbox: see local.h */
+	const char *peer;          /* its name */
+	bool inside;               /* of a program of the sandbox: see local.h */
+	const struct guard *guard; /* of the listener that it came in by */
 	int fd;
 	struct http http;
 	struct arena arena; /* of the current request */

@@ -64,6 +64,9 @@ static void open_port(struct local *local, int port)
 void local_open(struct local *local, const char *path, int port, uid_t user, gid_t group)
 {
 	local->user = user;
+	/* What the operator allows to callers with credentials is not for pages in the sandbox's
+	 * browser. */
+	local->guard = (struct guard){ .any_host = false };
 	open_socket(local, path, user, group);
 	if (port)
 		open_port(local, port);

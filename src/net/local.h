@@ -3,12 +3,14 @@
  *
  * Only the sandbox user and root may call there, whom the kernel names; they need no other credential.
  * A browser is one of their programs, so these listeners have all guards of a server without
- * authentication, whatever the server's other listener has (see request.c). They give nothing that a
+ * authentication, whatever the server's other listener has. They give nothing that a
  * program of the sandbox user does not have: no tickets, no sudo, no previews. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include "net/guard.h"
 
 enum { LOCAL_LISTENERS = 3 };
 
@@ -17,6 +19,7 @@ struct local {
 	int port;                 /* 0: none */
 	char *path;               /* of the Unix socket */
 	uid_t user;               /* the sandbox's */
+	struct guard guard;       /* of them all */
 	size_t conns;             /* that came in by them; under the server's lock */
 };
 

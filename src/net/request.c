@@ -79,7 +79,7 @@ static void find_route(struct request *r)
 {
 	struct router *router = &r->server->router;
 	const char *method = r->head->method;
-	int port = target_preview(r->head, r->conn->inside ? NULL : r->server->options->domain);
+	int port = target_preview(r->head, r->conn->guard->domain);
 	if (port && !route_flagged(r->server->groups, ANY_NAME, r->path))
 		r->entry = router_find(router, method,
 				       arena_printf(&r->conn->arena, ROUTE_PREVIEW "%d", port),
@@ -98,18 +98,11 @@ static bool is_relayed(const struct request *r)
 
 static int check_caller(struct request *r, struct err *err)
 {
-	const struct server_options *options = r->server->options;
-	bool inside = r->conn->inside;
-	/* What the operator allows to callers with credentials is not for pages in the sandbox's
-	 * browser. */
-	const struct guard guard = { .domain = inside ? NULL : options->domain,
-				     .cors_origins = inside ? NULL : options->cors_origins,
-				     .any_host = !inside &&
-						 (r->server->local || options->insecure) };
+	const struct guard *guard = r->conn->guard;
 	const struct guard_caller caller = {
 		.head = r->head,
-		.open = inside || !auth_enabled(r->server->auth),
-		.known = guard_knows(&guard, r->head),
+		.open = r->conn->inside || !auth_enabled(r->server->auth),
+		.known = guard_knows(guard, r->head),
 		/* No page can send this header uninvited. */
 		.vouched = http_header(r->head, "x-aio-proxy-port"),
 		.frames = is_relayed(r),
@@ -119,7 +112,7 @@ static int check_caller(struct request *r, struct err *err)
 	r->conn->vary_origin = r->origin != NULL;
 	if (r->origin && caller.known)
 		r->conn->cors_origin = r->origin;
-	return guard_check(&guard, &caller, err);
+	return guard_check(guard, &caller, err);
 }
 
 static int answer_preflight(struct request *r)

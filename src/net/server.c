@@ -107,6 +107,9 @@ int server_listen(struct server *server, struct err *err)
 	server->listen_fd = listener.fd;
 	server->local = listener.local;
 	server->socket_path = listener.path;
+	server->guard = (struct guard){ .domain = server->options->domain,
+					.cors_origins = server->options->cors_origins,
+					.any_host = listener.local || server->options->insecure };
 	snprintf(server->url, sizeof server->url, "%s", listener.url);
 	if (result < 0)
 		return -1;

@@ -68,6 +68,7 @@ struct server {
 	const char *home;
 	char url[300]; /* where it listens */
 	int listen_fd, stop_fd, epoll_fd;
+	struct guard guard;  /* of its own listener */
 	bool local;          /* a Unix socket: no browser comes directly */
 	char *socket_path;   /* to be removed at the end */
 	struct local inside; /* for the sandbox's own programs */
