@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/dns.h"
 #include "egress/hello.h"
 #include "egress/packet.h"
 #include "egress/web.h"
+#include "net/dns.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "egress/told.h"
+#include "base/told.h"
 
 struct err;
 struct names;

@@ -12,11 +12,11 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "egress/dns.h"
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/packet.h"
 #include "egress/rules.h"
+#include "net/dns.h"
 
 enum { COPY = 128, MESSAGES = 65536 };
 

@@ -12,12 +12,12 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "egress/carrier.h"
-#include "egress/dns.h"
 #include "egress/egress.h"
 #include "egress/hello.h"
 #include "egress/names.h"
 #include "egress/rules.h"
 #include "egress/web.h"
+#include "net/dns.h"
 
 enum { FLOW_SIZE = 32768, DNS_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
 enum { HTTP_PORT = 80, HTTPS_PORT = 443 };

@@ -7,10 +7,10 @@
 #include "base/own.h"
 #include "base/thread.h"
 #include "egress/carrier.h"
-#include "egress/dns.h"
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/rules.h"
+#include "net/dns.h"
 
 enum { TTL_S = 60, QUERIES_MAX = 64 };
 

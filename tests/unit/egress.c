@@ -3,13 +3,13 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "egress/dns.h"
+#include "base/told.h"
 #include "egress/hello.h"
 #include "egress/names.h"
 #include "egress/packet.h"
 #include "egress/rules.h"
-#include "egress/told.h"
 #include "egress/web.h"
+#include "net/dns.h"
 #include "tap.h"
 
 #define BYTES(text) (const uint8_t *)(text), sizeof(text) - 1

@@ -1,4 +1,4 @@
-#include "egress/told.h"
+#include "base/told.h"
 
 #include <stdbool.h>
 #include <stddef.h>

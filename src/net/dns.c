@@ -1,4 +1,4 @@
-#include "egress/dns.h"
+#include "net/dns.h"
 
 #include <ctype.h>
 #include <string.h>
