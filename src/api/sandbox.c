@@ -11,6 +11,7 @@
 #include "base/memo.h"
 #include "code/packages.h"
 #include "config/config.h"
+#include "config/reach.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/tools.h"
@@ -23,7 +24,8 @@ static const char version[] = "v" AIO_VERSION ".0"; /* clients expect four parts
 /* ---- the answer ---- */
 
 struct system_env {
-	const char *os, *os_version, *arch, *distribution, *user, *home_dir, *workspace, *timezone;
+	const char *os, *os_version, *arch, *distribution, *user, *home_dir, *workspace, *timezone,
+		*network;
 	struct list occupied_ports;
 };
 static const struct field system_fields[] = {
@@ -35,6 +37,7 @@ static const struct field system_fields[] = {
 	STR(system_env, home_dir, REQUIRED, "The user's home directory."),
 	STR(system_env, workspace, NULLABLE, "Default directory of everything."),
 	STR(system_env, timezone, REQUIRED, "Such as Europe/Berlin."),
+	STR(system_env, network, NULLABLE, "What a box can reach: none, allow or full."),
 	LIST(system_env, occupied_ports, REQUIRED, "TCP ports that something listens on.",
 	     .item = T_STR),
 };
@@ -192,6 +195,7 @@ static void find_system(struct arena *arena, const struct config *config, const 
 		.home_dir = user->home,
 		.workspace = config->workspace,
 		.timezone = timezone_name(arena, config),
+		.network = reach_mode(config->network),
 		.occupied_ports = occupied_ports(arena),
 	};
 }
@@ -216,6 +220,13 @@ static void put_system(struct buf *to, const struct system_env *system)
 		   system->timezone);
 	put_names(to, &system->occupied_ports);
 	buf_str(to, system->occupied_ports.count ? "\n" : "none\n");
+}
+
+static void put_network(struct buf *to, const struct config *config)
+{
+	if (reach_mode(config->network))
+		buf_str(to, "- ");
+	reach_explain(config->network, to);
 }
 
 static void put_runtimes(struct buf *to, const struct tools *tools)
@@ -318,6 +329,7 @@ static int fill(struct view *view, const struct view *old, struct server *server
 	struct detail detail = { &system, &runtime, view->tools->categories };
 	struct context context = { system.home_dir, system.workspace, version, &detail };
 	put_system(&view->text, &system);
+	put_network(&view->text, server->config);
 	put_runtimes(&view->text, view->tools);
 	put_tools(&view->text, &detail.utils);
 	return put_body(server, arena, &context, view, err);

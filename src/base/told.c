@@ -1,6 +1,5 @@
 #include "base/told.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/own.h"
@@ -14,18 +13,18 @@ static uint64_t hash(const char *text)
 }
 
 /* One in so many milliseconds, and some in a row. */
-static bool may_tell(struct told *told, int64_t now_ms)
+bool told_rate_take(struct told_rate *rate, int64_t now_ms)
 {
-	if (!told->refilled_ms) {
-		told->refilled_ms = now_ms;
-		told->left = TOLD_BURST;
+	if (!rate->refilled_ms) {
+		rate->refilled_ms = now_ms;
+		rate->left = TOLD_BURST;
 	}
-	int64_t more = (now_ms - told->refilled_ms) / TOLD_EACH_MS;
-	told->refilled_ms += more * TOLD_EACH_MS;
-	told->left = told->left + more > TOLD_BURST ? TOLD_BURST : told->left + more;
-	if (!told->left)
+	int64_t more = (now_ms - rate->refilled_ms) / TOLD_EACH_MS;
+	rate->refilled_ms += more * TOLD_EACH_MS;
+	rate->left = rate->left + more > TOLD_BURST ? TOLD_BURST : rate->left + more;
+	if (!rate->left)
 		return false;
-	told->left--;
+	rate->left--;
 	return true;
 }
 
@@ -51,7 +50,7 @@ int64_t told_ask(struct told *told, const char *thing, int64_t now_ms)
 		row->times++;
 		return 0;
 	}
-	if (!may_tell(told, now_ms)) {
+	if (!told_rate_take(&told->rate, now_ms)) {
 		row->times += known;
 		return 0;
 	}

@@ -72,9 +72,10 @@ static int fill_writable(int tree, const struct box_spec *spec, size_t places, s
 	snprintf(text, sizeof text, "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", spec->id);
 	if (write_new(tree, "upper0/etc/hosts", text, err) < 0)
 		return -1;
-	/* The way out answers there, see egress/names.h. */
-	if (spec->network != BOX_NETWORK_NONE &&
-	    write_new(tree, "upper0/etc/resolv.conf", "nameserver 198.18.0.1\n", err) < 0)
+	/* The way out answers there, see egress/names.h; without one, the box's server at 127.0.0.1, where
+	 * libc asks when no other is named (net/offline.h). */
+	const char *servers = spec->network == BOX_NETWORK_NONE ? "" : "nameserver 198.18.0.1\n";
+	if (write_new(tree, "upper0/etc/resolv.conf", servers, err) < 0)
 		return -1;
 	snprintf(text, sizeof text, "%s\n", spec->id);
 	return write_new(tree, "upper0/etc/hostname", text, err);

@@ -7,6 +7,12 @@ struct err;
 /* Where the product's own files are in a box. */
 #define GROUND_HOME "/usr/lib/aiobox"
 
+/* Of a box's sudoers: gem may do everything, and programs that root starts know as well as gem's that
+ * there is no network to try again with. */
+#define GROUND_SUDOERS                                                               \
+	"Defaults env_keep += \"APT_CONFIG PIP_RETRIES npm_config_fetch_retries\"\n" \
+	"gem ALL=(ALL:ALL) NOPASSWD: ALL\n"
+
 struct ground {
 	int dev, product; /* with all that is mounted in them; read-only */
 	char *python;     /* the product's Python environment on the machine; NULL: none */

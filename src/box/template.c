@@ -183,9 +183,7 @@ static int write_groups(const char *root, struct err *err)
 static const char sudoers[] =
 	"Defaults env_reset\n"
 	"Defaults secure_path=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n"
-	"root ALL=(ALL:ALL) ALL\n"
-	"gem ALL=(ALL:ALL) NOPASSWD: ALL\n"
-	"@includedir /etc/sudoers.d\n";
+	"root ALL=(ALL:ALL) ALL\n" GROUND_SUDOERS "@includedir /etc/sudoers.d\n";
 
 static int write_etc(const char *root, struct err *err)
 {

@@ -14,7 +14,9 @@
 #include "cli/commands.h"
 #include "code/kernels.h"
 #include "config/config.h"
+#include "config/reach.h"
 #include "net/auth.h"
+#include "net/offline.h"
 #include "net/server.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
@@ -78,6 +80,14 @@ static void ask_for_keys(struct server *server)
 	server->ask_key = sign_in_ask;
 }
 
+/* Only in a box: its init is the parent. Elsewhere names are none of our business. */
+static void answer_names(struct server *server)
+{
+	const char *mode = reach_mode(server->config->network);
+	if (mode && !strcmp(mode, "none"))
+		server->offline_fd = offline_open();
+}
+
 int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 {
 	static struct config config; /* its strings live as long as the process */
@@ -103,6 +113,8 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		ask_for_keys(&server);
 	if (result == 0)
 		listen_inside(&server); /* first: what is started next is told where */
+	if (result == 0)
+		answer_names(&server);
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
 		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {

@@ -26,6 +26,8 @@ static const struct opt options[] = {
 	  "A port of 127.0.0.1 and ::1 at which the sandbox user's and root's own programs call this server, without credentials; 0: none. In a box 8080 unless its environment says otherwise.", 0, 65535 },
 	{ "local-socket", "AIO_LOCAL_SOCKET", OPT_STR, AT(local_socket), NULL, "PATH",
 	  "The Unix socket for the same programs; in a directory of its own below /tmp when absent, in a box /run/aiobox.sock. What the server starts finds its path in AIO_LOCAL_SOCKET." },
+	{ NULL, "AIO_SANDBOX_NETWORK", OPT_STR, AT(network), NULL, NULL,
+	  "What a box can reach, set by its host: none, full, or allow with the number of names and the first of them. With none, the server answers DNS at 127.0.0.1, where no name exists." },
 	ROW_INSECURE("Allow an address that is not loopback, and any Host name, without authentication."),
 	ROW_API_KEY("A key that callers must send: X-AIO-API-Key, Authorization: Bearer, or ?api_key=."),
 	ROW_AUTH_TOKEN,

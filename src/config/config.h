@@ -15,6 +15,7 @@ struct config {
 	int64_t public_port;
 	int64_t local_port;
 	const char *local_socket;
+	const char *network; /* see reach.h */
 	int64_t max_sessions, max_history, session_ms;
 	int64_t max_watch_dirs;
 	int64_t max_kernels, kernel_idle_ms, kernel_output;

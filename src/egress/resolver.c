@@ -21,7 +21,7 @@ size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, u
 	uint32_t address = 0;
 	enum dns_code code = DNS_OK;
 	if (dns_parse(query, len, &question) < 0) {
-		if (len < 12 || (question.flags & 0x8000))
+		if (len < DNS_HEAD || (question.flags & DNS_IS_ANSWER))
 			return 0;
 		code = DNS_FORMAT;
 	} else if (!rules_allow(egress->rules, question.name, 0)) {
@@ -77,7 +77,7 @@ void *egress_dns(void *arg)
 		if (n < 0 && errno != EINTR && errno != ECONNREFUSED)
 			return NULL;
 		query.len = n > 0 ? (size_t)n : 0;
-		if (egress->forward && n >= 12) {
+		if (egress->forward && n >= DNS_HEAD) {
 			start_forward(&query);
 			continue;
 		}

@@ -109,6 +109,6 @@ int gem_add(struct err *err)
 			return -1;
 	if (access("/etc/sudoers.d", F_OK) < 0)
 		return 0;
-	buf_str(&rule, "gem ALL=(ALL:ALL) NOPASSWD: ALL\n");
+	buf_str(&rule, GROUND_SUDOERS);
 	return write_text("/etc/sudoers.d/gem", 0440, &rule, err);
 }

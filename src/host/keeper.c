@@ -19,6 +19,7 @@
 #include "host/host.h"
 #include "host/network.h"
 #include "host/run.h"
+#include "net/offline.h"
 
 enum {
 	TICK_MS = 250,
@@ -93,6 +94,38 @@ static bool tell_dropped(struct host *host, struct box *box)
 	return true;
 }
 
+/* A box without a network has nobody outside it to see what it tries: its server reports the names. It may
+ * have been taken over, so the event is made here, of a name that has nothing but what names have, and not
+ * many are told. */
+static void tell_offline(struct host *host, struct box *box, const char *line)
+{
+	char name[DNS_NAME_MAX + 1];
+	int64_t times;
+	if (run_network(box->spec) != BOX_NETWORK_NONE || !offline_parse(line, name, &times) ||
+	    !told_rate_take(&box->denied, clock_ms()))
+		return;
+	host_event(host, box, "denied",
+		   "{\"time\":%.3f,\"host\":\"%s\",\"port\":0,\"reason\":\"" OFFLINE_REASON
+		   "\",\"times\":%lld}",
+		   (double)host_now_ms() / 1000, name, (long long)times);
+}
+
+static void look_for_reports(struct host *host, struct box *box, const char *data, size_t len)
+{
+	char line[DNS_NAME_MAX + 64];
+	for (const char *end = data + len, *next; data < end; data = next + 1) {
+		next = memchr(data, '\n', (size_t)(end - data));
+		if (!next)
+			return;
+		size_t n = (size_t)(next - data);
+		if (n >= sizeof line || *data != 'd')
+			continue;
+		memcpy(line, data, n);
+		line[n] = 0;
+		tell_offline(host, box, line);
+	}
+}
+
 /* As much as there is room for: a box must not keep the host's disk busy. */
 static void keep_log(struct host *host, struct box *box, char *piece, size_t len)
 {
@@ -105,6 +138,7 @@ static void keep_log(struct host *host, struct box *box, char *piece, size_t len
 	blunt(piece, kept);
 	if (kept)
 		append_log(host, box->id, piece, kept);
+	look_for_reports(host, box, piece, kept);
 	box->log_room -= (int64_t)kept;
 	box->log_dropped += (int64_t)(len - kept);
 }

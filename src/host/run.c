@@ -13,7 +13,9 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "box/ground.h"
 #include "box/ids.h"
+#include "config/reach.h"
 #include "egress/veth.h"
 #include "host/box_limits.h"
 #include "host/gateway.h"
@@ -74,9 +76,45 @@ static void add_pair(json_t *list, const char *name, const char *value)
 const char *const run_services[] = { "jupyter", NULL };
 static const char *const service_options[] = { "AIO_KERNEL_READY" };
 
+enum box_network run_network(const json_t *spec)
+{
+	const char *mode = text(json_object_get(spec, "network"), "mode");
+	return !mode || !strcmp(mode, "none") ? BOX_NETWORK_NONE
+	       : !strcmp(mode, "full")        ? BOX_NETWORK_FULL
+					      : BOX_NETWORK_ALLOW;
+}
+
+/* Pointers into a JSON array of strings; free() it. */
+static const char **strings(const json_t *array)
+{
+	const char **list = xcalloc(json_array_size(array) + 1, sizeof *list);
+	for (size_t i = 0; i < json_array_size(array); i++)
+		list[i] = json_string_value(json_array_get(array, i));
+	return list;
+}
+
+/* What the box can reach. Without a network, programs that try again and again are asked not to, unless
+ * the image or whoever made the box says otherwise. */
+static void add_network(json_t *list, const struct box *box)
+{
+	const json_t *network = json_object_get(box->spec, "network");
+	const char *mode = text(network, "mode");
+	const json_t *allow = json_object_get(network, "allow");
+	auto_free const char **names = strings(allow);
+	auto_buf struct buf reach = BUF(1 << 16);
+	reach_describe(mode ? mode : "none", names, json_array_size(allow), &reach);
+	add_pair(list, "AIO_SANDBOX_NETWORK", reach.data);
+	if (run_network(box->spec) != BOX_NETWORK_NONE)
+		return;
+	add_pair(list, "PIP_RETRIES", "1"); /* with 0 it does not say why */
+	add_pair(list, "npm_config_fetch_retries", "0");
+	add_pair(list, "APT_CONFIG", GROUND_HOME "/share/apt/no-network.conf");
+}
+
 static json_t *environment_of(const struct host *host, const struct box *box)
 {
 	json_t *list = json_array();
+	add_network(list, box);
 	const char *name;
 	json_t *value, *own = json_object_get(box->spec, "env");
 	json_t *image = templates_settings(host, text(box->spec, "template"));
@@ -96,23 +134,6 @@ static json_t *environment_of(const struct host *host, const struct box *box)
 			if (!strcmp(json_string_value(json_array_get(services, i)),
 				    run_services[n]))
 				add_pair(list, service_options[n], "true");
-	return list;
-}
-
-enum box_network run_network(const json_t *spec)
-{
-	const char *mode = text(json_object_get(spec, "network"), "mode");
-	return !mode || !strcmp(mode, "none") ? BOX_NETWORK_NONE
-	       : !strcmp(mode, "full")        ? BOX_NETWORK_FULL
-					      : BOX_NETWORK_ALLOW;
-}
-
-/* Pointers into a JSON array of strings; free() it. */
-static const char **strings(const json_t *array)
-{
-	const char **list = xcalloc(json_array_size(array) + 1, sizeof *list);
-	for (size_t i = 0; i < json_array_size(array); i++)
-		list[i] = json_string_value(json_array_get(array, i));
 	return list;
 }
 

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "mcp/exchange.h"
 #include "net/call.h"
+#include "net/offline.h"
 #include "net/route.h"
 #include "net/server.h"
 
@@ -139,7 +140,8 @@ int bridge_call(struct exchange *ex, const struct route *route, const json_t *ar
 			     .sink = &sink.sink,
 			     .id = "mcp",
 			     .base_url = ex->from.base_url,
-			     .inside = ex->from.inside };
+			     .inside = ex->from.inside,
+			     .began = offline_moment() };
 	int result = route->handle(&call, in, err);
 	if (result == 0 && !sink.sink.begun)
 		result = call_reply(&call, NULL, err);

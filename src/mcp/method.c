@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/config.h"
+#include "config/reach.h"
 #include "mcp/exchange.h"
 #include "mcp/hub.h"
 #include "mcp/page.h"
@@ -62,6 +64,16 @@ static void put_capabilities(struct exchange *ex)
 	jw_close(jw, '}');
 }
 
+static void put_instructions(struct exchange *ex)
+{
+	auto_buf struct buf text = BUF(65536);
+	buf_printf(&text, "%s ", instructions);
+	reach_explain(ex->from.server->config->network, &text);
+	jw_key(&ex->jw, "instructions");
+	text.data[text.len - 1] = 0; /* a blank or a newline */
+	jw_str(&ex->jw, text.data);
+}
+
 static int initialize(struct exchange *ex, struct err *err)
 {
 	(void)err;
@@ -77,7 +89,7 @@ static int initialize(struct exchange *ex, struct err *err)
 	put_capabilities(ex);
 	jw_key(&ex->jw, "serverInfo");
 	put_server_info(&ex->jw);
-	jw_key_str(&ex->jw, "instructions", instructions);
+	put_instructions(ex);
 	return 0;
 }
 
@@ -89,7 +101,7 @@ static int discover(struct exchange *ex, struct err *err)
 	jw_str(&ex->jw, mcp_revision_names[MCP_2026_07_28]);
 	jw_close(&ex->jw, ']');
 	put_capabilities(ex);
-	jw_key_str(&ex->jw, "instructions", instructions);
+	put_instructions(ex);
 	jw_key(&ex->jw, "_meta");
 	jw_open(&ex->jw, '{');
 	jw_key(&ex->jw, "io.modelcontextprotocol/serverInfo");

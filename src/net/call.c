@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/url.h"
 #include "net/http.h"
+#include "net/offline.h"
 #include "net/route.h"
 #include "net/server.h"
 #include "net/ws.h"
@@ -60,7 +61,7 @@ static void put_extra(struct call *call)
 int call_reply_end(struct call *call, struct err *err)
 {
 	if (!(call->route->flags & BARE)) {
-		jw_key_str(&call->jw, "hint", call->hint);
+		jw_key_str(&call->jw, "hint", call->hint ? call->hint : offline_hint(call->began));
 		if (call->route->extra && call->extra)
 			put_extra(call);
 		jw_close(&call->jw, '}');

@@ -49,6 +49,7 @@ struct call {
 	const char *message, *hint; /* of the envelope; NULL: the usual */
 	bool failed;                /* "success": false */
 	const void *extra;          /* a struct as route->extra says */
+	uint64_t began;             /* of offline_moment(); 0: names are of no interest */
 	struct jw jw;
 };
 

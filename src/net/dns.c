@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { HEAD = 12, QR = 0x8000, OPCODE = 0x7800, RD = 0x0100, RA = 0x0080, IN = 1 };
+enum { OPCODE = 0x7800, RD = 0x0100, RA = 0x0080, IN = 1 };
 
 static uint16_t get16(const uint8_t *at)
 {
@@ -49,13 +49,13 @@ static int take_name(const uint8_t *data, size_t len, size_t *at, char *to)
 int dns_parse(const uint8_t *data, size_t len, struct dns_question *ret)
 {
 	*ret = (struct dns_question){ 0 };
-	if (len < HEAD)
+	if (len < DNS_HEAD)
 		return -1;
 	ret->id = get16(data);
 	ret->flags = get16(data + 2);
-	ret->end = HEAD;
-	size_t at = HEAD;
-	if ((ret->flags & (QR | OPCODE)) || get16(data + 4) != 1 || get16(data + 6) ||
+	ret->end = DNS_HEAD;
+	size_t at = DNS_HEAD;
+	if ((ret->flags & (DNS_IS_ANSWER | OPCODE)) || get16(data + 4) != 1 || get16(data + 6) ||
 	    get16(data + 8) || take_name(data, len, &at, ret->name) < 0 || len - at < 4)
 		return -1;
 	ret->type = get16(data + at);
@@ -67,18 +67,18 @@ int dns_parse(const uint8_t *data, size_t len, struct dns_question *ret)
 size_t dns_answer(const uint8_t *query, const struct dns_question *question, enum dns_code code,
 		  uint32_t address, uint32_t ttl, uint8_t *to, size_t room)
 {
-	size_t len = question->end < HEAD ? HEAD : question->end;
+	size_t len = question->end < DNS_HEAD ? DNS_HEAD : question->end;
 	if (len + 16 > room)
 		return 0;
-	memset(to, 0, HEAD);
-	memcpy(to + HEAD, query + HEAD, len - HEAD);
+	memset(to, 0, DNS_HEAD);
+	memcpy(to + DNS_HEAD, query + DNS_HEAD, len - DNS_HEAD);
 	put16(to, question->id);
-	put16(to + 2, (unsigned)(QR | RA | (question->flags & RD) | (int)code));
-	put16(to + 4, len > HEAD);
+	put16(to + 2, (unsigned)(DNS_IS_ANSWER | RA | (question->flags & RD) | (int)code));
+	put16(to + 4, len > DNS_HEAD);
 	if (!address)
 		return len;
 	put16(to + 6, 1);
-	uint8_t *at = put16(to + len, 0xc000 | HEAD); /* the name of the question */
+	uint8_t *at = put16(to + len, 0xc000 | DNS_HEAD); /* the name of the question */
 	at = put16(put16(at, DNS_A), IN);
 	at = put16(put16(at, ttl >> 16), ttl & 0xffff);
 	at = put16(at, 4);

@@ -16,6 +16,7 @@
 #include "net/conn.h"
 #include "net/guard.h"
 #include "net/head.h"
+#include "net/offline.h"
 #include "net/route.h"
 #include "net/server.h"
 #include "net/target.h"
@@ -348,7 +349,7 @@ static void answer_error(struct request *r, struct call *call, const struct err 
 	jw_key_str(&jw, "message", err->msg);
 	jw_key(&jw, "data");
 	jw_null(&jw);
-	jw_key_str(&jw, "hint", call->hint);
+	jw_key_str(&jw, "hint", call->hint ? call->hint : offline_hint(call->began));
 	jw_close(&jw, '}');
 	struct answer answer = { err_status(err->code), "application/json", (int64_t)jw.out.len,
 				 .header_count = 0 };
@@ -378,6 +379,7 @@ static struct call make_call(struct request *r)
 		.head_only = r->conn->head_only,
 		.wants_events = accept && strstr(accept, "text/event-stream"),
 		.inside = r->conn->inside,
+		.began = offline_moment(),
 	};
 }
 

@@ -24,6 +24,7 @@
 #include "net/auth.h"
 #include "net/conn.h"
 #include "net/listen.h"
+#include "net/offline.h"
 
 enum {
 	STOP_MS = 5000,
@@ -43,6 +44,7 @@ int server_init(struct server *server, const struct server_options *options,
 		.home = options->home,
 		.groups = groups,
 		.listen_fd = -1,
+		.offline_fd = -1,
 		.inside = LOCAL_NONE
 	};
 	/* What is left of the idle time is spent without a thread. */
@@ -85,6 +87,8 @@ static void stop_listening(struct server *server)
 	if (server->listen_fd >= 0)
 		close(server->listen_fd);
 	server->listen_fd = -1;
+	own_close(&server->offline_fd);
+	server->offline_fd = -1;
 	local_close(&server->inside);
 }
 
@@ -462,6 +466,10 @@ static bool handle(struct server *server, const struct epoll_event *event)
 	void *what = event->data.ptr;
 	if (what == &server->signal)
 		return false;
+	if (what == &server->offline_fd) {
+		offline_answer(server->offline_fd);
+		return true;
+	}
 	for (size_t i = 0; listener(server, i); i++)
 		if (what == listener(server, i)) {
 			accept_one(server, what);
@@ -486,6 +494,14 @@ static void run(struct server *server)
 	}
 }
 
+/* Names are answered by the loop itself: that takes microseconds, and waits for nobody. */
+static int watch_names(struct server *server)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->offline_fd };
+	int fd = server->offline_fd;
+	return fd < 0 ? 0 : epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
 bool server_run(struct server *server)
 {
 	sigset_t signals;
@@ -495,7 +511,7 @@ bool server_run(struct server *server)
 	auto_close int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->signal };
 	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, signal_fd, &event) < 0 ||
-	    watch_listeners(server, EPOLL_CTL_ADD, EPOLLIN) < 0)
+	    watch_listeners(server, EPOLL_CTL_ADD, EPOLLIN) < 0 || watch_names(server) < 0)
 		log_error("cannot wait for connections: %s", strerror(errno));
 	else
 		run(server);

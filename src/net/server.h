@@ -69,6 +69,7 @@ struct server {
 	char url[300]; /* where it listens */
 	int listen_fd, stop_fd, epoll_fd;
 	struct guard guard;  /* of its own listener */
+	int offline_fd;      /* where names are answered, see offline.h; -1: nowhere */
 	bool local;          /* a Unix socket: no browser comes directly */
 	char *socket_path;   /* to be removed at the end */
 	struct local inside; /* for the sandbox's own programs */
