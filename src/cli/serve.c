@@ -88,6 +88,17 @@ static void answer_names(struct server *server)
 		server->offline_fd = offline_open();
 }
 
+/* Boxes are what root and other machines belong into. */
+static void warn_exposed(const struct server *server)
+{
+	if (geteuid() == 0 && !server->loopback && !getenv("AIO_SANDBOX_ID"))
+		log_warn(
+			"callers of %s get a shell on this machine, started by root and without "
+			"isolation: whoever has the key can take the machine over. For isolated boxes "
+			"at the same address run: SANDBOX_API_KEY=… aio up --listen %s",
+			server->options->listen, server->options->listen);
+}
+
 int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 {
 	static struct config config; /* its strings live as long as the process */
@@ -113,8 +124,10 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		ask_for_keys(&server);
 	if (result == 0)
 		listen_inside(&server); /* first: what is started next is told where */
-	if (result == 0)
+	if (result == 0) {
+		warn_exposed(&server);
 		answer_names(&server);
+	}
 	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
 		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {

@@ -110,6 +110,7 @@ int server_listen(struct server *server, struct err *err)
 	int result = listen_open(server->options->listen, &listener, err);
 	server->listen_fd = listener.fd;
 	server->local = listener.local;
+	server->loopback = listener.loopback;
 	server->socket_path = listener.path;
 	server->guard = (struct guard){ .domain = server->options->domain,
 					.cors_origins = server->options->cors_origins,

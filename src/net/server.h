@@ -71,6 +71,7 @@ struct server {
 	struct guard guard;  /* of its own listener */
 	int offline_fd;      /* where names are answered, see offline.h; -1: nowhere */
 	bool local;          /* a Unix socket: no browser comes directly */
+	bool loopback;       /* reachable from this machine only */
 	char *socket_path;   /* to be removed at the end */
 	struct local inside; /* for the sandbox's own programs */
 	_Atomic bool stopping;
