@@ -425,9 +425,8 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	const char *state = getenv("AIO_STATE");
 	struct ask ask = { .verb = verb->name,
-			   .remote = { .state = state && *state ? state : "/var/lib/aiobox" },
+			   .remote = { .state = remote_state() },
 			   .argv = xcalloc((size_t)argc + 1, sizeof(char *)),
 			   .fields = json_object() };
 	char **names = ask.argv;

@@ -30,6 +30,12 @@ static int read_line(const struct remote *remote, const char *name, char *to, si
 	return 0;
 }
 
+const char *remote_state(void)
+{
+	const char *state = getenv("AIO_STATE");
+	return state && *state ? state : "/var/lib/aiobox";
+}
+
 int remote_find(struct remote *remote, struct err *err)
 {
 	const char *url = getenv("AIO_URL"), *token = getenv("AIO_HOST_TOKEN");
@@ -44,8 +50,7 @@ int remote_find(struct remote *remote, struct err *err)
 	return 0;
 }
 
-/* What went wrong, as the answer tells: {"message": …}, {"detail": …} or FastAPI's list. */
-static void answer_error(int status, json_t *answer, struct err *err)
+void remote_error(int status, const json_t *answer, struct err *err)
 {
 	const char *text = json_string_value(json_object_get(answer, "message"));
 	json_t *detail = json_object_get(answer, "detail");
@@ -57,7 +62,8 @@ static void answer_error(int status, json_t *answer, struct err *err)
 		err_set(err, ERR_INVALID, "%s: %s", field ? field : "request",
 			json_string_value(json_object_get(first, "msg")));
 	else
-		err_set(err, ERR_BAD_REQUEST, "%s", text ? text : "the host gives no reason");
+		err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_BAD_REQUEST, "%s",
+			text ? text : "the host gives no reason");
 	if (!text && !first)
 		err_set(err, ERR_BAD_REQUEST, "the host answers %d", status);
 }
@@ -101,7 +107,7 @@ int remote_stream(const struct remote *remote, const char *path, remote_sink *si
 	auto_free char *answer = status > 200 ? client_body(&client, ANSWER_MAX, &len, err) : NULL;
 	if (answer) {
 		json_t *parsed = json_loadb(answer, len, 0, NULL);
-		answer_error(status, parsed, err);
+		remote_error(status, parsed, err);
 		json_decref(parsed);
 	}
 	client_close(&client);
@@ -127,7 +133,7 @@ json_t *remote_send(const struct remote *remote, const struct client_request *gi
 		return NULL;
 	json_t *parsed = json_loadb(answer, len, 0, NULL), *data = NULL;
 	if (status >= 300)
-		answer_error(status, parsed, err);
+		remote_error(status, parsed, err);
 	else
 		data = parsed ? json_incref(json_object_get(parsed, "data"))
 			      : json_stringn(answer, len);

@@ -14,8 +14,14 @@ struct remote {
 	char *box[3]; /* from remote_box(): then calls are the box's; NULL: the host's */
 };
 
+/* The state directory where --state is absent. */
+const char *remote_state(void);
+
 /* Finds the host's address and token: AIO_URL and AIO_HOST_TOKEN, else in its state directory. */
 int remote_find(struct remote *remote, struct err *err);
+
+/* What went wrong, from an answer: {"message": …}, {"detail": …} or FastAPI's list. */
+void remote_error(int status, const json_t *answer, struct err *err);
 
 /* Calls the host, body may be NULL (given up): `data` of its answer, new, or NULL with err. */
 json_t *remote_call(const struct remote *remote, const char *method, const char *path, json_t *body,

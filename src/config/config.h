@@ -26,6 +26,7 @@ struct config {
 	const char *mcp_servers;
 	int64_t mcp_idle_ms;
 	int64_t log_level, log_format;
+	bool unisolated; /* not an option: 'aio mcp' without a box, as whoever started it */
 };
 
 extern const struct opt_table config_table;

@@ -20,15 +20,33 @@
 
 enum { COMPLETIONS_MAX = 100, HOUR_MS = 3600000, MINUTE_MS = 60000, NOW_MS = 0 };
 
-static const char instructions[] =
+static const char sandboxed[] =
 	"A Linux sandbox of your own: run commands, code and programs, read and edit files; "
-	"everything shares one file system. Start with sandbox_get_context to see what is installed. "
+	"everything shares one file system. ";
+
+static const char instructions[] =
+	"Start with sandbox_get_context to see what is installed. "
 	"Use sandbox_execute_bash for one-off commands (cd and export do not last), "
 	"sandbox_shell_exec for a terminal that remembers, sandbox_str_replace_editor for edits. Long "
 	"commands: run_in_background, then sandbox_bash_output. The resource sandbox://mcp-servers "
 	"tells which further servers there are and why any is unavailable.";
 
 /* ---- the beginning ---- */
+
+/* A model that believes it is in a sandbox does what it would not do to somebody's machine. */
+static void put_instructions(struct exchange *ex)
+{
+	const struct config *config = ex->from.server->config;
+	auto_free char *machine = xasprintf(
+		"This is NOT a sandbox: commands, code and edits of files run as the user '%s' of this "
+		"machine, without isolation. They can read, change and delete all that this user can, and "
+		"reach its network. The workspace is %s: stay below it unless you are asked to leave it, "
+		"and ask before you do what cannot be undone. ",
+		config->user, config->workspace);
+	auto_free char *text =
+		xasprintf("%s%s", config->unisolated ? machine : sandboxed, instructions);
+	jw_key_str(&ex->jw, "instructions", text);
+}
 
 static void put_server_info(struct jw *jw)
 {

@@ -15,24 +15,45 @@ void sse_reader_done(struct sse_reader *events)
 	buf_done(&events->data);
 }
 
-/* A line is a field; an empty one ends the event. Of the fields only the data matters to us. */
+/* The value of a line's field, where it has that name. */
+static const char *value_of(const struct buf *line, const char *name, size_t *ret_len)
+{
+	size_t at = strlen(name);
+	if (line->len < at || memcmp(line->data, name, at) != 0 ||
+	    (line->len > at && line->data[at] != ':'))
+		return NULL;
+	at += line->len > at;
+	at += at < line->len && line->data[at] == ' ';
+	*ret_len = line->len - at;
+	return line->data + at;
+}
+
+static void take_id(struct sse_reader *events, const char *id, size_t len)
+{
+	len = len < sizeof events->id && !memchr(id, 0, len) ? len : 0;
+	memcpy(events->id, id, len);
+	events->id[len] = 0;
+}
+
+/* A line is a field; an empty one ends the event. Of the fields only the data and the id matter. */
 static bool take_line(struct sse_reader *events)
 {
 	struct buf *line = &events->line;
+	const char *value;
+	size_t len;
 	bool go_on = true;
 	if (!line->len) {
 		if (events->has_data)
 			go_on = events->take(events->arg, events->data.data, events->data.len);
 		events->data.len = 0;
 		events->has_data = false;
-	} else if (line->len >= 4 && !memcmp(line->data, "data", 4) &&
-		   (line->len == 4 || line->data[4] == ':')) {
-		size_t at = line->len == 4 ? 4 : 5;
-		at += at < line->len && line->data[at] == ' ';
+	} else if ((value = value_of(line, "data", &len))) {
 		if (events->has_data)
 			go_on = buf_str(&events->data, "\n") == 0;
-		go_on = go_on && buf_add(&events->data, line->data + at, line->len - at) == 0;
+		go_on = go_on && buf_add(&events->data, value, len) == 0;
 		events->has_data = true;
+	} else if ((value = value_of(line, "id", &len))) {
+		take_id(events, value, len);
 	}
 	line->len = 0;
 	return go_on;

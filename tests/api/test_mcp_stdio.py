@@ -1,62 +1,21 @@
 """`aio mcp`: the same server on standard input and output, as desktop clients start it."""
 
+import getpass
 import json
+import pwd
 import signal
 import socket
 import subprocess
 
 import pytest
 
-from harness import STOP_SECONDS, check_sanitizers, children_of, clean_environment, eventually, program
+from harness import STOP_SECONDS, eventually, program
 from mcp_peer import META, MODERN
+from mcp_stdio import Stdio, alone
 from processes import below, gone
 
+USER = next((one.pw_name for one in pwd.getpwall() if one.pw_name == "gem"), getpass.getuser())
 AT_ONCE = 25  # seconds: less than the 30 that a call gets to end
-
-
-class Stdio:
-    def __init__(self, home, *args, stdout=subprocess.PIPE):
-        self.home, self.errors = home, open(home / "stderr", "wb+")
-        self.proc = subprocess.Popen([program("aio"), "mcp", *args], stdin=subprocess.PIPE, stdout=stdout,
-                                     stderr=self.errors, cwd=home, env=clean_environment(home))
-        self.id = 0
-
-    def send(self, message):
-        self.proc.stdin.write((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
-        self.proc.stdin.flush()
-
-    def read(self):
-        line = self.proc.stdout.readline()
-        assert line, "the output has ended"
-        return json.loads(line)
-
-    def ask(self, method, params=None):
-        self.id += 1
-        self.send({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params or {}})
-        while (message := self.read()).get("id") != self.id:
-            pass
-        return message
-
-    def initialize(self, version="2025-11-25"):
-        result = self.ask("initialize", {"protocolVersion": version, "capabilities": {}})["result"]
-        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return result
-
-    def call(self, tool, /, **arguments):
-        return self.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
-
-    def children(self):
-        return children_of(self.proc.pid)
-
-    def end(self):
-        """Its exit code after the end of the input, and nothing may be left on the output."""
-        self.proc.stdin.close()
-        rest = self.proc.stdout.read()
-        code = self.proc.wait(STOP_SECONDS)
-        self.errors.seek(0)
-        check_sanitizers(self.errors.read().decode(errors="replace"))
-        self.errors.close()
-        return code, rest
 
 
 @pytest.fixture
@@ -83,6 +42,18 @@ def test_a_conversation(stdio, tmp_path):
     assert s.call("sandbox_execute_bash", command="echo hi; pwd")["structuredContent"]["output"] == f"hi\n{tmp_path}\n"
     assert s.ask("nothing")["error"]["code"] == -32601
     assert s.end() == (0, b"")
+
+
+@pytest.mark.parametrize("args", [(), ("--no-box",)])
+def test_without_a_box_the_model_is_told_so(stdio, tmp_path, args):
+    s = stdio(*args)
+    said = s.initialize()["instructions"]
+    assert "NOT a sandbox" in said and f"'{USER}'" in said and str(tmp_path) in said and "of your own" not in said
+    meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
+    modern = s.ask("server/discover", {"_meta": meta})["result"]["instructions"]
+    assert modern == said
+    assert s.end()[0] == 0
+    assert ("without isolation" in (tmp_path / "stderr").read_text()) == (not args)
 
 
 def test_what_was_asked_before_the_end_is_answered(stdio):
@@ -226,7 +197,7 @@ def test_an_output_that_others_made_nonblocking(stdio):
 def test_descriptors_that_are_closed(tmp_path, closed):
     """Something else would have their numbers, and be read as input or written to as a log."""
     command = ["sh", "-c", f'exec "$0" "$@" {closed}', program("aio"), "mcp"]
-    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, timeout=AT_ONCE)
+    done = subprocess.run(command, cwd=tmp_path, env=alone(tmp_path), capture_output=True, timeout=AT_ONCE)
     assert done.returncode == 0
 
 
