@@ -69,9 +69,16 @@ static bool in_document(const struct route *route)
 
 static void put_components(const struct route_group *const *groups, struct jw *jw)
 {
+#define WHICH_KEY                                                                                        \
+	"Calls of a sandbox take that sandbox's token (`aio inspect ID`) or, where it has one, its API " \
+	"key. Calls of /v1/sandboxes, /v1/templates and /v1/events, which only a host has, take the "    \
+	"host's token: the file `token` in its state directory, /var/lib/aiobox unless --state says "    \
+	"otherwise."
 	static const char schemes[] =
-		"{\"bearer\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"A JWT or the API "
-		"key.\"},\"apiKey\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"X-AIO-API-Key\"},"
+		"{\"bearer\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"A token, the API key "
+		"or a JWT. " WHICH_KEY
+		"\"},\"apiKey\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":"
+		"\"X-AIO-API-Key\",\"description\":\"A token or the API key. " WHICH_KEY "\"},"
 		"\"ticket\":{\"type\":\"apiKey\",\"in\":\"query\",\"name\":\"ticket\",\"description\":\"From "
 		"POST /tickets, where headers are impossible.\"}}";
 	struct seen *seen = xcalloc(1, sizeof *seen);

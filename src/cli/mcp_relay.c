@@ -490,7 +490,7 @@ static void initialize(struct relay_call *call)
 static void take_call(struct mcp_relay *r, json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
-	const char *wrong = rpc_message_problem(message);
+	const char *wrong = rpc_message_why_invalid(message);
 	if (wrong) {
 		reply_error(r, json_object_get(message, "id"), RPC_INVALID, wrong);
 		json_decref(message);

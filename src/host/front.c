@@ -270,6 +270,40 @@ static bool ask_key(const struct request *r)
 	return true;
 }
 
+static bool is_hosts(void *arg, const char *text, size_t len)
+{
+	return auth_knows(((struct request *)arg)->config->host_auth, text, len);
+}
+
+static bool is_a_boxs(void *arg, const char *text, size_t len)
+{
+	return boxes_have_token(((struct request *)arg)->config->boxes, text, len);
+}
+
+/* Who holds a token, but sends it to the wrong place, is told what it is; never whose. */
+static void explain(struct request *r, const struct auth_request *by, struct err *err)
+{
+	if (auth_any(by, is_hosts, r))
+		err_set(err, ERR_UNAUTHORIZED,
+			"this is the host's token, which opens no sandbox: send the sandbox's own, from "
+			"GET /v1/sandboxes/%s or 'aio inspect %s'",
+			r->address.id, r->address.id);
+	else if (auth_any(by, is_a_boxs, r))
+		err_set(err, ERR_UNAUTHORIZED, "this is the token of another sandbox");
+}
+
+/* The host's own server says what is wrong with a key; but it knows no token of a box. */
+static int check_host(struct request *r, struct err *err)
+{
+	const struct auth_request by = { .authorization = http_header(r->head, "authorization"),
+					 .api_key_header = http_header(r->head, "x-aio-api-key"),
+					 .query = r->query };
+	if (auth_check(r->config->host_auth, &by, NULL) == 0 || !auth_any(&by, is_a_boxs, r))
+		return 0;
+	return err_set(err, ERR_UNAUTHORIZED, "this is the token of a sandbox. %s",
+		       r->config->host_hint);
+}
+
 /* In the same words and bytes whether there is such a box or not. */
 static int refuse_caller(const struct request *r, struct err *err)
 {
@@ -299,7 +333,10 @@ static int check_query(struct request *r, const struct auth *auth, struct auth_r
 	r->by_query = auth_check(auth, by, err) == 0;
 	by->guest = !r->by_query && is_guest(r);
 	r->by_guest = by->guest && auth_check(auth, by, NULL) == 0;
-	return r->by_query || r->by_guest ? 0 : refuse_caller(r, err);
+	if (r->by_query || r->by_guest)
+		return 0;
+	explain(r, by, err);
+	return refuse_caller(r, err);
 }
 
 static int check_credentials(struct request *r, struct err *err)
@@ -548,7 +585,8 @@ static int decide(struct request *r, struct err *err)
 				       r->address.id);
 	}
 	if (check_page(r, err) < 0 || send_home(r, err) < 0 ||
-	    (r->place != TO_HOST && check_credentials(r, err) < 0) || clean_address(r, err) < 0)
+	    (r->place == TO_HOST ? check_host : check_credentials)(r, err) < 0 ||
+	    clean_address(r, err) < 0)
 		return -1;
 	int state = r->place == TO_BOX ? check_state(r, err) : 0;
 	if (state)

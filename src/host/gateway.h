@@ -26,6 +26,7 @@ struct gateway_config {
 	const char *host_socket; /* and of the host's own server */
 	const char *host_token;  /* that its server takes */
 	const struct auth *host_auth;
+	const char *host_hint;     /* where that token is */
 	const struct auth *keys;   /* what the default box takes, and which key signs tokens */
 	const struct auth *nobody; /* refuses as a box does, for those that are not there */
 	struct guard guard;        /* of the listener */

@@ -290,6 +290,7 @@ static int open_server(struct host *host, struct err *err)
 	host->api.net.listen = xasprintf("fd:%d", fd);
 	host->api.net.api_key = host->token;
 	host->api.net.auth_token = host->api.net.jwt_public_key = NULL;
+	host->api.net.key_hint = host->token_hint;
 	host->api.net.domain = host->config->domain;
 	host->api.net.cors_origins = host->config->cors_origins;
 	host->api.workspace = host->state;
@@ -346,6 +347,7 @@ static int open_front(struct host *host, struct err *err)
 		.host_socket = HOST_SOCKET,
 		.host_token = host->token,
 		.host_auth = host->auth,
+		.host_hint = host->token_hint,
 		.keys = host->keys,
 		.nobody = host->nobody,
 		.guard = { .domain = config->domain,
@@ -461,6 +463,8 @@ static int make_auths(struct host *host, struct err *err)
 	char secret[48];
 	host_secret(secret, sizeof secret);
 	const char *jwt = host->config->jwt_public_key;
+	snprintf(host->token_hint, sizeof host->token_hint,
+		 "Send the host's token, which is in '%.200s/token' on its machine", host->state);
 	struct auth_config own = { .api_key = host->token };
 	struct auth_config keys = { .jwt_public_key = jwt,
 				    .api_key = host->config->api_key,

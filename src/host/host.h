@@ -37,6 +37,7 @@ struct host {
 	char *state;                       /* an absolute path */
 	struct listener listener;          /* its url is where the host is reached */
 	char token[48];                    /* of the lifecycle API */
+	char token_hint[300];              /* where it is, for those who lack it */
 	struct auth *auth, *keys, *nobody; /* see gateway.h */
 	uint32_t seed; /* differs between hosts of a machine: of cgroup names and uids */
 	int state_fd, lock_fd;

@@ -104,10 +104,14 @@ static void tell_offline(struct host *host, struct box *box, const char *line)
 	if (run_network(box->spec) != BOX_NETWORK_NONE || !offline_parse(line, name, &times) ||
 	    !told_rate_take(&box->denied, clock_ms()))
 		return;
-	host_event(host, box, "denied",
-		   "{\"time\":%.3f,\"host\":\"%s\",\"port\":0,\"reason\":\"" OFFLINE_REASON
-		   "\",\"times\":%lld}",
-		   (double)host_now_ms() / 1000, name, (long long)times);
+	const struct history_denied event = {
+		.time = (double)host_now_ms() / 1000,
+		.host = name,
+		.port = 0,
+		.reason = OFFLINE_REASON,
+		.times = times,
+	};
+	history_add(host, box, HISTORY_DENIED, &event);
 }
 
 static void look_for_reports(struct host *host, struct box *box, const char *data, size_t len)

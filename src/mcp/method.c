@@ -43,9 +43,12 @@ static void put_instructions(struct exchange *ex)
 		"reach its network. The workspace is %s: stay below it unless you are asked to leave it, "
 		"and ask before you do what cannot be undone. ",
 		config->user, config->workspace);
-	auto_free char *text =
-		xasprintf("%s%s", config->unisolated ? machine : sandboxed, instructions);
-	jw_key_str(&ex->jw, "instructions", text);
+	auto_buf struct buf text = BUF(65536);
+	buf_printf(&text, "%s%s ", config->unisolated ? machine : sandboxed, instructions);
+	reach_explain(config->network, &text);
+	jw_key(&ex->jw, "instructions");
+	text.data[text.len - 1] = 0; /* a blank or a newline */
+	jw_str(&ex->jw, text.data);
 }
 
 static void put_server_info(struct jw *jw)
@@ -80,16 +83,6 @@ static void put_capabilities(struct exchange *ex)
 	if (ex->from.revision >= MCP_2025_03_26)
 		put_capability(jw, "completions", NULL, NULL);
 	jw_close(jw, '}');
-}
-
-static void put_instructions(struct exchange *ex)
-{
-	auto_buf struct buf text = BUF(65536);
-	buf_printf(&text, "%s ", instructions);
-	reach_explain(ex->from.server->config->network, &text);
-	jw_key(&ex->jw, "instructions");
-	text.data[text.len - 1] = 0; /* a blank or a newline */
-	jw_str(&ex->jw, text.data);
 }
 
 static int initialize(struct exchange *ex, struct err *err)

@@ -288,7 +288,7 @@ static int check_query_ticket(const struct auth *auth, const struct auth_request
 					"this ticket is for the pages of programs only");
 }
 
-static bool is(const struct buf *name, const char *text)
+static bool is_named(const struct buf *name, const char *text)
 {
 	return !name->full && name->len == strlen(text) && memcmp(name->data, text, name->len) == 0;
 }
@@ -299,9 +299,9 @@ static int check_query(const struct auth *auth, const struct auth_request *reque
 	struct url_query it = { request->query };
 	int result = ABSENT;
 	while (result != 0 && url_query_next(&it, &name, &value)) {
-		if (is(&name, "api_key"))
+		if (is_named(&name, "api_key"))
 			result = check_query_key(auth, &value, err);
-		else if (is(&name, "ticket"))
+		else if (is_named(&name, "ticket"))
 			result = check_query_ticket(auth, request, &value, err);
 	}
 	return result;
@@ -345,6 +345,27 @@ bool auth_knows(const struct auth *auth, const char *text, size_t len)
 {
 	return len && ((has_secret(auth) && secret_ok(auth, text, len)) ||
 		       (auth->jwt && jwt_is_like(text, len) && jwt_signed(auth->jwt, text, len)));
+}
+
+bool auth_any(const struct auth_request *request,
+	      bool (*is)(void *arg, const char *text, size_t len), void *arg)
+{
+	size_t len = 0;
+	const char *text = request->authorization ? trim(request->authorization, &len) : NULL;
+	if (len > 7 && !strncasecmp(text, "Bearer ", 7)) {
+		text = trim(text + 7, &len);
+		if (is(arg, text, len))
+			return true;
+	}
+	text = request->api_key_header ? trim(request->api_key_header, &len) : NULL;
+	if (text && is(arg, text, len))
+		return true;
+	auto_buf struct buf name = BUF(NAME_MAX_LEN), value = BUF(SECRET_MAX);
+	struct url_query it = { request->query };
+	while (url_query_next(&it, &name, &value))
+		if (is_named(&name, "api_key") && value.len && is(arg, value.data, value.len))
+			return true;
+	return false;
 }
 
 /* --- logs ----------------------------------------------------------------------------------- */

@@ -53,6 +53,10 @@ bool auth_cookie_ok(const struct auth *auth, const char *text);
 /* Whether a text is one of the shared keys, or a token that the JWT key signed, valid now or not. */
 bool auth_knows(const struct auth *auth, const char *text, size_t len);
 
+/* Whether one of the keys that a request carries is of a kind: to say what was sent to whom. */
+bool auth_any(const struct auth_request *request,
+	      bool (*is)(void *arg, const char *text, size_t len), void *arg);
+
 /* Whether a piece of a URL sets what may be a credential, itself or in a URL that is encoded in it. */
 bool auth_in_piece(const char *piece, size_t len);
 

@@ -162,7 +162,11 @@ static int check_credentials(struct request *r, struct err *err)
 	};
 	if (auth_check(r->server->auth, &credentials, err) == 0)
 		return 0;
-	return !(flags & NO_TICKET) && visit_has_cookie(&visit) ? 0 : -1;
+	if (!(flags & NO_TICKET) && visit_has_cookie(&visit))
+		return 0;
+	struct err why = *err;
+	const char *hint = r->server->options->key_hint;
+	return hint ? err_set(err, why.code, "%.200s. %s", why.msg, hint) : -1;
 }
 
 /* Without credentials: people are asked for a key. */

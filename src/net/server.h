@@ -44,6 +44,7 @@ struct server_options {
 	const char *domain, *cors_origins;
 	bool insecure; /* any address and Host name, without authentication */
 	const char *jwt_public_key, *api_key, *auth_token;
+	const char *key_hint; /* which key it is and where: for who has none; may be NULL */
 	int64_t ticket_ttl_ms;
 	const char *home;    /* where the product's own files are: web/, node_modules/, .venv/ */
 	const char *scratch; /* where uploads are spooled */
