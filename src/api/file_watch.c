@@ -289,7 +289,7 @@ struct poll_request {
 static const struct field poll_fields[] = {
 	STR(poll_request, watcher_id, PATH | REQUIRED, "Watcher."),
 	INT(poll_request, cursor, MIN, "What the previous answer said; events after it are told.",
-	    .def = "0", .min = 0),
+	    .def = "0", .min = 0, .alias = "since"),
 	INT(poll_request, limit, MIN | MAX, "Most events in the answer.", .def = "100", .min = 1,
 	    .max = 1000),
 	INT(poll_request, timeout, MIN | MAX, "Seconds to wait for an event; 0 does not wait.",
