@@ -28,7 +28,7 @@ struct execute {
 	const char *language, *cwd, *session_id;
 	struct text code;
 	int64_t timeout;
-	bool stateful;
+	bool stateful, last_expression;
 };
 static const struct field execute_fields[] = {
 	STR(execute, language, REQUIRED,
@@ -42,6 +42,9 @@ static const struct field execute_fields[] = {
 	     .def = "false"),
 	STR(execute, session_id, OPTIONAL,
 	    "That session, made on first use; a new one when absent or empty.", .max_len = 64),
+	BOOL(execute, last_expression, OPTIONAL,
+	     "Return the value of the last expression of Python among `outputs`, as a session does.",
+	     .def = "false"),
 };
 static const struct schema execute_schema = SCHEMA(execute, "CodeExecuteRequest", execute_fields);
 
@@ -132,8 +135,9 @@ static int by_kernel(struct call *call, const struct execute *request, struct er
 
 static int by_script(struct call *call, const struct execute *request, struct err *err)
 {
-	const struct script_job job = { request->language, request->code, request->cwd,
-					request->timeout, call->wants_events };
+	const struct script_job job = { request->language,  request->code,
+					request->cwd,       request->timeout,
+					call->wants_events, request->last_expression };
 	struct script_result result;
 	if (script_run(call, &job, &result, err) < 0)
 		return -1;

@@ -65,7 +65,7 @@ static char **arguments(struct script *script, const char *program)
 	argv[1] = python ? arena_printf(arena, "%s/share/kernel/script.py",
 					script->call->server->home)
 			 : (char *)"-c";
-	argv[2] = python ? NULL : (char *)"--";
+	argv[2] = !python ? (char *)"--" : script->job->value ? (char *)"value" : NULL;
 	argv[3] = python ? NULL : (char *)script->job->code.data;
 	argv[4] = NULL;
 	if (!python)
@@ -205,10 +205,12 @@ static void show(struct script *script, char *line, size_t len)
 {
 	struct err ignored;
 	json_t *content = json_parse(line, len, &ignored);
+	const char *type = json_is_true(json_object_get(content, "value")) ? "execute_result"
+									   : "display_data";
 	if (json_is_object(json_object_get(content, "data"))) {
 		if (script->job->events)
-			(void)code_events_message(script->call, "display_data", content, &ignored);
-		outputs_add(script->result->outputs, "display_data", content);
+			(void)code_events_message(script->call, type, content, &ignored);
+		outputs_add(script->result->outputs, type, content);
 	}
 	json_decref(content);
 }

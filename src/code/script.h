@@ -15,6 +15,7 @@ struct script_job {
 	const char *cwd; /* absolute; NULL or empty: the workspace */
 	int64_t timeout; /* seconds; then all its processes are ended */
 	bool events;     /* what it prints is sent as events, as it comes */
+	bool value;      /* of Python: that of the last expression is an output too */
 };
 
 struct script_result {

@@ -9,7 +9,9 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "config/config.h"
+#include "mcp/code_tool.h"
 #include "mcp/exchange.h"
+#include "mcp/session.h"
 #include "mcp/tools_table.h"
 #include "net/server.h"
 #include "proc/user.h"
@@ -50,17 +52,6 @@ static json_t *strings_of(const struct list *list)
 	for (size_t i = 0; i < list->count; i++)
 		json_array_append_new(all, json_string(items[i]));
 	return all;
-}
-
-/* Models like relative paths; they are meant to be in the workspace. */
-static json_t *path_of(struct tool_use *use, const char *path)
-{
-	const char *workspace = use->ex->from.server->config->workspace;
-	if (!path || *path == '/' || *path == '~')
-		return text_of(path);
-	if (!strcmp(path, ".") || !*path)
-		return json_string(workspace);
-	return json_sprintf("%s/%s", workspace, !strncmp(path, "./", 2) ? path + 2 : path);
 }
 
 /* ---- context and packages ---- */
@@ -156,7 +147,8 @@ static const struct field bash_fields[] = {
 	BOOL(bash, truncate, OPTIONAL, "Cut the middle out of output over 30000 characters.",
 	     .def = "true"),
 	MAP(bash, env, OPTIONAL, "Environment variables for this command."),
-	STR(bash, session_id, OPTIONAL | HIDDEN, "Session.", .max_len = 64),
+	STR(bash, session_id, OPTIONAL, "Session that lists the command; your own when absent.",
+	    .max_len = 64),
 };
 static const struct schema bash_schema = SCHEMA(bash, "ExecuteBash", bash_fields);
 
@@ -204,11 +196,14 @@ static json_t *merged(const json_t *data)
 static int execute_bash(struct tool_use *use, const void *in, struct err *err)
 {
 	const struct bash *bash = in;
-	json_t *cwd = path_of(use, bash->cwd ? bash->cwd : "");
+	const char *own = session_own(use->ex->from.session);
+	json_t *cwd = tool_path(use, bash->cwd ? bash->cwd : "");
 	json_t *args = json_pack("{s:s,s:s,s:O,s:b,s:i}", "command", bash->command, "session_id",
-				 bash->session_id ? bash->session_id : "mcp", "exec_dir", cwd,
-				 "async_mode", bash->run_in_background, "max_output_length",
-				 bash->truncate ? OUTPUT_CHARS : 0);
+				 bash->session_id ? bash->session_id
+				 : own            ? own
+						  : "",
+				 "exec_dir", cwd, "async_mode", bash->run_in_background,
+				 "max_output_length", bash->truncate ? OUTPUT_CHARS : 0);
 	if (!args) {
 		json_decref(cwd);
 		return err_set(err, ERR_INVALID, "the command is not UTF-8");
@@ -226,47 +221,6 @@ static int execute_bash(struct tool_use *use, const void *in, struct err *err)
 					  "command_id", json_object_get(data, "command_id")));
 	json_decref(data);
 	json_decref(cwd);
-	return 0;
-}
-
-/* ---- code ---- */
-
-static const char *const code_languages[] = { "python", "javascript", "py", "js",
-					      "node",   "nodejs",     NULL };
-
-struct code {
-	const char *code, *language, *session_id, *cwd;
-	int64_t timeout;
-	enum tri stateful;
-};
-static const struct field code_fields[] = {
-	STR(code, code, REQUIRED, "The program.", .max_len = 4 << 20),
-	ENUM(code, language, OPTIONAL, "python or javascript.", .def = "python",
-	     .choices = code_languages),
-	INT(code, timeout, MIN | MAX, "Seconds it may take; 30 when absent.", .min = 1, .max = 300),
-	STR(code, cwd, OPTIONAL, "Directory to run it in."),
-	TRI(code, stateful, OPTIONAL, "Keep variables for later calls with the same session_id."),
-	STR(code, session_id, OPTIONAL, "Whose variables to see, of an earlier stateful call."),
-};
-static const struct schema code_schema = SCHEMA(code, "ExecuteCode", code_fields);
-
-static int execute_code(struct tool_use *use, const void *in, struct err *err)
-{
-	const struct code *code = in;
-	bool python = *code->language == 'p';
-	json_t *args = json_pack("{s:s,s:s}", "language", python ? "python" : "javascript", "code",
-				 code->code);
-	if (!args)
-		return err_set(err, ERR_INVALID, "the code is not UTF-8");
-	set(args, "timeout", integer_of(code->timeout));
-	set(args, "cwd", code->cwd ? path_of(use, code->cwd) : NULL);
-	set(args, "stateful", tri_of(code->stateful));
-	set(args, "session_id", text_of(code->session_id));
-	tool_route(use, "POST /v1/code/execute", args, err);
-	tool_pictures(use);
-	const char *status = json_string_value(json_object_get(use->structured, "status"));
-	/* What the program got wrong is for the model to repair. */
-	use->failed = use->failed || (status && strcmp(status, "ok") != 0);
 	return 0;
 }
 
@@ -297,8 +251,9 @@ static const struct field file_fields[] = {
 	STR(file, target, OPTIONAL, "For replace: the new text.", .alias = "new_str"),
 	STR(file, pattern, OPTIONAL, "For find, grep and glob.", .alias = "glob"),
 	ENUM(file, encoding, OPTIONAL, "Of content, when writing.", .choices = encodings),
-	INT(file, start_line, MIN, "For read: first line, from 0.", .min = 0),
-	INT(file, end_line, MIN, "For read: the line to stop before.", .min = 0),
+	INT(file, start_line, MIN | MAX, "For read: the first line. Lines count from 1.", .min = 0,
+	    .max = 1e15),
+	INT(file, end_line, MIN | MAX, "For read: the last line.", .min = 0, .max = 1e15),
 	TRI(file, append, OPTIONAL, "For write: add at the end."),
 	TRI(file, recursive, OPTIONAL, "For list and grep: below the directory too."),
 	TRI(file, show_hidden, OPTIONAL, "For list and glob: names that begin with a dot."),
@@ -342,14 +297,16 @@ static json_t *file_arguments(struct tool_use *use, const struct file *file,
 		content = file->pattern ? file->pattern : file->content;
 	else if (!content)
 		content = file->pattern;
-	set(args, to->path, path_of(use, file->path));
+	set(args, to->path, tool_path(use, file->path));
 	if (to->content)
 		set(args, to->content, text_of(content));
 	if (to->target)
 		json_object_set_new(args, to->target,
 				    json_string(file->target ? file->target : ""));
 	set(args, "encoding", text_of(file->encoding));
-	set(args, "start_line", integer_of(file->start_line));
+	/* The route counts from 0, and its end is the line after the last. */
+	set(args, "start_line",
+	    integer_of(file->start_line > 0 ? file->start_line - 1 : file->start_line));
 	set(args, "end_line", integer_of(file->end_line));
 	set(args, "max_results", integer_of(file->max_results));
 	set(args, "context_before", integer_of(file->context_before));
@@ -459,7 +416,10 @@ static const struct tool tools[] = {
 	  "export and variables do not last until the next call: chain with &&, or pass cwd and env. An "
 	  "exit code other than 0 is not an error of the tool: read the output. A command that takes "
 	  "longer than timeout goes on in the background; read it with sandbox_bash_output. Start "
-	  "servers with run_in_background. There is no terminal and no input: pass -y and the like.",
+	  "servers with run_in_background. There is no terminal and no input: pass -y and the like. "
+	  "Your commands are listed in a session of your own, and those that still run end when you "
+	  "disconnect. A client that connects without a session gets a new one with each call, which "
+	  "lasts.",
 	  "POST /v1/bash/exec", &bash_schema, execute_bash, &bash_result_schema,
 	  TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW, "bash,run_command" },
 	{ "sandbox_bash_output", "Read a command's output",
@@ -477,10 +437,14 @@ static const struct tool tools[] = {
 	  "POST /v1/bash/kill", .flags = TOOL_DESTROYS | TOOL_REPEATABLE | TOOL_SLOW },
 	{ "sandbox_shell_exec", "Run in a terminal",
 	  "Runs a command in a terminal session that lasts: cd, export, activated environments and ssh "
-	  "stay for the next call with the same id. Use it for interactive programs and for work that "
-	  "builds on what was done before; otherwise prefer sandbox_execute_bash. When it answers "
-	  "`running`, look again with sandbox_shell_view, type with sandbox_shell_write.",
-	  "POST /v1/shell/exec", .flags = TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW,
+	  "stay for the next call. Without an id that is your own session, which ends when you "
+	  "disconnect; a client that connects without a session gets a new one with each call, and "
+	  "passes its session_id as id to go on with it. A session that you give an id of your choice "
+	  "outlasts you, and others who know the id can use it. Use it for interactive programs and "
+	  "for work that builds on what was done before; otherwise prefer sandbox_execute_bash. When "
+	  "it answers `running`, look again with sandbox_shell_view, type with sandbox_shell_write. "
+	  "exec_dir must be an absolute path.",
+	  "POST /v1/shell/exec", .flags = TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW | TOOL_OWN,
 	  .aliases = "sandbox_exec_command,exec_command" },
 	{ "sandbox_shell_view", "Look at a terminal",
 	  "Shows a terminal session: its latest command, what it printed, and the screen.",
@@ -496,22 +460,29 @@ static const struct tool tools[] = {
 	  "POST /v1/shell/kill", .flags = TOOL_DESTROYS | TOOL_REPEATABLE | TOOL_SLOW,
 	  .aliases = "sandbox_kill_process" },
 	{ "sandbox_execute_code", "Run code",
-	  "Runs Python or JavaScript and returns what it printed, its results, and the traceback of an "
-	  "error. Print what you want to see. Each call starts afresh unless stateful or session_id is "
-	  "given. At most 300 seconds. For shell commands use sandbox_execute_bash.",
-	  "POST /v1/code/execute", &code_schema, execute_code, NULL,
+	  "Runs Python or JavaScript and returns what it printed, the value of its last expression, and "
+	  "the traceback of an error; plots come as images. Each call starts afresh unless it is "
+	  "stateful: then variables last in a session of your own, which ends when you disconnect, or "
+	  "in the one that session_id names, which others who know the id can use. A client that "
+	  "connects without a session gets a new one with each stateful call, and passes its "
+	  "session_id to go on with it. JavaScript that is not stateful has to print what you want to "
+	  "see, unless it is a single expression. At most 300 seconds. For shell commands use "
+	  "sandbox_execute_bash.",
+	  "POST /v1/code/execute", &code_tool_in, code_tool_run, &code_tool_out,
 	  TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW, "run_code,code_execute" },
 	{ "sandbox_file_operations", "Work with files",
 	  "Reads, writes, replaces text in, searches, finds and lists files. For edits of source code "
-	  "prefer sandbox_str_replace_editor. Read large files in parts with start_line and end_line. "
-	  "grep returns at most 500 matches, glob 5000 files.",
+	  "prefer sandbox_str_replace_editor. Read large files in parts with start_line and end_line; "
+	  "lines count from 1, as in the results of search and grep. Relative paths begin at the "
+	  "workspace. grep returns at most 500 matches, glob 5000 files.",
 	  "POST /v1/file/read", &file_schema, file_operations, NULL, TOOL_DESTROYS | TOOL_SLOW,
 	  "file_operations" },
 	{ "sandbox_str_replace_editor", "Edit a file",
 	  "Views and edits text files. view shows a file with line numbers (view_range [from, to]), or "
 	  "a directory. create writes a new file. str_replace replaces old_str, which must stand there "
 	  "exactly and once, by new_str. insert puts new_str after insert_line. undo_edit takes the "
-	  "last edit of a file back. Paths are absolute.",
+	  "last edit of a file back. Lines count from 1. path must be absolute: unlike other tools, it "
+	  "does not take paths relative to the workspace.",
 	  "POST /v1/file/str_replace_editor", .flags = TOOL_DESTROYS | TOOL_SLOW,
 	  .aliases = "str_replace_based_edit_tool" },
 	{ "sandbox_convert_to_markdown", "Convert to Markdown",

@@ -10,11 +10,15 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "code/kernels.h"
+#include "code/nodejs_sessions.h"
 #include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/resource_watch.h"
 #include "mcp/stream.h"
 #include "session/sessions.h"
+#include "shell/bash_sessions.h"
+#include "shell/shells.h"
 
 enum {
 	KEPT_MAX = 16,
@@ -39,6 +43,7 @@ struct asked {
 
 struct mcp_session {
 	struct session base;
+	char own[20]; /* see session_own(): not its id, which is a secret */
 	struct mcp_stream *stream;
 	char *only;
 	_Atomic int revision, log_level;
@@ -90,6 +95,15 @@ static bool busy(void *session)
 	return session_busy(session);
 }
 
+/* Without locks. Those that it never opened are not there. */
+static void end_own(const struct mcp_session *session)
+{
+	static struct sessions *const tables[] = { &bash_sessions, &shell_sessions,
+						   &kernels_sessions, &nodejs_sessions };
+	for (size_t i = 0; i < COUNT(tables); i++)
+		(void)sessions_close(tables[i], session->own, NULL);
+}
+
 static void end(void *arg)
 {
 	struct mcp_session *session = arg;
@@ -107,6 +121,7 @@ static void end(void *arg)
 	json_object_foreach(uris, uri, ignored)
 		resource_watch_remove(uri);
 	json_decref(uris);
+	end_own(session);
 }
 
 static struct sessions sessions = {
@@ -129,6 +144,7 @@ struct start {
 	enum mcp_revision revision;
 	const json_t *capabilities;
 	const char *only;
+	unsigned tag; /* any */
 };
 
 static void fill(void *arg, void *how)
@@ -141,6 +157,7 @@ static void fill(void *arg, void *how)
 	session->capabilities = json_deep_copy(start->capabilities);
 	session->uris = json_object();
 	session->stream = stream_new(0, true);
+	snprintf(session->own, sizeof session->own, "mcp-%08x", start->tag);
 }
 
 struct mcp_session *session_open(enum mcp_revision revision, const json_t *capabilities,
@@ -148,13 +165,14 @@ struct mcp_session *session_open(enum mcp_revision revision, const json_t *capab
 {
 	unsigned char random[16];
 	char id[2 * sizeof random + 1];
-	if (RAND_bytes(random, sizeof random) != 1) {
+	struct start start = { revision, capabilities, only, 0 };
+	if (RAND_bytes(random, sizeof random) != 1 ||
+	    RAND_bytes((unsigned char *)&start.tag, sizeof start.tag) != 1) {
 		err_set(err, ERR_INTERNAL, "no randomness for a session");
 		return NULL;
 	}
 	for (size_t i = 0; i < sizeof random; i++)
 		snprintf(id + 2 * i, 3, "%02x", random[i]);
-	struct start start = { revision, capabilities, only };
 	sessions_expire(&sessions);
 	return sessions_open(&sessions, id, fill, &start, err);
 }
@@ -185,6 +203,11 @@ void session_close_all(void)
 const char *session_id(const struct mcp_session *session)
 {
 	return session->base.id;
+}
+
+const char *session_own(const struct mcp_session *session)
+{
+	return session ? session->own : NULL;
 }
 
 enum mcp_revision session_revision(const struct mcp_session *session)
@@ -297,8 +320,11 @@ void session_forget(struct mcp_session *session, const struct exchange *ex)
 			break;
 		}
 	sessions_touch(&session->base);
+	bool closed = session->base.closed;
 	pthread_mutex_unlock(&session->base.lock);
 	exchange_unref(found);
+	if (closed) /* the exchange may have opened one after end() */
+		end_own(session);
 }
 
 void session_cancel(struct mcp_session *session, const json_t *id)

@@ -27,6 +27,9 @@ void session_ref(struct mcp_session *session);
 void session_unref(struct mcp_session *session); /* NULL is fine */
 
 const char *session_id(const struct mcp_session *session);
+/* The id of the sessions of bash, a terminal, a kernel and Node.js that are this client's own and end
+ * with it. NULL, which is fine, has none. */
+const char *session_own(const struct mcp_session *session);
 enum mcp_revision session_revision(const struct mcp_session *session);
 const char *session_only(const struct mcp_session *session); /* NULL: all */
 const json_t *session_capabilities(const struct mcp_session *session);

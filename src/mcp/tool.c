@@ -12,10 +12,12 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/config.h"
 #include "journal/journal.h"
 #include "mcp/bridge.h"
 #include "mcp/exchange.h"
 #include "mcp/hub.h"
+#include "mcp/session.h"
 #include "net/route.h"
 #include "net/server.h"
 
@@ -324,36 +326,26 @@ static json_t *one_line(const char *coded)
 	return json_stringn(copy, (size_t)(to - copy));
 }
 
-/* Takes the pictures out of one output of code; they are in base64 already. */
-static void take_pictures(json_t *output, json_t *to)
+void tool_restructure(struct tool_use *use, json_t *value)
 {
-	static const char *const types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
-	json_t *data = json_object_get(output, "data");
-	for (size_t i = 0; i < COUNT(types); i++) {
-		const char *coded = json_string_value(json_object_get(data, types[i]));
-		if (!coded)
-			continue;
-		json_array_append_new(to, json_pack("{s:s,s:o,s:s}", "type", "image", "data",
-						    one_line(coded), "mimeType", types[i]));
-		json_object_set_new(data, types[i], json_string("(the image that follows)"));
-	}
+	json_t *rest = use->content;
+	use->content = json_array();
+	tool_structured(use, value);
+	json_array_remove(rest, 0);
+	json_array_extend(use->content, rest);
+	json_decref(rest);
 }
 
-void tool_pictures(struct tool_use *use)
+void tool_pictures(struct tool_use *use, const json_t *data)
 {
-	json_t *pictures = json_array(), *rest = use->content, *output;
-	size_t i;
-	json_array_foreach(json_object_get(use->structured, "outputs"), i, output)
-		take_pictures(output, pictures);
-	if (json_array_size(pictures)) { /* its text comes first, and had them in it */
-		use->content = json_array();
-		put_json_text(use, use->structured);
-		json_array_remove(rest, 0);
-		json_array_extend(use->content, rest);
-		json_array_extend(use->content, pictures);
-		json_decref(rest);
+	static const char *const types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
+	for (size_t i = 0; i < COUNT(types); i++) {
+		const char *coded = json_string_value(json_object_get(data, types[i]));
+		if (coded)
+			json_array_append_new(use->content,
+					      json_pack("{s:s,s:o,s:s}", "type", "image", "data",
+							one_line(coded), "mimeType", types[i]));
 	}
-	json_decref(pictures);
 }
 
 int tool_failed(struct tool_use *use, const char *format, ...)
@@ -366,6 +358,16 @@ int tool_failed(struct tool_use *use, const char *format, ...)
 	use->failed = true;
 	tool_text(use, text, strlen(text));
 	return 0;
+}
+
+json_t *tool_path(struct tool_use *use, const char *path)
+{
+	const char *workspace = use->ex->from.server->config->workspace;
+	if (!path || *path == '/' || *path == '~')
+		return path ? json_string(path) : NULL;
+	if (!strcmp(path, ".") || !*path)
+		return json_string(workspace);
+	return json_sprintf("%s/%s", workspace, !strncmp(path, "./", 2) ? path + 2 : path);
 }
 
 /* ---- through a route ---- */
@@ -459,13 +461,29 @@ json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct e
 
 /* ---- calling ---- */
 
+static bool is_named(const json_t *args, const char *key)
+{
+	const json_t *id = json_object_get(args, key);
+	return id && !json_is_null(id) && !(json_is_string(id) && !json_string_length(id));
+}
+
+/* The arguments of a route; it knows a session by either name. */
+static json_t *route_arguments(const struct tool *tool, const struct tool_use *use)
+{
+	json_t *args = json_deep_copy(use->args);
+	const char *own = session_own(use->ex->from.session);
+	if (tool->flags & TOOL_OWN && own && !is_named(args, "id") && !is_named(args, "session_id"))
+		json_object_set_new(args, "id", json_string(own));
+	return args;
+}
+
 int tool_run(const struct tool_entry *entry, struct tool_use *use)
 {
 	const struct tool *tool = entry->tool;
 	struct err err = { 0 };
 	void *in = NULL;
 	if (!tool->call)
-		return tool_route(use, tool->route, json_deep_copy(use->args), &err);
+		return tool_route(use, tool->route, route_arguments(tool, use), &err);
 	if (tool->in && bridge_decode(tool->in, use->args, use->arena, &in, &err) < 0)
 		return tool_failed(use, "%s", err.msg);
 	if (tool->call(use, in, &err) < 0 && !use->ex->error)

@@ -36,6 +36,7 @@ enum tool_flag {
 	TOOL_OUTSIDE = 1 << 3,    /* reaches beyond the sandbox */
 	TOOL_SLOW = 1 << 4,       /* may take long: has a thread of its own */
 	TOOL_ALIAS = 1 << 5,      /* answered, not listed */
+	TOOL_OWN = 1 << 6,        /* takes the client's own session where none is named */
 };
 
 struct tool {
@@ -95,10 +96,16 @@ void tool_image(struct tool_use *use, const char *type, const void *data, size_t
 /* Structured content, which is taken over, and the same as text. */
 void tool_structured(struct tool_use *use, json_t *value);
 
-/* Pictures among the "outputs" of what is structured become content that a model can see. */
-void tool_pictures(struct tool_use *use);
+/* The same in place of the structured content and its text, which come first. */
+void tool_restructure(struct tool_use *use, json_t *value);
+
+/* Adds the pictures of an output of code, by MIME type and in base64, as content that a model can see. */
+void tool_pictures(struct tool_use *use, const json_t *data);
 int tool_failed(struct tool_use *use, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* A path that a model gave: relative ones begin at the workspace. A new string; NULL for NULL. */
+json_t *tool_path(struct tool_use *use, const char *path);
 
 /* Calls a route with arguments (taken over) and puts its answer into `use`. */
 int tool_route(struct tool_use *use, const char *route, json_t *args, struct err *err);

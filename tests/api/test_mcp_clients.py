@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+import commands
 from harness import ANSWER_SECONDS, ROOT, clean_environment, program
 from mcp_peer import FIXTURE
 from mcp_sdk import python_client
@@ -116,7 +117,7 @@ def test_the_typescript_sdk(server, localhost):
     assert out["text"].startswith("This is") and "accept" in out["asked"] and out["bash"]["output"] == "ts\n"
     assert out["resource"].startswith("This is the content") and "simple prompt" in out["prompt"]
     assert "completed successfully" in out["again"] and out["changed"] is True and out["timeout"] == -32001
-    server.post("/v1/bash/sessions/mcp/close")
+    commands.close_all(server)
 
 
 # --- Python ------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ def test_the_python_sdk(server, localhost, mode, version):
     assert out["text"].startswith("This is") and out["steps"] == [0, 50, 100] and out["bash"]["output"] == "py\n"
     assert out["resource"].startswith("This is the content") and out["prompt"].endswith("arg1='a', arg2='b'")
     assert out["many"] == 20 and ("accept" in out["asked"] or out["asked"] == "both steps done")
-    server.post("/v1/bash/sessions/mcp/close")
+    commands.close_all(server)
 
 
 def test_the_python_sdk_s_first_transport(server):

@@ -144,8 +144,9 @@ def test_packages_of_an_unknown_language(peer):
 
 def test_bash(server, peer):
     got = structured(peer, "sandbox_execute_bash", command="echo out; echo err >&2; pwd; exit 3")
+    assert re.fullmatch("mcp-[0-9a-f]{8}", got["session_id"])
     assert got == {"status": "completed", "output": f"out\n{server.home}\nerr\n", "exit_code": 3,
-                   "cwd": str(server.home), "session_id": "mcp", "command_id": "cmd-1"}
+                   "cwd": str(server.home), "session_id": got["session_id"], "command_id": "cmd-1"}
 
 
 def test_bash_in_a_directory_with_an_environment(server, peer):
