@@ -12,7 +12,7 @@
 #include "base/own.h"
 #include "base/size.h"
 
-static int parse_bool(const char *text, bool *ret)
+int opt_bool(const char *text, bool *ret)
 {
 	static const char *const yes[] = { "true", "1", "yes", "on" };
 	static const char *const no[] = { "false", "0", "no", "off" };
@@ -79,7 +79,7 @@ static int set(const struct opt *opt, const char *text, void *to)
 		*(const char **)at = text;
 		return 0;
 	case OPT_BOOL:
-		return parse_bool(text, at);
+		return opt_bool(text, at);
 	case OPT_ENUM:
 		return parse_enum(opt->arg, text, at);
 	case OPT_NUM:

@@ -1,5 +1,6 @@
 /* opt.h - the options of a command, from one table: flags, environment, defaults, help. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ int opt_parse(const struct opt_table *table, int argc, char **argv, void *to, st
 
 /* The defaults alone. */
 int opt_defaults(const struct opt_table *table, void *to, struct err *err);
+
+/* true, 1, yes, on; false, 0, no, off. -1: the text is none of these. */
+int opt_bool(const char *text, bool *ret);
 
 /* The whole help, on stdout: for a terminal, or as a page of documentation. */
 void opt_help(const struct opt_table *table);

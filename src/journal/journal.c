@@ -80,6 +80,15 @@ static const struct field session_fields[] = {
 static const struct schema session_schema =
 	SCHEMA(journal_session, "JournalSession", session_fields);
 
+static const struct field service_fields[] = {
+	STR(journal_service, name, 0, "Its name: `documents`, or `mcp/` and an MCP server's."),
+	STR(journal_service, state, 0,
+	    "`starting`, `ready`, `failed`, or `idle`: it does not run."),
+	STR(journal_service, reason, NULLABLE, "Why it is idle, or has failed."),
+};
+static const struct schema service_schema =
+	SCHEMA(journal_service, "JournalService", service_fields);
+
 struct lost {
 	int64_t after, next;
 };
@@ -101,6 +110,7 @@ union data {
 	struct journal_file file;
 	struct journal_tool tool;
 	struct journal_session session;
+	struct journal_service service;
 };
 
 struct event {

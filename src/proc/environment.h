@@ -12,3 +12,7 @@ struct user;
  * with NULL; lives in the arena. */
 char **environment_make(struct arena *arena, const struct user *user, const char *home,
 			const struct list *extra);
+
+/* Variables (struct pair items, which must stay) that every environment has from now on, in the place of
+ * the server's own. To be called before the first one is made. */
+void environment_give(const struct list *pairs);

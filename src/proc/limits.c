@@ -46,6 +46,28 @@ bool limits_exceed(int64_t tasks)
 	return all.pids && tasks_now() + tasks > all.pids;
 }
 
+int limits_need(int64_t tasks, int64_t memory, struct err *err)
+{
+	if (all.pids && tasks > all.pids)
+		return err_set(
+			err, ERR_LIMIT,
+			"it needs %lld processes and threads, and this sandbox may have %lld: "
+			"use one with a higher limits.pids",
+			(long long)tasks, (long long)all.pids);
+	if (all.memory && memory > all.memory)
+		return err_set(err, ERR_LIMIT,
+			       "it needs %lld MiB of memory, and this sandbox has %lld MiB: "
+			       "use one with a higher limits.memory",
+			       (long long)(memory >> 20), (long long)(all.memory >> 20));
+	if (tasks && limits_exceed(tasks))
+		return err_set(
+			err, ERR_LIMIT,
+			"it needs %lld processes and threads, and of the %lld of this sandbox %lld "
+			"are in use: end sessions or commands, or use one with a higher limits.pids",
+			(long long)tasks, (long long)all.pids, (long long)tasks_now());
+	return 0;
+}
+
 int limits_refuse(int code, const char *what, struct err *err)
 {
 	static const char more[] = "end sessions or commands, or use a sandbox with a higher";

@@ -25,6 +25,10 @@ bool limits_fit(int64_t tasks);
 /* Whether there cannot be so many more at all. */
 bool limits_exceed(int64_t tasks);
 
+/* Whether a box can have so many processes and so much memory (0: it does not matter). -1 with err
+ * (ERR_LIMIT), which says how much is needed and what there is. */
+int limits_need(int64_t tasks, int64_t memory, struct err *err);
+
 /* Says that something cannot be started (-1, ERR_LIMIT), which limit was met, and what to do. code:
  * EAGAIN for processes and threads, ENOMEM for memory. */
 int limits_refuse(int code, const char *what, struct err *err);
