@@ -490,12 +490,13 @@ class Server:
     def possessions(self):
         """How much it holds of what can leak; but for the pump, which starts once and for good: a thread,
         the epoll it waits at beside the server's own, and the eventfd that wakes it; and for the document
-        worker, with its socket and two descriptors of the process."""
+        worker, a service: the thread that watches it, its socket, its standard error, its process, and the eventfd
+        that ends it."""
         links = self._links()
         pump, worker = links.count("anon_inode:[eventpoll]") > 1, self.document_worker() is not None
         return {
-            "descriptors": len(links) - 2 * pump - 3 * worker,
-            "threads": self.threads() - pump,
+            "descriptors": len(links) - 2 * pump - 4 * worker,
+            "threads": self.threads() - pump - worker,
             "children": len(self.children()) - worker,
         }
 

@@ -5,7 +5,7 @@ socket for the answer and, for most jobs, that of the document. On the stream go
 job is taken, then b"AIOD", the lengths of two parts (little-endian, 32 bits), and the parts: JSON, text.
 
 The fork has limits of memory and time and dies with this process. It is killed when the server closes
-the stream. This process ends when the server closes standard input, or after a while without a job.
+the stream. A line on standard input says that jobs can come. This process ends when the server closes its end.
 """
 
 import ctypes
@@ -93,9 +93,9 @@ def work(job, stream, document, tasks):
 
 
 class Worker:
-    def __init__(self, idle, tasks):
+    def __init__(self, tasks):
         self.control = socket.socket(fileno=0)
-        self.idle, self.tasks = idle, tasks
+        self.tasks = tasks
         self.poll = select.poll()
         self.poll.register(self.control, select.POLLIN)
         self.jobs = {}  # by descriptor of pidfd and of stream: (pid, pidfd, stream)
@@ -140,8 +140,7 @@ class Worker:
 
     def turn(self):
         """Waits for something to do. False when there is nothing more to do at all."""
-        events = self.poll.poll(None if self.jobs else self.idle * 1000)
-        for fd, what in events:
+        for fd, what in self.poll.poll():
             if fd in self.jobs:
                 self.end(self.jobs[fd])
             elif fd == self.control.fileno():
@@ -149,7 +148,7 @@ class Worker:
                 if not data:
                     return False
                 self.start(data, fds)
-        return bool(events)
+        return True
 
 
 def main():
@@ -160,8 +159,8 @@ def main():
     gc.collect()
     gc.disable()
     gc.freeze()  # so that forks share the memory of what is loaded
-    worker = Worker(float(sys.argv[1]), tasks.TASKS)
-    worker.control.send(b"R", socket.MSG_NOSIGNAL)
+    worker = Worker(tasks.TASKS)
+    worker.control.send(b"\n", socket.MSG_NOSIGNAL)
     while worker.turn():
         pass
 

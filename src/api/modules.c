@@ -12,6 +12,7 @@
 #include "net/server.h"
 #include "proc/child.h"
 #include "proc/pump.h"
+#include "service/service.h"
 #include "shell/bash_sessions.h"
 #include "shell/shells.h"
 
@@ -31,8 +32,9 @@ static void start_pump(struct server *server)
 const struct module modules[] = {
 	{ .start = start_pump },
 	{ .stop = child_end_all },
-	{ .stop = document_end },
+	{ .start = document_setup },
 	{ .start = start_mcp, .end = mcp_end },
+	{ .stop = service_stop_all, .end = service_end_all },
 	{ .sessions = &shell_sessions },
 	{ .sessions = &bash_sessions },
 	{ .sessions = &kernels_sessions, .start = kernels_start, .end = kernels_end },

@@ -21,8 +21,8 @@
 #include "document/reply.h"
 #include "net/call.h"
 #include "net/server.h"
-#include "proc/program.h"
 #include "proc/user.h"
+#include "service/service.h"
 
 enum {
 	AT_ONCE = 4,        /* documents; more wait for their turn */
@@ -36,89 +36,67 @@ enum {
 #define UNPACKED_MAX ((int64_t)256 << 20)
 
 static struct {
-	pthread_mutex_t lock;
-	struct program *worker; /* the current one; NULL: none */
-	int control;            /* its */
-	bool ready;             /* its libraries are loaded */
-	uint64_t generation;    /* of worker */
-	size_t running;         /* documents */
+	struct service *service; /* the worker */
+	pthread_mutex_t lock;    /* of what follows */
+	size_t running;          /* documents */
 	struct waiter *waiters;
-	bool ended;
 } documents = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- the process ---- */
 
-/* With the lock. Whoever waits for it sees the end of their stream. */
-static void give_up(void)
+static const char *find_python(void *arg, struct arena *arena, struct err *err)
 {
-	if (!documents.worker)
-		return;
-	program_kill(documents.worker);
-	program_unref(TAKE(documents.worker));
-	close(documents.control);
+	const struct server *server = arg;
+	const char *python = arena_printf(arena, "%s/.venv/bin/python", server->home);
+	const char *script = arena_printf(arena, "%s/share/documents/worker.py", server->home);
+	if (access(python, X_OK) == 0 && access(script, R_OK) == 0)
+		return python;
+	err_set(err, ERR_UNAVAILABLE,
+		"documents need Python with markitdown, and '%s' or '%s' is not installed", python,
+		script);
+	return NULL;
 }
 
-static void worker_ended(void *arg, struct program *program, const struct program_status *how)
+static int prepare_worker(struct service_run *run, struct service_start *start, struct err *err)
 {
-	(void)arg;
-	(void)how;
-	pthread_mutex_lock(&documents.lock);
-	if (documents.worker == program)
-		give_up();
-	pthread_mutex_unlock(&documents.lock);
-}
-
-static struct program *start_worker(struct server *server, int control, struct err *err)
-{
-	struct arena arena = { 0 };
-	const struct user *user = user_sandbox(server->config->user, err);
-	const char *python = arena_printf(&arena, "%s/.venv/bin/python", server->home);
-	const char *script = arena_printf(&arena, "%s/share/documents/worker.py", server->home);
-	const char *idle =
-		arena_printf(&arena, "%.3f", (double)server->config->document_idle_ms / 1000);
 	/* A thread of a library would not survive the forks. */
-	const struct pair extra[] = { { "OPENBLAS_NUM_THREADS", "1" }, { "OMP_NUM_THREADS", "1" } };
-	char *argv[] = { (char *)python, (char *)"-I", (char *)"-B",
-			 (char *)script, (char *)idle, NULL };
-	struct program *worker = NULL;
-	if (user && (access(python, X_OK) < 0 || access(script, R_OK) < 0)) {
-		err_set(err, ERR_UNAVAILABLE,
-			"documents need Python with markitdown: '%s' or '%s' is missing (make deps)",
-			python, script);
-	} else if (user) {
-		struct program_spec spec = {
-			.spawn = { .path = python,
-				   .argv = argv,
-				   .cwd = "/",
-				   .fds = { control, -1, -1 } },
-			.group = true,
-			.ended = worker_ended,
-		};
-		spawn_sandboxed(&spec.spawn, &arena, user, server->home, NULL,
-				&(struct list){ COUNT(extra), extra });
-		worker = program_start(&spec, err);
-	}
-	arena_done(&arena);
-	return worker;
-}
-
-/* With the lock. */
-static int start(struct server *server, struct err *err)
-{
+	static const struct pair extra[] = { { "OPENBLAS_NUM_THREADS", "1" },
+					     { "OMP_NUM_THREADS", "1" } };
+	const struct server *server = run->arg;
+	const struct user *user = user_sandbox(server->config->user, err);
+	struct spawn *spawn = &start->program.spawn;
+	char **argv = arena_alloc(start->arena, 5 * sizeof *argv);
 	int pair[2];
-	if (documents.ended)
-		return wake_err(WAKE_STOPPING, err);
+	if (!user)
+		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, ERR_LIMIT, "no sockets for the document worker");
-	auto_close int ours = pair[0];
-	auto_close int theirs = pair[1];
-	documents.worker = start_worker(server, theirs, err);
-	if (!documents.worker)
-		return -1;
-	documents.control = TAKE_FD(ours);
-	documents.ready = false;
-	documents.generation++;
+	memcpy(argv,
+	       (char *[]){ (char *)spawn->path, (char *)"-I", (char *)"-B",
+			   arena_printf(start->arena, "%s/share/documents/worker.py", server->home),
+			   NULL },
+	       5 * sizeof *argv);
+	run->in = pair[0];
+	spawn->fds[0] = pair[1];
+	spawn->argv = argv;
+	spawn->cwd = "/";
+	start->program.group = true;
+	start->ready = (struct ready){ .how = READY_LINE, .fd = run->in };
+	spawn_sandboxed(spawn, start->arena, user, server->home, NULL,
+			&(struct list){ COUNT(extra), extra });
 	return 0;
+}
+
+void document_setup(struct server *server)
+{
+	static struct service_row row = { .name = "documents",
+					  .title = "the document worker",
+					  .find = find_python,
+					  .install = "make deps",
+					  .prepare = prepare_worker,
+					  .start_ms = LOAD_MS };
+	row.idle_ms = server->config->document_idle_ms;
+	documents.service = service_add(&row, server);
 }
 
 static int send_job(int control, const char *job, size_t len, const int fds[2])
@@ -136,46 +114,6 @@ static int send_job(int control, const char *job, size_t len, const int fds[2])
 	head->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
 	memcpy(CMSG_DATA(head), fds, (size_t)count * sizeof(int));
 	return sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 0;
-}
-
-/* Hands a job to the worker there is, or to a new one: the moment by which it must have begun. */
-static int submit(struct server *server, const char *job, size_t len, const int fds[2],
-		  uint64_t *ret_generation, int64_t *ret_until, struct err *err)
-{
-	int result = 0;
-	char ready;
-	pthread_mutex_lock(&documents.lock);
-	if (documents.worker && send_job(documents.control, job, len, fds) < 0)
-		give_up(); /* it has just ended, or does not read */
-	if (!documents.worker) {
-		result = start(server, err);
-		if (result == 0 && send_job(documents.control, job, len, fds) < 0)
-			result = err_set(err, ERR_UNAVAILABLE, "the document worker is lost");
-	}
-	if (result == 0) {
-		if (recv(documents.control, &ready, 1, MSG_DONTWAIT) == 1)
-			documents.ready = true;
-		*ret_generation = documents.generation;
-		*ret_until = clock_ms() + (documents.ready ? FORK_MS : LOAD_MS);
-	}
-	pthread_mutex_unlock(&documents.lock);
-	return result;
-}
-
-static void give_up_on(uint64_t generation)
-{
-	pthread_mutex_lock(&documents.lock);
-	if (documents.generation == generation)
-		give_up();
-	pthread_mutex_unlock(&documents.lock);
-}
-
-void document_end(void)
-{
-	pthread_mutex_lock(&documents.lock);
-	documents.ended = true;
-	give_up();
-	pthread_mutex_unlock(&documents.lock);
 }
 
 /* ---- a job ---- */
@@ -247,25 +185,18 @@ static int all(const struct stream_in *in, struct buf *to, size_t len, struct er
 }
 
 /* The stream ended early. Either somebody killed the worker, or the document its fork. */
-static int ended_early(uint64_t generation, struct err *err)
+static int ended_early(const struct service_run *worker, struct err *err)
 {
-	pthread_mutex_lock(&documents.lock);
-	struct program *worker = documents.generation == generation && documents.worker
-					 ? program_ref(documents.worker)
-					 : NULL;
-	pthread_mutex_unlock(&documents.lock);
 	/* The fork dies a moment before the worker is seen to be dead. */
 	const struct wait moment = { clock_ms() + 100, -1, -1 };
-	bool alive = worker && program_wait(worker, &moment, NULL) == WAKE_TIMEOUT;
-	program_unref(worker);
-	if (!alive)
+	if (worker->ending || program_wait(worker->program, &moment, NULL) == WAKE_READY)
 		return err_set(err, ERR_UNAVAILABLE,
 			       "the document worker was ended while it read this; try again");
 	return err_set(err, ERR_INVALID,
 		       "the document broke its reader: it is damaged, or needs too much memory");
 }
 
-static int read_reply(const struct stream_in *in, uint64_t generation, struct buf *ret,
+static int read_reply(const struct stream_in *in, const struct service_run *worker, struct buf *ret,
 		      json_t **ret_metadata, struct err *err)
 {
 	auto_buf struct buf head = BUF(REPLY_HEAD + READ_SIZE);
@@ -281,7 +212,7 @@ static int read_reply(const struct stream_in *in, uint64_t generation, struct bu
 	if (result == 0)
 		result = all(in, ret, text_len, err);
 	if (result > 0)
-		result = ended_early(generation, err);
+		result = ended_early(worker, err);
 	else if (result == 0)
 		result = reply_facts(facts.data, facts.len, &metadata, err);
 	if (result < 0)
@@ -293,9 +224,9 @@ static int read_reply(const struct stream_in *in, uint64_t generation, struct bu
 	return result;
 }
 
-/* Has the job begun, -1 for no longer waiting, or 1: the worker was dead or hung, and is given up. */
-static int begin(struct call *call, const char *job, size_t len, int document, int *ret_stream,
-		 uint64_t *ret_generation, struct err *err)
+/* Gives the job to the worker. The stream that it answers on; -1 with err. */
+static int submit(struct call *call, struct service_run *worker, const char *job, size_t len,
+		  int document, struct err *err)
 {
 	int pair[2];
 	char started;
@@ -303,40 +234,54 @@ static int begin(struct call *call, const char *job, size_t len, int document, i
 		return err_set(err, ERR_LIMIT, "no sockets to read a document with");
 	auto_close int ours = pair[0];
 	auto_close int theirs = pair[1];
-	struct stream_in in = { ours, call_until(call, 0) };
-	if (submit(call->server, job, len, (int[2]){ theirs, document }, ret_generation,
-		   &in.wait.until_ms, err) < 0)
-		return -1;
-	close(TAKE_FD(theirs));
-	ssize_t n = some(&in, &started, 1, err);
+	const struct stream_in in = { ours, call_until(call, clock_ms() + FORK_MS) };
+	ssize_t n = 0;
+	if (send_job(worker->in, job, len, (int[2]){ theirs, document }) == 0) {
+		close(TAKE_FD(theirs));
+		n = some(&in, &started, 1, err);
+	}
+	if (n == 1)
+		return TAKE_FD(ours);
 	if (n < 0 && err->code != ERR_SLOW)
 		return -1;
-	if (n != 1) {
-		give_up_on(*ret_generation);
-		return 1;
+	service_lost(worker, "it does not take a job");
+	return err_set(err, ERR_UNAVAILABLE, "the document worker does not start");
+}
+
+/* A worker that has begun the job: one that is dead, or hangs, is given up once. */
+static struct service_run *begin(struct call *call, const char *job, size_t len, int document,
+				 int *ret_stream, struct err *err)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct wait wait = call_until(call, clock_ms() + LOAD_MS);
+		struct service_run *worker = service_use(documents.service, &wait, err);
+		if (!worker)
+			return NULL;
+		*ret_stream = submit(call, worker, job, len, document, err);
+		if (*ret_stream >= 0)
+			return worker;
+		bool lost = worker->ending;
+		service_release(worker);
+		if (!lost)
+			return NULL;
 	}
-	*ret_stream = TAKE_FD(ours);
-	return 0;
+	return NULL;
 }
 
 static int run(struct call *call, const char *job, size_t len, int document, struct buf *ret,
 	       json_t **ret_metadata, struct err *err)
 {
 	auto_close int stream = -1;
-	uint64_t generation = 0;
-	int begun = 1;
+	int result = -1;
 	if (turn_take(call, err) < 0)
 		return -1;
-	for (int i = 0; i < 2 && begun > 0; i++)
-		begun = begin(call, job, len, document, &stream, &generation, err);
-	int result = begun;
-	if (begun > 0)
-		result = err_set(err, ERR_UNAVAILABLE, "the document worker does not start");
-	if (begun == 0) {
+	struct service_run *worker = begin(call, job, len, document, &stream, err);
+	if (worker) {
 		const struct stream_in in = {
 			stream, call_until(call, clock_ms() + call->server->config->document_ms)
 		};
-		result = read_reply(&in, generation, ret, ret_metadata, err);
+		result = read_reply(&in, worker, ret, ret_metadata, err);
+		service_release(worker);
 	}
 	turn_give();
 	return result;

@@ -2,8 +2,8 @@
  *
  * A warm Python process (share/documents/worker.py), started on first use as the sandbox user, forks
  * one short-lived child per document. The child has a memory limit and a deadline, and is killed when
- * the caller leaves: what a hostile document does to it, it does to nobody else. The process ends by
- * itself when it was idle for long enough. */
+ * the caller leaves: what a hostile document does to it, it does to nobody else. The process is ended
+ * when it was idle for long enough. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 struct buf;
 struct call;
 struct err;
+struct server;
 
 /* Largest text of a document: what ret buffers should be able to hold. */
 enum { DOCUMENT_TEXT_MAX = 32 << 20 };
@@ -55,5 +56,5 @@ int document_convert(struct call *call, const char *uri, size_t len, struct buf 
  * ERR_TOO_LARGE, and what was written by then stays for the caller to remove. */
 int document_unpack(struct call *call, int zip_fd, const char *dir, struct err *err);
 
-/* Ends the process and all its children, for the end of the server. */
-void document_end(void);
+/* Starts nothing yet: the process is a service (service.h), "documents". */
+void document_setup(struct server *server);
