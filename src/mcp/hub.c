@@ -1,6 +1,5 @@
 #include "mcp/hub.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,9 +16,7 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/own.h"
-#include "base/thread.h"
 #include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/hub_check.h"
@@ -28,18 +25,15 @@
 #include "mcp/revision.h"
 #include "mcp/session.h"
 #include "net/server.h"
+#include "service/service.h"
 
 enum {
 	START_MS = 20000,    /* for a server to say what it can do */
 	LIST_WAIT_MS = 4000, /* tools/list waits for servers that start, at most */
 	PAGES_MAX = 50,
 	TOOLS_MAX = 1000,
-	RETRY_MS = 2000, /* after a failure, doubled with each further one, up to a minute */
-	RETRY_MOST_MS = 60000,
-	LOOK_MS = 2000,
+	RENEW_MS = 60000, /* until tools are asked for again that were not named in time */
 };
-
-enum state { IDLE, STARTING, READY, FAILED };
 
 /* What a server offers. Many threads read it at once, none changes it. */
 struct offer {
@@ -47,23 +41,18 @@ struct offer {
 	json_t *tools; /* as it told them, checked */
 };
 
-/* One server. It is kept, with what is known of it, when its program is not running. */
+/* One server: a service, and what is known of it when that is not running. Lives as long as the
+ * service does. */
 struct hub_server {
 	struct hub_server *next;
-	_Atomic int refs;
 	struct hub_entry *entry; /* as configured */
-	pthread_mutex_t lock;    /* of what follows */
-	pthread_cond_t changed;
-	enum state state;
-	struct hub_client *client;
-	struct offer *offer; /* NULL: never asked */
+	struct service *service;
+	struct service_row row;
+	char name[HUB_NAME_MAX], title[HUB_NAME_MAX];
 	_Atomic bool stale;
-	_Atomic bool dropped; /* not in the configuration any more */
-	int failures;
-	bool missing;              /* its program was not there when we looked, */
-	int64_t look_ms, retry_ms; /* and when to look, and to try, again */
-	int64_t renew_ms;          /* when to ask again for tools that it did not name in time */
-	char reason[512];
+	pthread_mutex_t lock; /* of what follows */
+	struct offer *offer;  /* NULL: never asked */
+	int64_t renew_ms;     /* when to ask again for tools that it did not name in time */
 };
 
 static struct {
@@ -73,13 +62,6 @@ static struct {
 	struct timespec modified; /* of the file */
 	bool read, ended;
 } hub = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* Threads that start servers. */
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t none;
-	int count;
-} starters = { .lock = PTHREAD_MUTEX_INITIALIZER, .none = PTHREAD_COND_INITIALIZER };
 
 /* ---- offers ---- */
 
@@ -135,56 +117,57 @@ json_t *hub_answer(struct server *server, const json_t *request)
 			 RPC_NO_METHOD, "message", "Method not found");
 }
 
-void hub_told(const char *name, const json_t *message, const struct hub_events *events)
+void hub_told(const struct hub_client *client, const json_t *message)
 {
 	const char *method = json_string_value(json_object_get(message, "method"));
 	const json_t *data = json_object_get(json_object_get(message, "params"), "data");
 	if (!strcmp(method, "notifications/tools/list_changed"))
-		events->tools_changed(events->arg);
+		client->tools_changed(client->run->arg);
 	else if (!strcmp(method, "notifications/message") && json_is_string(data))
-		session_log(RANK_INFO, name, json_string_value(data));
+		session_log(RANK_INFO, client->spec->name, json_string_value(data));
 }
 
-/* ---- life of a server ---- */
+/* ---- tools ---- */
 
-static void server_unref(struct hub_server *s)
+static json_t *fetch_tools(struct hub_client *client, int64_t until_ms, struct err *err)
 {
-	if (!s || atomic_fetch_sub(&s->refs, 1) > 1)
-		return;
-	if (s->client)
-		s->client->ops->unref(s->client);
+	json_t *tools = json_array(), *cursor = NULL;
+	for (int page = 0; page < PAGES_MAX; page++) {
+		json_t *params = cursor ? json_pack("{s:o}", "cursor", cursor) : json_object();
+		json_t *result = client->ops->request(client, "tools/list", params, NULL,
+						      until_ms - clock_ms(), err),
+		       *tool;
+		size_t i;
+		json_decref(params);
+		if (!result) {
+			json_decref(tools);
+			return NULL;
+		}
+		json_array_foreach(json_object_get(result, "tools"), i, tool) {
+			json_t *sound = json_array_size(tools) < TOOLS_MAX ? hub_check_tool(tool)
+									   : NULL;
+			if (sound)
+				json_array_append_new(tools, sound);
+		}
+		cursor = json_object_get(result, "nextCursor");
+		cursor = json_is_string(cursor) ? json_incref(cursor) : NULL;
+		json_decref(result);
+		if (!cursor)
+			return tools;
+	}
+	json_decref(cursor);
+	return tools;
+}
+
+/* Takes the tools over. Whether they are other ones than before. */
+static bool set_offer(struct hub_server *s, json_t *tools)
+{
+	pthread_mutex_lock(&s->lock);
+	bool same = s->offer && json_equal(s->offer->tools, tools);
 	offer_unref(s->offer);
-	hub_entry_free(s->entry);
-	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->changed);
-	free(s);
-}
-
-static struct hub_server *server_ref(struct hub_server *s)
-{
-	atomic_fetch_add(&s->refs, 1);
-	return s;
-}
-
-static void server_release(struct hub_server **s)
-{
-	server_unref(*s);
-}
-#define auto_server __attribute__((cleanup(server_release)))
-
-static struct hub_server *server_make(struct hub_entry *entry)
-{
-	struct hub_server *s = xcalloc(1, sizeof *s);
-	pthread_condattr_t attr;
-	s->refs = 1;
-	s->entry = entry;
-	entry->spec.abandoned = &s->dropped;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->changed, &attr);
-	pthread_condattr_destroy(&attr);
-	return s;
+	s->offer = offer_make(tools);
+	pthread_mutex_unlock(&s->lock);
+	return !same;
 }
 
 static void tools_changed(void *arg)
@@ -193,24 +176,127 @@ static void tools_changed(void *arg)
 	session_tell(NEWS_TOOLS, NULL);
 }
 
-static void ended(void *arg, struct hub_client *client)
+/* ---- a server as a service ---- */
+
+static const char *find_program(void *arg, struct arena *arena, struct err *err)
 {
-	struct hub_server *s = arg;
-	pthread_mutex_lock(&s->lock);
-	bool current = s->client == client;
-	if (current) {
-		s->client = NULL;
-		s->state = IDLE;
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (current)
-		client->ops->unref(client);
+	const char *command = ((const struct hub_server *)arg)->entry->spec.command;
+	const char *path = hub_stdio_find(hub.server, command, arena);
+	if (!path)
+		err_set(err, ERR_UNAVAILABLE, "the program '%s' is not installed", command);
+	return path;
 }
 
-static void release(void *arg)
+static int prepare(struct service_run *run, struct service_start *start, struct err *err)
 {
-	server_unref(arg);
+	const struct hub_server *s = run->arg;
+	return hub_stdio_prepare(hub.server, &s->entry->spec, run, start, err);
 }
+
+/* Shakes hands and asks for the tools. */
+static int open_client(struct service_run *run, const struct wait *wait, struct err *err)
+{
+	struct hub_server *s = run->arg;
+	const struct hub_spec *spec = &s->entry->spec;
+	const struct hub_client from = {
+		.run = run, .server = hub.server, .spec = spec, .tools_changed = tools_changed
+	};
+	s->stale = false;
+	struct hub_client *client = (spec->command ? hub_stdio_open : hub_http_open)(&from, err);
+	if (!client)
+		return -1;
+	run->value = client;
+	json_t *params = json_pack("{s:s,s:{s:{}},s:{s:s,s:s}}", "protocolVersion",
+				   mcp_revision_names[MCP_NEWEST_SESSION], "capabilities", "roots",
+				   "clientInfo", "name", "aiobox", "version", AIO_VERSION);
+	json_t *hello = client->ops->request(client, "initialize", params, NULL, START_MS, err);
+	json_decref(params);
+	bool ready = hello && client->ops->notify(client, "notifications/initialized", err) == 0;
+	bool has_tools = json_object_get(json_object_get(hello, "capabilities"), "tools");
+	json_decref(hello);
+	json_t *tools = !ready      ? NULL
+			: has_tools ? fetch_tools(client, wait->until_ms, err)
+				    : json_array();
+	OPENSSL_thread_stop();
+	if (!tools)
+		return -1;
+	if (set_offer(s, tools))
+		session_tell(NEWS_TOOLS, NULL);
+	return 0;
+}
+
+static void close_client(struct service_run *run)
+{
+	struct hub_client *client = run->value;
+	if (client && client->ops->close)
+		client->ops->close(client);
+}
+
+static void free_client(struct service_run *run)
+{
+	struct hub_client *client = run->value;
+	client->ops->free(client);
+}
+
+static void log_failure(void *arg, const char *reason)
+{
+	const struct hub_server *s = arg;
+	char text[400];
+	snprintf(text, sizeof text, "%.100s: %.280s", s->entry->spec.name, reason);
+	session_log(RANK_WARNING, "hub", text);
+}
+
+static void server_free(void *arg)
+{
+	struct hub_server *s = arg;
+	offer_unref(s->offer);
+	hub_entry_free(s->entry);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static struct hub_server *server_make(struct hub_entry *entry)
+{
+	struct hub_server *s = xcalloc(1, sizeof *s);
+	bool program = entry->spec.command;
+	s->entry = entry;
+	pthread_mutex_init(&s->lock, NULL);
+	snprintf(s->name, sizeof s->name, "mcp/%s", entry->spec.name);
+	snprintf(s->title, sizeof s->title, "the MCP server %s", entry->spec.name);
+	s->row = (struct service_row){
+		.name = s->name,
+		.title = s->title,
+		.refused = entry->problem    ? entry->problem
+			   : entry->disabled ? "it is disabled in the configuration"
+					     : NULL,
+		.find = program ? find_program : NULL,
+		.install = entry->hint,
+		.prepare = prepare,
+		.open = open_client,
+		.close = close_client,
+		.free = free_client,
+		.failed = log_failure,
+		.done = server_free,
+		.start_ms = START_MS,
+		.grace_ms = HUB_GRACE_MS,
+		.idle_ms = program ? entry->spec.idle_ms : 0,
+	};
+	s->service = service_add(&s->row, s);
+	return s;
+}
+
+static struct hub_server *server_ref(struct hub_server *s)
+{
+	service_ref(s->service);
+	return s;
+}
+
+static void server_release(struct hub_server **s)
+{
+	if (*s)
+		service_unref((*s)->service);
+}
+#define auto_server __attribute__((cleanup(server_release)))
 
 /* ---- the configuration ---- */
 
@@ -218,16 +304,7 @@ static void drop_all(struct hub_server *first)
 {
 	for (struct hub_server *s = first, *next; s; s = next) {
 		next = s->next;
-		pthread_mutex_lock(&s->lock);
-		struct hub_client *client = s->client;
-		s->client = NULL;
-		s->dropped = true;
-		if (s->state != STARTING)
-			s->state = IDLE;
-		pthread_mutex_unlock(&s->lock);
-		if (client)
-			client->ops->unref(client);
-		server_unref(s);
+		service_remove(s->service, "it was taken out of the configuration");
 	}
 }
 
@@ -273,11 +350,6 @@ void hub_end(void)
 	hub.ended = true;
 	pthread_mutex_unlock(&hub.lock);
 	drop_all(first);
-	pthread_mutex_lock(&starters.lock);
-	while (starters.count)
-		pthread_cond_wait(&starters.none, &starters.lock);
-	pthread_mutex_unlock(&starters.lock);
-	hub_stdio_count(0);
 }
 
 /* All servers, with references, in an array that ends with NULL. */
@@ -299,7 +371,7 @@ static struct hub_server **all(void)
 static void all_done(struct hub_server **list)
 {
 	for (struct hub_server **at = list; *at; at++)
-		server_unref(*at);
+		service_unref((*at)->service);
 	free(list);
 }
 
@@ -321,208 +393,14 @@ bool hub_has(const char *name)
 	return s != NULL;
 }
 
-/* ---- starting ---- */
-
-static json_t *fetch_tools(struct hub_client *client, int64_t until_ms, struct err *err)
+/* A lease of one that is ready; NULL with err. */
+static struct service_run *use(struct hub_server *s, int64_t until_ms, struct err *err)
 {
-	json_t *tools = json_array(), *cursor = NULL;
-	for (int page = 0; page < PAGES_MAX; page++) {
-		json_t *params = cursor ? json_pack("{s:o}", "cursor", cursor) : json_object();
-		json_t *result = client->ops->request(client, "tools/list", params, NULL,
-						      until_ms - clock_ms(), err),
-		       *tool;
-		size_t i;
-		json_decref(params);
-		if (!result) {
-			json_decref(tools);
-			return NULL;
-		}
-		json_array_foreach(json_object_get(result, "tools"), i, tool) {
-			json_t *sound = json_array_size(tools) < TOOLS_MAX ? hub_check_tool(tool)
-									   : NULL;
-			if (sound)
-				json_array_append_new(tools, sound);
-		}
-		cursor = json_object_get(result, "nextCursor");
-		cursor = json_is_string(cursor) ? json_incref(cursor) : NULL;
-		json_decref(result);
-		if (!cursor)
-			return tools;
-	}
-	json_decref(cursor);
-	return tools;
-}
-
-/* Connects, shakes hands and asks for the tools. */
-static struct hub_client *connect_to(struct hub_server *s, json_t **ret_tools, struct err *err)
-{
-	struct hub_events events = { tools_changed, ended, release, server_ref(s) };
-	const struct hub_spec *spec = &s->entry->spec;
-	int64_t until_ms = clock_ms() + START_MS;
-	struct hub_client *client =
-		(spec->command ? hub_stdio_start : hub_http_start)(hub.server, spec, &events, err);
-	if (!client) {
-		atomic_fetch_sub(&s->refs, 1); /* the caller has another */
-		return NULL;
-	}
-	json_t *params = json_pack("{s:s,s:{s:{}},s:{s:s,s:s}}", "protocolVersion",
-				   mcp_revision_names[MCP_NEWEST_SESSION], "capabilities", "roots",
-				   "clientInfo", "name", "aiobox", "version", AIO_VERSION);
-	json_t *hello = client->ops->request(client, "initialize", params, NULL, START_MS, err);
-	json_decref(params);
-	bool ready = hello && client->ops->notify(client, "notifications/initialized", err) == 0;
-	bool has_tools = json_object_get(json_object_get(hello, "capabilities"), "tools");
-	json_decref(hello);
-	*ret_tools = !ready ? NULL : has_tools ? fetch_tools(client, until_ms, err) : json_array();
-	if (*ret_tools)
-		return client;
-	client->ops->unref(client);
-	return NULL;
-}
-
-/* With the lock, state is STARTING and this thread's. Gives the lock up while it works. */
-static void start_locked(struct hub_server *s)
-{
-	struct err err = { 0 };
-	json_t *tools = NULL;
-	struct hub_client *old = s->client;
-	s->client = NULL;
-	s->stale = false;
-	pthread_mutex_unlock(&s->lock);
-	if (old)
-		old->ops->unref(old);
-	struct hub_client *client = connect_to(s, &tools, &err);
-	pthread_mutex_lock(&s->lock);
-	s->client = client;
-	s->state = client ? READY : FAILED;
-	if (client && (s->dropped || !client->ops->alive(client))) {
-		/* It ended meanwhile, or nobody wants it any more. */
-		s->client = NULL;
-		s->state = IDLE;
-		pthread_mutex_unlock(&s->lock);
-		client->ops->unref(client);
-		pthread_mutex_lock(&s->lock);
-		json_decref(tools);
-	} else if (client) {
-		offer_unref(s->offer);
-		s->offer = offer_make(tools);
-		s->failures = 0;
-		*s->reason = 0;
-	} else {
-		int64_t pause = RETRY_MS;
-		for (int i = 0; i < s->failures && pause < RETRY_MOST_MS; i++)
-			pause *= 2;
-		s->failures++;
-		s->retry_ms = clock_ms() + (pause < RETRY_MOST_MS ? pause : RETRY_MOST_MS);
-		snprintf(s->reason, sizeof s->reason, "%s", err.msg);
-	}
-	pthread_cond_broadcast(&s->changed);
-}
-
-/* Whether a program that is wanted is there at all. With the lock. */
-static bool is_missing(struct hub_server *s)
-{
-	struct arena arena = { 0 };
-	const char *command = s->entry->spec.command;
-	if (!command || (s->missing && clock_ms() < s->look_ms))
-		return s->missing;
-	bool missing = s->missing = !hub_stdio_find(hub.server, command, &arena);
-	arena_done(&arena);
-	s->look_ms = clock_ms() + LOOK_MS;
-	if (missing)
-		snprintf(s->reason, sizeof s->reason, "the program '%s' is not installed%s%s",
-			 command, s->entry->hint ? ": " : "", s->entry->hint ? s->entry->hint : "");
-	return missing;
-}
-
-/* With the lock: whether it needs to be started, and may. Else *ret_why tells, where it may not. */
-static bool may_start(struct hub_server *s, const char **ret_why)
-{
-	*ret_why = NULL;
-	if (s->entry->problem)
-		*ret_why = s->entry->problem;
-	else if (s->dropped)
-		*ret_why = "it was taken out of the configuration";
-	else if (s->entry->disabled)
-		*ret_why = "it is disabled in the configuration";
-	else if (s->state == STARTING || (s->state == READY && s->client->ops->alive(s->client)))
-		return false;
-	else if (is_missing(s) || (s->state == FAILED && clock_ms() < s->retry_ms))
-		*ret_why = s->reason;
-	return !*ret_why;
-}
-
-static struct timespec moment(int64_t ms)
-{
-	return (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
-}
-
-/* A client that is ready, with a reference; NULL with err. */
-static struct hub_client *ready_client(struct hub_server *s, int64_t until_ms, struct err *err)
-{
-	const char *why;
-	struct hub_client *client = NULL;
-	struct timespec until = moment(until_ms);
-	pthread_mutex_lock(&s->lock);
-	if (may_start(s, &why)) {
-		s->state = STARTING;
-		start_locked(s);
-	}
-	while (!why && s->state == STARTING)
-		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
-			break;
-	if (!why && s->state == READY && s->client && s->client->ops->alive(s->client)) {
-		client = s->client;
-		atomic_fetch_add(&client->refs, 1);
-	} else {
-		const char *reason = why                    ? why
-				     : s->state == STARTING ? "it is still starting"
-							    : s->reason;
-		bool named = !strncmp(reason, "the MCP server ", 15);
-		err_set(err, ERR_UNAVAILABLE, "%s%s%s%s", named ? "" : "the MCP server ",
-			named ? "" : s->entry->spec.name, named ? "" : " is unavailable: ", reason);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return client;
-}
-
-/* ---- starting several at once ---- */
-
-static void *starter(void *arg)
-{
-	auto_server struct hub_server *s = arg;
-	pthread_mutex_lock(&s->lock);
-	start_locked(s);
-	bool ready = s->state == READY;
-	char reason[512];
-	snprintf(reason, sizeof reason, "%.100s: %.280s", s->entry->spec.name, s->reason);
-	pthread_mutex_unlock(&s->lock);
-	if (ready)
-		session_tell(NEWS_TOOLS, NULL);
-	else
-		session_log(RANK_WARNING, "hub", reason);
-	OPENSSL_thread_stop();
-	pthread_mutex_lock(&starters.lock);
-	if (--starters.count == 0)
-		pthread_cond_broadcast(&starters.none);
-	pthread_mutex_unlock(&starters.lock);
-	return NULL;
-}
-
-/* With the server's lock. */
-static void start_apart(struct hub_server *s)
-{
-	pthread_mutex_lock(&starters.lock);
-	starters.count++;
-	pthread_mutex_unlock(&starters.lock);
-	s->state = STARTING;
-	if (thread_start(starter, server_ref(s)) != 0) {
-		s->state = IDLE;
-		atomic_fetch_sub(&s->refs, 1);
-		pthread_mutex_lock(&starters.lock);
-		starters.count--;
-		pthread_mutex_unlock(&starters.lock);
-	}
+	const struct wait wait = { until_ms, -1, server_stop_fd(hub.server) };
+	struct service_run *run = service_use(s->service, &wait, err);
+	if (!run)
+		err->code = ERR_UNAVAILABLE;
+	return run;
 }
 
 static bool is_wanted(const struct hub_server *s, const char *only)
@@ -530,23 +408,22 @@ static bool is_wanted(const struct hub_server *s, const char *only)
 	return only && *only ? !strcmp(s->entry->spec.name, only) : !s->entry->hidden;
 }
 
-/* With the lock: whether its tools have to be asked for. */
+/* Whether its tools have to be asked for. */
 static bool is_unknown(struct hub_server *s)
 {
-	const char *why;
-	return (!s->offer || s->stale) && (s->state != READY || s->stale) && may_start(s, &why);
+	pthread_mutex_lock(&s->lock);
+	bool unknown = !s->offer || s->stale;
+	pthread_mutex_unlock(&s->lock);
+	return unknown;
 }
 
 bool hub_would_wait(const char *only)
 {
 	struct hub_server **list = all();
 	bool wait = false;
-	for (struct hub_server **at = list; *at; at++) {
-		pthread_mutex_lock(&(*at)->lock);
-		wait = wait || (is_wanted(*at, only) &&
-				(is_unknown(*at) || (*at)->stale || (*at)->state == STARTING));
-		pthread_mutex_unlock(&(*at)->lock);
-	}
+	for (struct hub_server **at = list; *at; at++)
+		wait |= is_wanted(*at, only) && is_unknown(*at) &&
+			(service_begin((*at)->service) || (*at)->stale);
 	all_done(list);
 	return wait;
 }
@@ -555,40 +432,42 @@ bool hub_would_wait(const char *only)
 static void renew(struct hub_server *s, int64_t until_ms)
 {
 	struct err err;
+	struct service_run *run = s->stale ? service_current(s->service) : NULL;
 	pthread_mutex_lock(&s->lock);
-	bool wanted = s->stale && s->state == READY && s->client && clock_ms() >= s->renew_ms;
-	struct hub_client *client = wanted ? s->client : NULL;
-	if (client) {
-		atomic_fetch_add(&client->refs, 1);
+	bool due = run && clock_ms() >= s->renew_ms;
+	pthread_mutex_unlock(&s->lock);
+	if (due) {
 		s->stale = false;
+		json_t *tools = fetch_tools(run->value, until_ms, &err);
+		if (tools) {
+			(void)set_offer(s, tools);
+		} else {
+			s->stale = true;
+			pthread_mutex_lock(&s->lock);
+			s->renew_ms = clock_ms() + RENEW_MS;
+			pthread_mutex_unlock(&s->lock);
+		}
 	}
-	pthread_mutex_unlock(&s->lock);
-	if (!client)
-		return;
-	json_t *tools = fetch_tools(client, until_ms, &err);
-	client->ops->unref(client);
-	pthread_mutex_lock(&s->lock);
-	if (tools) {
-		offer_unref(s->offer);
-		s->offer = offer_make(tools);
-	} else {
-		s->stale = true;
-		s->renew_ms = clock_ms() + RETRY_MOST_MS;
-	}
-	pthread_mutex_unlock(&s->lock);
+	service_release(run);
 }
 
-/* What is known of a server's tools by a moment, with a reference, or NULL. */
-static struct offer *known_offer(struct hub_server *s, int64_t until_ms)
+/* What is known of its tools, with a reference; NULL: it was never asked. */
+static struct offer *known_offer(struct hub_server *s)
 {
-	struct timespec until = moment(until_ms);
-	renew(s, until_ms);
 	pthread_mutex_lock(&s->lock);
-	while (s->state == STARTING && !s->offer)
-		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
-			break;
 	struct offer *offer = offer_ref(s->offer);
 	pthread_mutex_unlock(&s->lock);
+	return offer;
+}
+
+/* The same; one that was never asked is started and waited for. NULL with err. */
+static struct offer *await_offer(struct hub_server *s, int64_t until_ms, struct err *err)
+{
+	struct offer *offer = known_offer(s);
+	struct service_run *run = offer ? NULL : use(s, until_ms, err);
+	if (run)
+		offer = known_offer(s);
+	service_release(run);
 	return offer;
 }
 
@@ -606,14 +485,15 @@ void hub_tools(struct server *server, const char *only, hub_each_tool *fn, void 
 	(void)server;
 	struct hub_server **list = all();
 	int64_t until = clock_ms() + LIST_WAIT_MS;
-	for (struct hub_server **at = list; *at; at++) {
-		pthread_mutex_lock(&(*at)->lock);
+	struct err ignored;
+	for (struct hub_server **at = list; *at; at++)
 		if (is_wanted(*at, only) && is_unknown(*at))
-			start_apart(*at);
-		pthread_mutex_unlock(&(*at)->lock);
-	}
+			(void)service_begin((*at)->service);
 	for (struct hub_server **at = list; *at; at++) {
-		struct offer *offer = is_wanted(*at, only) ? known_offer(*at, until) : NULL;
+		if (!is_wanted(*at, only))
+			continue;
+		renew(*at, until);
+		struct offer *offer = await_offer(*at, until, &ignored);
 		json_t *tool;
 		const char *name = (*at)->entry->spec.name;
 		char listed[2 * HUB_NAME_MAX + 2];
@@ -636,16 +516,9 @@ json_t *hub_server_tools(struct server *server, const char *name, struct err *er
 		return NULL;
 	}
 	renew(s, clock_ms() + LIST_WAIT_MS);
-	pthread_mutex_lock(&s->lock);
-	json_t *tools = s->offer ? json_deep_copy(s->offer->tools) : NULL;
-	pthread_mutex_unlock(&s->lock);
-	struct hub_client *client = tools ? NULL : ready_client(s, clock_ms() + START_MS, err);
-	if (!client)
-		return tools;
-	client->ops->unref(client);
-	pthread_mutex_lock(&s->lock);
-	tools = s->offer ? json_deep_copy(s->offer->tools) : json_array();
-	pthread_mutex_unlock(&s->lock);
+	struct offer *offer = await_offer(s, clock_ms() + START_MS, err);
+	json_t *tools = offer ? json_deep_copy(offer->tools) : NULL;
+	offer_unref(offer);
 	return tools;
 }
 
@@ -657,25 +530,17 @@ size_t hub_list(struct arena *arena, struct hub_info *ret, size_t room)
 	size_t count = 0;
 	for (struct hub_server **at = list; *at && count < room; at++) {
 		static const char *const states[] = { "idle", "starting", "ready", "unavailable" };
-		struct hub_server *s = *at;
-		const char *why = NULL;
-		pthread_mutex_lock(&s->lock);
-		bool idle = may_start(s, &why) && s->state != FAILED;
+		const struct hub_entry *entry = (*at)->entry;
+		char why[512];
+		enum service_state state = service_look((*at)->service, why, sizeof why);
 		struct hub_info info = {
-			.name = arena_strdup(arena, s->entry->spec.name),
-			.kind = s->entry->spec.command ? "stdio" : "http",
-			.status = s->entry->disabled ? "disabled"
-				  : why              ? "unavailable"
-				  : idle             ? "idle"
-						     : states[s->state],
-			.hidden = s->entry->hidden,
-			.hint = s->entry->hint ? arena_strdup(arena, s->entry->hint) : NULL,
+			.name = arena_strdup(arena, entry->spec.name),
+			.kind = entry->spec.command ? "stdio" : "http",
+			.status = entry->disabled ? "disabled" : states[state],
+			.reason = *why ? arena_strdup(arena, why) : NULL,
+			.hint = *why && entry->hint ? arena_strdup(arena, entry->hint) : NULL,
+			.hidden = entry->hidden,
 		};
-		const char *reason = why ? why : s->state == FAILED ? s->reason : NULL;
-		info.reason = reason ? arena_strdup(arena, reason) : NULL;
-		if (!reason)
-			info.hint = NULL;
-		pthread_mutex_unlock(&s->lock);
 		ret[count++] = info;
 	}
 	all_done(list);
@@ -740,8 +605,8 @@ int hub_call(struct exchange *ex, const char *server, const char *name, const js
 		strlen(name) < sizeof own ? find_tool(server, name, own, sizeof own) : NULL;
 	if (!s)
 		return exchange_fail(ex, RPC_PARAMS, "Unknown tool: %.100s", name);
-	struct hub_client *client = ready_client(s, clock_ms() + START_MS, err);
-	if (!client) {
+	struct service_run *run = use(s, clock_ms() + START_MS, err);
+	if (!run) {
 		*ret_result = hub_check_failed(err->msg);
 		return 0;
 	}
@@ -749,17 +614,18 @@ int hub_call(struct exchange *ex, const char *server, const char *name, const js
 	bool known = pick_name(s, name, own, sizeof own);
 	pthread_mutex_unlock(&s->lock);
 	if (!known) {
-		client->ops->unref(client);
+		service_release(run);
 		return exchange_fail(ex, RPC_PARAMS, "Unknown tool: %.100s", name);
 	}
 	json_t *params = json_pack("{s:s}", "name", own);
 	json_object_set_new(params, "arguments",
 			    json_is_object(args) ? json_deep_copy(args) : json_object());
+	struct hub_client *client = run->value;
 	json_t *result =
 		client->ops->request(client, "tools/call", params, ex, s->entry->timeout_ms, err);
 	*ret_result = result ? hub_check_result(s->entry->spec.name, result)
 			     : hub_check_failed(err->msg);
 	json_decref(params);
-	client->ops->unref(client);
+	service_release(run);
 	return 0;
 }

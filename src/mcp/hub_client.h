@@ -11,6 +11,8 @@ struct exchange;
 struct hub_client;
 struct pair;
 struct server;
+struct service_run;
+struct service_start;
 
 /* How to reach a server. */
 struct hub_spec {
@@ -21,19 +23,13 @@ struct hub_spec {
 	const char *url;
 	const struct pair *env, *headers;
 	size_t env_count, header_count;
-	int64_t idle_ms;               /* a program that nobody used for so long is ended */
-	const _Atomic bool *abandoned; /* nobody wants it any more: requests fail */
+	int64_t idle_ms; /* a program that nobody used for so long is ended */
 };
 
-/* What is told of a client while there is one. arg is released with it. */
-struct hub_events {
-	void (*tools_changed)(void *arg);
-	void (*ended)(void *arg, struct hub_client *client); /* it cannot be used any more */
-	void (*release)(void *arg);
-	void *arg;
+enum {
+	HUB_MESSAGE_MAX = 16 << 20,
+	HUB_GRACE_MS = 1000, /* for a program to end by itself when its input ends */
 };
-
-enum { HUB_MESSAGE_MAX = 16 << 20 };
 
 struct hub_client_ops {
 	/* Sends a request and waits for its result: new, or NULL with err. params is borrowed. ex, when
@@ -41,26 +37,30 @@ struct hub_client_ops {
 	json_t *(*request)(struct hub_client *client, const char *method, const json_t *params,
 			   struct exchange *ex, int64_t timeout_ms, struct err *err);
 	int (*notify)(struct hub_client *client, const char *method, struct err *err);
-	bool (*alive)(struct hub_client *client); /* can still be used */
-	void (*unref)(struct hub_client *client);
+	void (*close)(struct hub_client *client); /* nobody will use it: NULL: nothing to do */
+	void (*free)(struct hub_client *client);
 };
 
+/* The value of a run of the service that the server is: it lives as long as that, and a client that is
+ * of no use any more says so by service_lost(). */
 struct hub_client {
 	const struct hub_client_ops *ops;
-	_Atomic int refs;
+	struct service_run *run;
+	struct server *server;
+	const struct hub_spec *spec;
+	void (*tools_changed)(void *arg); /* the run's */
 };
 
-/* NULL with err, and then nothing is released. Not initialized yet. */
-struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec *spec,
-				   const struct hub_events *events, struct err *err);
-struct hub_client *hub_http_start(struct server *server, const struct hub_spec *spec,
-				  const struct hub_events *events, struct err *err);
+/* Fills in what is to be started for a program. */
+int hub_stdio_prepare(struct server *server, const struct hub_spec *spec, struct service_run *run,
+		      struct service_start *start, struct err *err);
+
+/* Makes the client of a run, of which `from` has all but ops. Not initialized yet. NULL with err. */
+struct hub_client *hub_stdio_open(const struct hub_client *from, struct err *err);
+struct hub_client *hub_http_open(const struct hub_client *from, struct err *err);
 
 /* The program that a command names, as the sandbox user would find it: in the arena, or NULL. */
 const char *hub_stdio_find(struct server *server, const char *command, struct arena *arena);
-
-/* Counts the threads that read programs; with 0, waits until there is none. */
-void hub_stdio_count(int more);
 
 /* The result of a JSON-RPC answer: new, or NULL with the error's message in err. */
 json_t *hub_result(const char *name, const json_t *answer, struct err *err);
@@ -69,4 +69,4 @@ json_t *hub_result(const char *name, const json_t *answer, struct err *err);
 json_t *hub_answer(struct server *server, const json_t *request);
 
 /* What a server tells us, unasked. */
-void hub_told(const char *name, const json_t *message, const struct hub_events *events);
+void hub_told(const struct hub_client *client, const json_t *message);

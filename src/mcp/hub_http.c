@@ -1,6 +1,5 @@
 /* A server on the network: each message is a POST, whose answer is JSON or a stream of events. */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -19,17 +18,15 @@
 #include "net/client.h"
 #include "net/dial.h"
 #include "net/server.h"
+#include "service/service.h"
 
 enum { SESSION_MAX = 256, NOTIFY_MS = 10000, PIECE = 16384, HEADERS_MAX = 65536 };
 
 struct http_client {
 	struct hub_client client; /* first */
-	struct server *server;
-	char *name, *url, *target;
-	char **headers; /* "Name: value"; ends with NULL */
-	struct hub_events events;
-	const _Atomic bool *abandoned;
-	_Atomic bool dead;
+	const char *name;
+	char *target;
+	char **headers;       /* "Name: value"; ends with NULL */
 	pthread_mutex_t lock; /* of what follows */
 	json_int_t next_id;
 	char session[SESSION_MAX];
@@ -55,25 +52,15 @@ static struct http_client *of(struct hub_client *client)
 	return (struct http_client *)client;
 }
 
-static void unref(struct hub_client *client)
+static void release(struct hub_client *client)
 {
 	struct http_client *c = of(client);
-	if (atomic_fetch_sub(&client->refs, 1) > 1)
-		return;
 	for (char **at = c->headers; *at; at++)
 		free(*at);
 	free(c->headers);
-	c->events.release(c->events.arg);
 	pthread_mutex_destroy(&c->lock);
-	free(c->name);
-	free(c->url);
 	free(c->target);
 	free(c);
-}
-
-static bool alive(struct hub_client *client)
-{
-	return !of(client)->dead;
 }
 
 /* ---- what comes back ---- */
@@ -84,8 +71,8 @@ static void post_plainly(struct http_client *c, json_t *message, const struct po
 static bool over(void *arg)
 {
 	const struct posting *p = arg;
-	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) || p->c->server->stopping ||
-	       *p->c->abandoned;
+	return clock_ms() >= p->until_ms || (p->ex && p->ex->cancelled) ||
+	       p->c->client.server->stopping || p->c->client.run->unwanted;
 }
 
 static bool take_event(void *arg, char *data, size_t len)
@@ -99,13 +86,13 @@ static bool take_event(void *arg, char *data, size_t len)
 	if (ours && !p->answer) {
 		p->answer = json_incref(message);
 	} else if (method && id) {
-		post_plainly(p->c, hub_answer(p->c->server, message), p);
+		post_plainly(p->c, hub_answer(p->c->client.server, message), p);
 	} else if (method && !strcmp(method, "notifications/progress") && p->ex) {
 		exchange_progress(p->ex, json_number_value(json_object_get(params, "progress")),
 				  json_number_value(json_object_get(params, "total")),
 				  json_string_value(json_object_get(params, "message")));
 	} else if (method) {
-		hub_told(p->c->name, message, &p->c->events);
+		hub_told(&p->c->client, message);
 	}
 	json_decref(message);
 	return !p->answer && !over(p);
@@ -155,7 +142,7 @@ static int talk(struct posting *p, const char *text, size_t len, struct err *err
 	add_headers(p->c, &headers);
 	const char *const list[] = { headers.data, NULL };
 	struct client_request request = { "POST", p->c->target, list, NULL, text, len };
-	if (client_open_out(&client, p->c->url, &wait, err) < 0)
+	if (client_open_out(&client, p->c->client.spec->url, &wait, err) < 0)
 		return -1;
 	if (client_ask(&client, &request, err) >= 0) {
 		take_head(p, &client.http.head);
@@ -251,7 +238,7 @@ static json_t *request(struct hub_client *client, const char *method, const json
 				     method, "params", sent),
 			   err);
 	if (status == 404 || (status < 0 && err->code == ERR_UNAVAILABLE))
-		c->dead = true; /* its session is gone, or it is: the next call begins anew */
+		service_lost(client->run, "its session is gone"); /* the next call begins anew */
 	if (status > 0 && *p.session) {
 		pthread_mutex_lock(&c->lock);
 		snprintf(c->session, sizeof c->session, "%s", p.session);
@@ -276,21 +263,18 @@ static int notify(struct hub_client *client, const char *method, struct err *err
 	return 0;
 }
 
-struct hub_client *hub_http_start(struct server *server, const struct hub_spec *spec,
-				  const struct hub_events *events, struct err *err)
+struct hub_client *hub_http_open(const struct hub_client *from, struct err *err)
 {
-	static const struct hub_client_ops ops = { request, notify, alive, unref };
+	static const struct hub_client_ops ops = { request, notify, NULL, release };
+	const struct hub_spec *spec = from->spec;
 	struct url_parts url;
 	if (url_split(spec->url, &url, err) < 0)
 		return NULL;
 	struct http_client *c = xcalloc(1, sizeof *c);
-	*c = (struct http_client){ .client = { &ops, 1 },
-				   .server = server,
-				   .name = xstrdup(spec->name),
-				   .url = xstrdup(spec->url),
-				   .target = xstrdup(url.target),
-				   .events = *events,
-				   .abandoned = spec->abandoned };
+	*c = (struct http_client){ .client = *from,
+				   .name = spec->name,
+				   .target = xstrdup(url.target) };
+	c->client.ops = &ops;
 	pthread_mutex_init(&c->lock, NULL);
 	c->headers = xcalloc(spec->header_count + 1, sizeof *c->headers);
 	for (size_t i = 0; i < spec->header_count; i++)

@@ -1,10 +1,9 @@
 /* A program that speaks on its standard input and output, one message on a line. A thread of its own
- * reads it, notices its end, and ends it when nobody has used it for a while. */
+ * reads it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,14 +25,11 @@
 #include "mcp/hub_client.h"
 #include "net/server.h"
 #include "proc/environment.h"
-#include "proc/program.h"
 #include "proc/tree.h"
 #include "proc/user.h"
+#include "service/service.h"
 
-enum {
-	WRITE_MS = 10000, /* for a program to take a message */
-	GRACE_MS = 1000,  /* to end by itself when its input ends */
-};
+enum { WRITE_MS = 10000 }; /* for a program to take a message */
 
 struct pending {
 	struct pending *next;
@@ -45,77 +41,36 @@ struct pending {
 
 struct stdio_client {
 	struct hub_client client; /* first */
-	struct server *server;
-	char *name;
-	struct hub_events events;
-	struct program *program;
-	int in, out; /* its standard descriptors, from our side */
-	int wake_fd; /* tells the reader to end it */
-	int64_t idle_ms;
-	const _Atomic bool *abandoned;
+	const char *name;
+	struct service_run *run;
 	struct buf line; /* of the reader alone */
-	_Atomic int holders;
-	bool started;
-	_Atomic bool dead;   /* it takes no more requests */
-	_Atomic bool buried; /* and it is known why */
 	pthread_mutex_t write_lock;
 	pthread_mutex_t lock; /* of what follows */
 	struct pending *pending;
 	json_int_t next_id;
-	int64_t used_ms;
+	bool over; /* the reader has ended, and with it the program */
 	char reason[400];
 };
 
 /* ---- life ---- */
 
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t none;
-	int count;
-} readers = { .lock = PTHREAD_MUTEX_INITIALIZER, .none = PTHREAD_COND_INITIALIZER };
-
-void hub_stdio_count(int more)
+static void release(struct hub_client *client)
 {
-	pthread_mutex_lock(&readers.lock);
-	readers.count += more;
-	if (!readers.count)
-		pthread_cond_broadcast(&readers.none);
-	while (!more && readers.count)
-		pthread_cond_wait(&readers.none, &readers.lock);
-	pthread_mutex_unlock(&readers.lock);
-}
-
-/* Two hold it: all its users together, and its reader. */
-static void release(struct stdio_client *c)
-{
-	if (atomic_fetch_sub(&c->holders, 1) > 1)
-		return;
-	int fds[] = { c->in, c->out, c->wake_fd };
-	for (size_t i = 0; i < COUNT(fds); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	if (c->started)
-		c->events.release(c->events.arg);
-	program_unref(c->program);
+	struct stdio_client *c = (struct stdio_client *)client;
 	buf_done(&c->line);
 	pthread_mutex_destroy(&c->write_lock);
 	pthread_mutex_destroy(&c->lock);
-	free(c->name);
 	free(c);
 }
 
-static void unref(struct hub_client *client)
+/* The end of its input is how it is asked to end. */
+static void close_input(struct hub_client *client)
 {
 	struct stdio_client *c = (struct stdio_client *)client;
-	if (atomic_fetch_sub(&client->refs, 1) > 1)
-		return;
-	(void)eventfd_write(c->wake_fd, 1); /* nobody will use it: the reader ends it */
-	release(c);
-}
-
-static bool alive(struct hub_client *client)
-{
-	return !((struct stdio_client *)client)->dead;
+	pthread_mutex_lock(&c->write_lock);
+	own_close(&c->run->in);
+	c->run->in = -1;
+	pthread_mutex_unlock(&c->write_lock);
 }
 
 static void say_why(struct stdio_client *c, const char *why)
@@ -131,24 +86,18 @@ static void say_why(struct stdio_client *c, const char *why)
 /* Nobody waits for a program that is to be ended. */
 static int write_all(struct stdio_client *c, const char *data, size_t len, struct err *err)
 {
-	int64_t until = clock_ms() + WRITE_MS;
+	const struct wait wait = { clock_ms() + WRITE_MS, -1, c->run->end_fd };
 	while (len) {
-		ssize_t n = write(c->in, data, len);
+		ssize_t n = write(c->run->in, data, len);
 		if (n > 0) {
 			data += n;
 			len -= (size_t)n;
-			continue;
-		}
-		struct pollfd pfds[] = { { .fd = c->in, .events = POLLOUT },
-					 { .fd = c->wake_fd, .events = POLLIN } };
-		int64_t left = until - clock_ms();
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
+		} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
 			return err_set(err, ERR_UNAVAILABLE, "%s does not read its input: %s",
 				       c->name, strerror(errno));
-		if (left > 0 && !c->dead)
-			poll(pfds, COUNT(pfds), left < 200 ? (int)left : 200);
-		if (left <= 0 || c->dead || pfds[1].revents)
+		} else if (wait_fd(&wait, c->run->in, POLLOUT) != WAKE_READY) {
 			return err_set(err, ERR_UNAVAILABLE, "%s does not read its input", c->name);
+		}
 	}
 	return 0;
 }
@@ -217,11 +166,11 @@ static bool take_message(struct stdio_client *c, json_t *message)
 		return true;
 	}
 	if (json_object_get(message, "id"))
-		heard = send_message(c, hub_answer(c->server, message), &err) == 0;
+		heard = send_message(c, hub_answer(c->client.server, message), &err) == 0;
 	else if (!strcmp(method, "notifications/progress"))
 		relay_progress(c, json_object_get(message, "params"));
 	else
-		hub_told(c->name, message, &c->events);
+		hub_told(&c->client, message);
 	json_decref(message);
 	if (!heard)
 		say_why(c, err.msg);
@@ -248,7 +197,7 @@ static bool take_line(struct stdio_client *c)
 static bool take_output(struct stdio_client *c)
 {
 	char data[65536];
-	ssize_t n = read(c->out, data, sizeof data);
+	ssize_t n = read(c->run->out, data, sizeof data);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	if (n == 0)
@@ -266,33 +215,19 @@ static bool take_output(struct stdio_client *c)
 	return true;
 }
 
-/* One who holds it beside the hub is about to ask something. */
-static bool is_idle(struct stdio_client *c)
-{
-	pthread_mutex_lock(&c->lock);
-	bool idle = !c->pending && c->client.refs <= 1 && clock_ms() - c->used_ms >= c->idle_ms;
-	pthread_mutex_unlock(&c->lock);
-	return idle;
-}
-
-/* Ends what is left of it, and tells those that wait. */
+/* Ends what is left of it, and wakes those that wait. */
 static void finish(struct stdio_client *c)
 {
-	const struct wait grace = { clock_ms() + GRACE_MS, -1, -1 };
-	struct program_status how;
-	char words[251];
-	c->dead = true;
-	pthread_mutex_lock(&c->write_lock);
-	close(TAKE_FD(c->in));
-	pthread_mutex_unlock(&c->write_lock);
-	(void)program_wait(c->program, &grace, NULL);
-	program_end(c->program, 0, &how);
-	program_words(c->program, words, sizeof words);
+	const struct wait grace = { clock_ms() + HUB_GRACE_MS, -1, -1 };
+	char why[sizeof c->reason];
+	service_lost(c->run, *c->reason ? c->reason : NULL); /* first: who writes to it stops */
+	close_input(&c->client);
+	(void)program_wait(c->run->program, &grace, NULL);
+	program_end(c->run->program, 0, NULL);
+	service_why(c->run, why, sizeof why);
+	say_why(c, why);
 	pthread_mutex_lock(&c->lock);
-	if (!*c->reason)
-		snprintf(c->reason, sizeof c->reason, "it ended with exit code %d%s%s", how.code,
-			 *words ? ": " : "", words);
-	c->buried = true;
+	c->over = true;
 	for (struct pending *at = c->pending; at; at = at->next)
 		(void)eventfd_write(at->event_fd, 1);
 	pthread_mutex_unlock(&c->lock);
@@ -301,27 +236,21 @@ static void finish(struct stdio_client *c)
 static void *reader(void *arg)
 {
 	struct stdio_client *c = arg;
-	struct pollfd pfds[] = { { .fd = c->out, .events = POLLIN },
-				 { .fd = program_fd(c->program), .events = POLLIN },
-				 { .fd = c->wake_fd, .events = POLLIN } };
+	struct service_run *run = c->run;
+	struct wait wait = { INT64_MAX, -1, run->end_fd };
 	for (;;) {
-		if (poll(pfds, COUNT(pfds), (int)(c->idle_ms < 1000 ? c->idle_ms : 1000)) < 0 &&
-		    errno != EINTR)
+		struct pollfd fds[] = { { .fd = run->out, .events = POLLIN },
+					{ .fd = program_fd(run->program), .events = POLLIN } };
+		enum wake wake = wait_stream(&wait, fds, COUNT(fds));
+		if (wake == WAKE_STOPPING && !run->unwanted)
+			/* The program has ended; what it has written is still to be read. */
+			wait = (struct wait){ clock_ms() + HUB_GRACE_MS, -1, -1 };
+		else if (wake != WAKE_READY || !fds[0].revents || !take_output(c))
 			break;
-		if (pfds[0].revents && !take_output(c))
-			break;
-		if ((pfds[1].revents && !pfds[0].revents) || pfds[2].revents)
-			break;
-		if (is_idle(c)) {
-			say_why(c, "it was idle");
-			break;
-		}
 	}
 	finish(c);
-	c->events.ended(c->events.arg, &c->client);
-	release(c);
 	OPENSSL_thread_stop();
-	hub_stdio_count(-1);
+	service_run_unref(run);
 	return NULL;
 }
 
@@ -336,7 +265,6 @@ static struct pending *add_pending(struct stdio_client *c, int fd, struct exchan
 	pending->id = ++c->next_id;
 	pending->next = c->pending;
 	c->pending = pending;
-	c->used_ms = clock_ms();
 	pthread_mutex_unlock(&c->lock);
 	return pending;
 }
@@ -351,7 +279,6 @@ static json_t *remove_pending(struct stdio_client *c, struct pending *pending, c
 			*at = pending->next;
 			break;
 		}
-	c->used_ms = clock_ms();
 	snprintf(ret_why, room, "%s", c->reason);
 	pthread_mutex_unlock(&c->lock);
 	json_t *answer = pending->answer;
@@ -359,26 +286,21 @@ static json_t *remove_pending(struct stdio_client *c, struct pending *pending, c
 	return answer;
 }
 
-/* Waits for an answer: false when it was cancelled, the server stops, or time is over. */
+/* Waits for an answer, or the end of the program: false when it was cancelled, the server stops, or
+ * time is over. */
 static bool await(struct stdio_client *c, struct pending *pending, struct exchange *ex,
 		  int64_t timeout_ms)
 {
-	int64_t until = clock_ms() + timeout_ms;
-	while (!c->buried && !*c->abandoned && clock_ms() < until) {
-		/* Its end may come between the look at it and the wait. */
-		int64_t look = clock_ms() + 500;
-		const struct wait wait = { look < until ? look : until, ex ? ex->cancel_fds[0] : -1,
-					   server_stop_fd(c->server) };
-		enum wake wake = wait_event(&wait, pending->event_fd);
-		if (wake > WAKE_TIMEOUT)
+	const struct wait wait = { clock_ms() + timeout_ms, ex ? ex->cancel_fds[0] : -1,
+				   server_stop_fd(c->client.server) };
+	for (bool came = false; !came;) {
+		if (wait_event(&wait, pending->event_fd) != WAKE_READY)
 			return false;
 		pthread_mutex_lock(&c->lock);
-		bool came = pending->answer != NULL;
+		came = pending->answer || c->over;
 		pthread_mutex_unlock(&c->lock);
-		if (came)
-			return true;
 	}
-	return c->buried;
+	return true;
 }
 
 static json_t *request(struct hub_client *client, const char *method, const json_t *params,
@@ -401,9 +323,9 @@ static json_t *request(struct hub_client *client, const char *method, const json
 	if (answer) {
 		result = hub_result(c->name, answer, err);
 		json_decref(answer);
-	} else if (c->dead && told) {
+	} else if (came) {
 		err_set(err, ERR_UNAVAILABLE, "the MCP server %s failed: %s", c->name, why);
-	} else if (told && !came) {
+	} else if (told) {
 		struct err ignored;
 		bool cancelled = ex && ex->cancelled;
 		(void)send_message(c,
@@ -449,96 +371,62 @@ const char *hub_stdio_find(struct server *server, const char *command, struct ar
 	return NULL;
 }
 
-static struct program *start_program(struct server *server, const struct hub_spec *spec, int in,
-				     int out, struct err *err)
+static int open_pipes(struct service_run *run, int theirs[2], struct err *err)
 {
-	struct arena arena = { 0 };
-	struct program *program = NULL;
-	const struct user *user = user_sandbox(server->config->user, err);
-	const char *path = user ? hub_stdio_find(server, spec->command, &arena) : NULL;
-	char marker[112];
-	size_t count = 0;
-	while (spec->args && spec->args[count])
-		count++;
-	char **argv = arena_alloc(&arena, (count + 2) * sizeof *argv);
-	argv[0] = (char *)spec->command;
-	for (size_t i = 0; i < count; i++)
-		argv[i + 1] = spec->args[i];
-	tree_marker(marker, sizeof marker, spec->name);
-	if (path) {
-		struct program_spec it = {
-			.spawn = { .path = path,
-				   .argv = argv,
-				   .cwd = spec->cwd ? spec->cwd : server->config->workspace,
-				   .fds = { in, out, -1 } },
-			.marker = marker,
-			.words = true,
-		};
-		spawn_sandboxed(&it.spawn, &arena, user, server->home, marker,
-				&(struct list){ spec->env_count, spec->env });
-		program = program_start(&it, err);
-	} else if (user) {
-		err_set(err, ERR_UNAVAILABLE, "the program '%s' is not installed", spec->command);
-	}
-	arena_done(&arena);
-	return program;
-}
-
-static int open_pipes(struct stdio_client *c, int fds[2], struct err *err)
-{
-	int *ours[2] = { &c->in, &c->out };
+	int *ours[2] = { &run->in, &run->out };
 	for (int i = 0; i < 2; i++) {
 		int ends[2];
 		if (pipe2(ends, O_CLOEXEC) < 0)
 			return err_set(err, ERR_LIMIT, "no pipes for an MCP server: %s",
 				       strerror(errno));
-		fds[i] = ends[i == 0 ? 0 : 1];
+		theirs[i] = ends[i == 0 ? 0 : 1];
 		*ours[i] = ends[i == 0 ? 1 : 0];
 		fcntl(*ours[i], F_SETFL, O_NONBLOCK);
 	}
 	return 0;
 }
 
-struct hub_client *hub_stdio_start(struct server *server, const struct hub_spec *spec,
-				   const struct hub_events *events, struct err *err)
+int hub_stdio_prepare(struct server *server, const struct hub_spec *spec, struct service_run *run,
+		      struct service_start *start, struct err *err)
 {
-	static const struct hub_client_ops ops = { request, notify, alive, unref };
+	enum { MARKER_MAX = 112 };
+	const struct user *user = user_sandbox(server->config->user, err);
+	struct spawn *spawn = &start->program.spawn;
+	char *marker = arena_alloc(start->arena, MARKER_MAX);
+	size_t count = 0;
+	if (!user || open_pipes(run, spawn->fds, err) < 0)
+		return -1;
+	while (spec->args && spec->args[count])
+		count++;
+	char **argv = arena_alloc(start->arena, (count + 2) * sizeof *argv);
+	argv[0] = (char *)spec->command;
+	for (size_t i = 0; i < count; i++)
+		argv[i + 1] = spec->args[i];
+	argv[count + 1] = NULL;
+	spawn->argv = argv;
+	spawn->cwd = spec->cwd ? spec->cwd : server->config->workspace;
+	tree_marker(marker, MARKER_MAX, spec->name);
+	start->program.marker = marker;
+	spawn_sandboxed(spawn, start->arena, user, server->home, marker,
+			&(struct list){ spec->env_count, spec->env });
+	return 0;
+}
+
+struct hub_client *hub_stdio_open(const struct hub_client *from, struct err *err)
+{
+	static const struct hub_client_ops ops = { request, notify, close_input, release };
 	struct stdio_client *c = xcalloc(1, sizeof *c);
-	int fds[2] = { -1, -1 };
-	*c = (struct stdio_client){ .client = { &ops, 1 },
-				    .holders = 1,
-				    .server = server,
-				    .name = xstrdup(spec->name),
-				    .events = *events,
-				    .in = -1,
-				    .out = -1,
-				    .idle_ms = spec->idle_ms,
-				    .abandoned = spec->abandoned,
-				    .line = BUF(HUB_MESSAGE_MAX),
-				    .used_ms = clock_ms(),
-				    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	*c = (struct stdio_client){ .client = *from,
+				    .name = from->spec->name,
+				    .run = service_run_ref(from->run),
+				    .line = BUF(HUB_MESSAGE_MAX) };
+	c->client.ops = &ops;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->write_lock, NULL);
-	if (open_pipes(c, fds, err) == 0)
-		c->program = start_program(server, spec, fds[0], fds[1], err);
-	int result = c->program ? 0 : -1;
-	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-	if (result == 0) {
-		hub_stdio_count(1);
-		c->started = true;
-		c->holders++;
-		if (thread_start(reader, c) != 0) {
-			hub_stdio_count(-1);
-			c->started = false;
-			c->holders--;
-			finish(c);
-			result = err_set(err, ERR_LIMIT, "no thread for an MCP server");
-		}
-	}
-	if (result == 0)
+	if (thread_start(reader, c) == 0)
 		return &c->client;
-	unref(&c->client);
+	release(&c->client);
+	service_run_unref(from->run);
+	err_set(err, ERR_LIMIT, "no thread for an MCP server");
 	return NULL;
 }
