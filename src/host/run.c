@@ -25,6 +25,7 @@
 #include "host/mounts.h"
 #include "host/netns.h"
 #include "host/network.h"
+#include "service/service_names.h"
 
 enum { BACKLOG = 1024, LOG_PIPE = 65536 };
 
@@ -73,8 +74,10 @@ static void add_pair(json_t *list, const char *name, const char *value)
 }
 
 /* What can be ready before it is asked for, and the option of a box's server that says so. */
-const char *const run_services[] = { "jupyter", NULL };
-static const char *const service_options[] = { "AIO_KERNEL_READY" };
+#define NAME(name, option, what)   name,
+#define OPTION(name, option, what) option,
+const char *const run_services[] = { SERVICE_NAMES(NAME) NULL };
+static const char *const service_options[] = { SERVICE_NAMES(OPTION) };
 
 enum box_network run_network(const json_t *spec)
 {

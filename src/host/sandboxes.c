@@ -17,6 +17,7 @@
 #include "host/sandboxes.h"
 #include "net/call.h"
 #include "net/route.h"
+#include "service/service_names.h"
 
 /* ---- what is asked for: a mistyped limit would be a weaker box, so nothing unknown is taken ---- */
 
@@ -59,6 +60,7 @@ struct create {
 	const struct network *network;
 };
 static const char *const auth_modes[] = { "token", "none", NULL };
+#define SERVICE_HELP(name, option, what) " " name ": " what "."
 static const struct field create_fields[] = {
 	STR(create, template, OPTIONAL,
 	    "Template to start from; this machine's own programs when absent.", .max_len = 64),
@@ -79,7 +81,8 @@ static const struct field create_fields[] = {
 	LIST(create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ,
 	     .of = &mount_schema, .max_len = 16),
 	LIST(create, services, OPTIONAL,
-	     "What its server is to have ready at once, not on first use. jupyter: a Python kernel.",
+	     "What its server is to have ready at once, not on first use." SERVICE_NAMES(
+		     SERVICE_HELP),
 	     .item = T_STR, .max_len = 16, .choices = run_services),
 	ENUM(create, auth, OPTIONAL,
 	     "token: callers send the box's token; none: whoever reaches the host may call it.",
