@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "service/service.h"
 #include "session/sessions.h"
 
 static void put_family(struct buf *to, const char *name, const char *type, const char *help)
@@ -102,6 +103,31 @@ static void put_load(struct buf *to, struct server *server)
 		   (double)load.idle_threads);
 }
 
+static void put_service_counter(struct buf *to, const char *name, const char *help,
+				const struct service_info *list, size_t count, size_t at)
+{
+	put_family(to, name, "counter", help);
+	for (size_t i = 0; i < count; i++)
+		buf_printf(to, "%s{name=\"%s\"} %llu\n", name, list[i].name,
+			   (unsigned long long)*(const uint64_t *)((const char *)&list[i] + at));
+}
+
+static void put_services(struct buf *to, struct arena *arena)
+{
+	struct service_info *list;
+	size_t count = service_list(arena, &list);
+	put_family(to, "aio_services", "gauge",
+		   "Services, by name and state: 1 for the one it is in.");
+	for (size_t i = 0; i < count; i++)
+		for (size_t n = 0; service_state_names[n]; n++)
+			buf_printf(to, "aio_services{name=\"%s\",state=\"%s\"} %d\n", list[i].name,
+				   service_state_names[n], list[i].state == n);
+	put_service_counter(to, "aio_service_starts_total", "Starts of services.", list, count,
+			    offsetof(struct service_info, starts));
+	put_service_counter(to, "aio_service_failures_total", "Starts of services that failed.",
+			    list, count, offsetof(struct service_info, failures));
+}
+
 static int metrics(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
@@ -126,7 +152,7 @@ static int metrics(struct call *call, const void *in, struct err *err)
 		if (modules[i].sessions)
 			buf_printf(&text, "aio_sessions{kind=\"%s\"} %zu\n",
 				   modules[i].sessions->kind, sessions_count(modules[i].sessions));
-	put_family(&text, "aio_services", "gauge", "Services that are running, by name.");
+	put_services(&text, call->arena);
 	put_memory(&text);
 	return call_text(call, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len,
 			 err);
