@@ -121,10 +121,10 @@ static int home(struct call *call, const void *in, struct err *err)
 }
 
 static const struct route routes[] = {
-	{ "GET", "/", home, &home_schema, .flags = INTERNAL },
-	{ "GET", "/index.html", home, &home_schema, .flags = INTERNAL },
-	{ "GET", "/v1/docs", show_page, .flags = INTERNAL },
-	{ "GET", "/terminal", show_page, .flags = INTERNAL },
+	{ "GET", "/", home, &home_schema, .flags = INTERNAL | PAGE },
+	{ "GET", "/index.html", home, &home_schema, .flags = INTERNAL | PAGE },
+	{ "GET", "/v1/docs", show_page, .flags = INTERNAL | PAGE },
+	{ "GET", "/terminal", show_page, .flags = INTERNAL | PAGE },
 	{ "GET", "/favicon.ico", show_page, .flags = INTERNAL },
 	{ "GET", "/static/*", show_static, &static_schema, .flags = INTERNAL },
 };

@@ -17,6 +17,7 @@
 #include "host/boxes.h"
 #include "host/history.h"
 #include "host/link.h"
+#include "host/places.h"
 #include "host/ward.h"
 #include "net/auth.h"
 #include "net/call.h"
@@ -26,45 +27,13 @@
 
 enum { REFUSED_MS = 1000, TOKENS_MAX = 8 };
 
-/* Who answers. */
-enum place {
-	TO_BOX,
-	TO_HOST,    /* the lifecycle API: it looks at credentials itself */
-	TO_PAGE,    /* the product's own pages, from the host's own files: no box can forge them */
-	TO_TICKETS, /* credentials of a box, which only the host can make and check */
-};
-
-static const struct {
-	const char *path;
-	enum place place;
-	bool below;      /* and all below it */
-	bool plain_only; /* only where nothing names a box */
-	bool opened;     /* by people */
-	bool any_port;   /* in front of previews, too */
-} places[] = {
-	{ "/v1/sandboxes", TO_HOST, true, true },
-	{ "/v1/templates", TO_HOST, true, true },
-	{ "/v1/events", TO_HOST, false, true },
-	{ "/", TO_PAGE, false, true, true },
-	{ "/index.html", TO_PAGE, false, true, true },
-	{ "/v1/docs", TO_PAGE, false, true, true },
-	{ "/openapi.json", TO_PAGE, false, true },
-	{ "/v1/openapi.json", TO_PAGE, false, true },
-	{ "/llms.txt", TO_PAGE, false, true },
-	{ "/terminal", TO_PAGE, false, true, true },
-	{ "/favicon.ico", TO_PAGE, false, true },
-	{ "/static/", TO_PAGE, true, true },
-	{ "/tickets", TO_TICKETS, false, false },
-	{ "/auth", TO_TICKETS, false, false },
-	{ SIGN_IN_PATH, TO_TICKETS, .any_port = true },
-};
-
 struct request {
 	struct link *link;
 	const struct gateway_config *config;
 	const struct http_head *head;
 	const char *host, *origin, *path; /* path: without what names the box */
 	size_t path_len;
+	char *own_path; /* the same alone */
 	const char *query;
 	struct address address;
 	enum place place;
@@ -78,23 +47,7 @@ struct request {
 
 static bool path_is(const struct request *r, const char *path)
 {
-	return r->path_len == strlen(path) && !strncmp(r->path, path, r->path_len);
-}
-
-static enum place place_of(const struct request *r)
-{
-	for (size_t i = 0; i < COUNT(places); i++) {
-		size_t len = strlen(places[i].path);
-		if ((places[i].plain_only && r->address.named) ||
-		    (r->address.port && !places[i].any_port))
-			continue;
-		if (path_is(r, places[i].path) ||
-		    (places[i].below && r->path_len > len &&
-		     !strncmp(r->path, places[i].path, len) &&
-		     (r->path[len] == '/' || r->path[len - 1] == '/')))
-			return places[i].place;
-	}
-	return TO_BOX;
+	return !strcmp(r->own_path, path);
 }
 
 /* Pages of a box may call that box, at whichever of its ports. */
@@ -169,10 +122,8 @@ static int send_home(const struct request *r, struct err *err)
 	const char *domain = r->config->guard.domain;
 	char name[URL_HOST_MAX + 1], at[16] = "";
 	int port;
-	bool page = !r->path_len;
-	for (size_t i = 0; i < COUNT(places); i++)
-		page = page || (places[i].opened && path_is(r, places[i].path));
-	if (!page || !r->address.prefix || !head_is_visit(r->head) || !r->host ||
+	bool page = r->address.prefix && (!r->path_len || places_is_page(r->own_path));
+	if (!page || !head_is_visit(r->head) || !r->host ||
 	    url_host_split(r->host, name, sizeof name, &port) < 0)
 		return 0;
 	if (!strcmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcmp(name, "::1"))
@@ -321,8 +272,8 @@ static int refuse_caller(const struct request *r, struct err *err)
 /* Whether a program of the box answers, and sees the address in a page of its own. */
 static bool is_guest(const struct request *r)
 {
-	auto_free char *path = xstrndup(r->path, r->path_len);
-	return r->place == TO_BOX && (r->address.port || route_flagged(api_groups, GUEST, path));
+	return r->place == TO_BOX &&
+	       (r->address.port || route_flagged(api_groups, GUEST, r->own_path));
 }
 
 /* By the query alone, which nothing else of the request has let in. */
@@ -536,8 +487,7 @@ static void account(struct request *r)
 	r->entered = NULL;
 	if ((strcmp(r->head->method, "POST") != 0 && !r->head->upgrade) || r->address.port)
 		return;
-	auto_free char *path = xasprintf("%.*s", (int)r->path_len, r->path);
-	const struct route *route = route_flagged(api_groups, RUNS, path);
+	const struct route *route = route_flagged(api_groups, RUNS, r->own_path);
 	if (route)
 		record_exec(r, box, route->path);
 }
@@ -577,7 +527,8 @@ static int decide(struct request *r, struct err *err)
 	r->path = target.path + r->address.prefix;
 	r->path_len = target.path_len - r->address.prefix;
 	r->query = target.query;
-	r->place = place_of(r);
+	r->own_path = xstrndup(r->path, r->path_len);
+	r->place = places_find(r->own_path, r->address.named, r->address.port);
 	if (r->place != TO_HOST) {
 		r->box = boxes_get(r->config->boxes, r->address.id);
 		if (!r->box && !strcmp(r->address.id, "default"))
@@ -612,5 +563,6 @@ int front_decide(struct link *link, struct err *err)
 	if (r.entered)
 		r.entered->active--;
 	boxes_put(r.config->boxes, r.box);
+	free(r.own_path);
 	return result;
 }

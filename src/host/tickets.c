@@ -82,16 +82,6 @@ static const struct route routes[] = {
 	  .flags = BARE | INTERNAL },
 	{ "GET", "/auth", check, &ask_schema, &check_data, "Check credentials",
 	  .flags = BARE | INTERNAL | PUBLIC },
-	{ "POST", SIGN_IN_PATH, sign_in, &sign_in_schema, .flags = RAW | INTERNAL },
+	{ "POST", SIGN_IN_PATH, sign_in, &sign_in_schema, .flags = RAW | INTERNAL | ANY_NAME },
 };
 const struct route_group host_tickets_group = { "auth", "Credentials.", routes, COUNT(routes) };
-
-const struct route_group *const host_groups[] = { &sandboxes_group,
-						  &sandboxes_metrics_group,
-						  &events_group,
-						  &sandboxes_logs_group,
-						  &templates_group,
-						  &host_tickets_group,
-						  &host_document_group,
-						  &page_group,
-						  NULL };

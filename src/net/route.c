@@ -154,7 +154,7 @@ const struct route *route_flagged(const struct route_group *const *groups, unsig
 		for (size_t i = 0; i < (*groups)->count; i++) {
 			const struct route *route = &(*groups)->routes[i];
 			json_t *params = NULL;
-			bool found = route->flags & flag && fits(route, path, &params);
+			bool found = (route->flags & flag) == flag && fits(route, path, &params);
 			json_decref(params);
 			if (found)
 				return route;

@@ -33,6 +33,7 @@ enum route_flag {
 	/* A program of the sandbox answers: what its pages see is good for no other route. */
 	GUEST = 1 << 8,
 	ANY_NAME = 1 << 9, /* also where the host name is for a program's port */
+	PAGE = 1 << 10,    /* people open it */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the
@@ -97,7 +98,7 @@ void router_done(struct router *router);
 struct route_entry *router_find(struct router *router, const char *method, const char *path,
 				json_t **ret_params, char *ret_allow, size_t allow_room);
 
-/* The route of these groups with a flag that a path leads to, whatever the method; NULL: none. */
+/* The route of these groups with a flag (0: any) that a path leads to, whatever the method; NULL: none. */
 const struct route *route_flagged(const struct route_group *const *groups, unsigned flag,
 				  const char *path);
 

@@ -1,0 +1,48 @@
+#include "host/places.h"
+
+#include <string.h>
+
+#include "api/routes.h"
+#include "host/host.h"
+
+const struct route_group *const host_groups[] = { &sandboxes_group,
+						  &sandboxes_metrics_group,
+						  &events_group,
+						  &sandboxes_logs_group,
+						  &templates_group,
+						  &host_tickets_group,
+						  &host_document_group,
+						  &page_group,
+						  NULL };
+
+static const struct route_group *const tickets[] = { &host_tickets_group, NULL };
+static const struct route_group *const pages[] = { &page_group, &host_document_group, NULL };
+
+/* All below them is the host's, too, whether it is there or not. */
+static const char *const lifecycle[] = { "/v1/sandboxes", "/v1/templates" };
+
+static bool is_lifecycle(const char *path)
+{
+	for (size_t i = 0; i < COUNT(lifecycle); i++) {
+		size_t len = strlen(lifecycle[i]);
+		if (!strncmp(path, lifecycle[i], len) && (!path[len] || path[len] == '/'))
+			return true;
+	}
+	return !strcmp(path, "/v1/events");
+}
+
+enum place places_find(const char *path, bool named, bool to_port)
+{
+	if (route_flagged(tickets, to_port ? ANY_NAME : 0, path))
+		return TO_TICKETS;
+	if (named || to_port)
+		return TO_BOX;
+	if (is_lifecycle(path))
+		return TO_HOST;
+	return route_flagged(pages, 0, path) ? TO_PAGE : TO_BOX;
+}
+
+bool places_is_page(const char *path)
+{
+	return route_flagged(pages, PAGE, path);
+}

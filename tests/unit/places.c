@@ -1,0 +1,63 @@
+#include "host/places.h"
+
+#include "base/own.h"
+#include "tap.h"
+
+static enum place plain(const char *path)
+{
+	return places_find(path, false, false);
+}
+
+/* Whoever is named has it, but for credentials of its own. */
+static bool is_named_ones(const char *path)
+{
+	return places_find(path, true, false) == TO_BOX &&
+	       places_find(path, true, true) == TO_BOX && places_find(path, false, true) == TO_BOX;
+}
+
+int main(void)
+{
+	static const char *const pages[] = { "/",
+					     "/index.html",
+					     "/v1/docs",
+					     "/terminal",
+					     "/openapi.json",
+					     "/v1/openapi.json",
+					     "/llms.txt",
+					     "/favicon.ico",
+					     "/static/",
+					     "/static/web/docs/docs.js" };
+	static const char *const host[] = { "/v1/sandboxes",           "/v1/sandboxes/",
+					    "/v1/sandboxes/a/b",       "/v1/templates",
+					    "/v1/templates/x/nowhere", "/v1/events" };
+	static const char *const boxes[] = { "/v1/sandbox",
+					     "/v1/sandboxesx",
+					     "/v1/events/",
+					     "/v1/docs/",
+					     "/static",
+					     "/Terminal",
+					     "/%74erminal",
+					     "/terminal/",
+					     "",
+					     "*",
+					     "/tickets/",
+					     "/.aio/sign-in/x",
+					     "/proxy/80/v1/sandboxes" };
+	for (size_t i = 0; i < COUNT(pages); i++) {
+		CHECK(plain(pages[i]) == TO_PAGE && is_named_ones(pages[i]));
+		CHECK(places_is_page(pages[i]) == (i < 4));
+	}
+	for (size_t i = 0; i < COUNT(host); i++)
+		CHECK(plain(host[i]) == TO_HOST && is_named_ones(host[i]));
+	for (size_t i = 0; i < COUNT(boxes); i++)
+		CHECK(plain(boxes[i]) == TO_BOX && is_named_ones(boxes[i]) &&
+		      !places_is_page(boxes[i]));
+	for (int named = 0; named < 2; named++) {
+		CHECK(places_find("/tickets", named, false) == TO_TICKETS);
+		CHECK(places_find("/auth", named, false) == TO_TICKETS);
+		CHECK(places_find("/tickets", named, true) == TO_BOX);
+		CHECK(places_find("/.aio/sign-in", named, false) == TO_TICKETS);
+		CHECK(places_find("/.aio/sign-in", named, true) == TO_TICKETS);
+	}
+	return tap_done();
+}
