@@ -15,6 +15,13 @@
 #include "net/server.h"
 #include "proc/limits.h"
 
+/* What the loader of programs ends with when a library is missing. */
+enum { NOT_STARTED = 127 };
+
+static const char not_started[] =
+	"If Node.js itself did not start: the product's needs glibc and libstdc++ (package libstdc++6) in "
+	"the image of this box, or add a Node.js to it (package nodejs).";
+
 struct listener {
 	struct call *call;
 	const struct nodejs_job *job;
@@ -77,6 +84,14 @@ static int run_in_session(struct listener *listener, const struct node_where *wh
 	return result;
 }
 
+/* Before what there is to say already. */
+static void put_notice(struct call *call, struct node_result *result, const char *text)
+{
+	const char *more = result->notice;
+	result->notice =
+		arena_printf(call->arena, "%s%s%s", text, more ? " " : "", more ? more : "");
+}
+
 int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_result *ret,
 		   const char **ret_session, struct err *err)
 {
@@ -101,8 +116,8 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 	journal_end(listener.run, result < 0 ? "cancelled" : node_status_names[ret->status],
 		    result < 0 ? INT_ABSENT : ret->exit_code);
 	if (result == 0 && ret->exit_code == 128 + SIGKILL && limits_killed() > killed)
-		ret->notice = arena_printf(call->arena,
-					   LIMITS_STARVED ". " LIMITS_STARVED_HINT "%s%s",
-					   ret->notice ? " " : "", ret->notice ? ret->notice : "");
+		put_notice(call, ret, LIMITS_STARVED ". " LIMITS_STARVED_HINT);
+	if (result == 0 && ret->exit_code == NOT_STARTED)
+		put_notice(call, ret, not_started);
 	return result;
 }

@@ -24,7 +24,7 @@
 enum { LOOK_MS = 2000 };
 
 static const char missing[] =
-	"Node.js is not installed: run 'make deps', or install it (apt-get install nodejs npm)";
+	"Node.js is not installed: run 'make deps', install it (apt-get install nodejs npm), or add it to the image of this box";
 
 /* ---- those that are there ---- */
 

@@ -51,7 +51,9 @@ const char *script_interpreter(struct call *call, const char *language, struct e
 	auto_free char *found = tools_find(&where, python ? "python3" : "bash", 0);
 	if (found)
 		return arena_strdup(call->arena, found);
-	err_set(err, ERR_UNAVAILABLE, "%s is not installed", language);
+	err_set(err, ERR_UNAVAILABLE,
+		"%s is not installed: add the package %s to the image of this box, or install it",
+		language, python ? "python3" : "bash");
 	return NULL;
 }
 

