@@ -61,7 +61,8 @@ static const char *find_python(void *arg, struct arena *arena, struct err *err)
 			needs);
 	else
 		err_set(err, ERR_UNAVAILABLE,
-			"documents need Python with markitdown, and '%s' or '%s' is not installed",
+			"documents need Python with markitdown, and '%s' or '%s' is not "
+			"installed: make deps",
 			python, script);
 	return NULL;
 }
@@ -101,7 +102,6 @@ void document_setup(struct server *server)
 	static struct service_row row = { .name = "documents",
 					  .title = "the document worker",
 					  .find = find_python,
-					  .install = "make deps",
 					  .prepare = prepare_worker,
 					  .start_ms = LOAD_MS };
 	row.idle_ms = server->config->document_idle_ms;
