@@ -137,8 +137,12 @@ static int answer_preflight(struct request *r)
 static struct visit visit_of(const struct request *r)
 {
 	return (struct visit){
-		r->conn, r->server->auth, r->host,
-		r->path, r->query,        r->entry && r->entry->route->flags & GUEST
+		.conn = r->conn,
+		.auth = r->server->auth,
+		.host = r->host,
+		.path = r->path,
+		.query = r->query,
+		.guest = r->entry && r->entry->route->flags & GUEST,
 	};
 }
 

@@ -196,8 +196,8 @@ static void end(struct peer *peer)
 	if (--server->peer_count == 0)
 		pthread_cond_broadcast(&server->empty);
 	pthread_mutex_unlock(&server->lock);
-	if (peer->in !=
-	    &server->busy) /* a child that has just been forked may hold the socket in the epoll */
+	/* A child that has just been forked may hold the socket in the epoll. */
+	if (peer->in != &server->busy)
 		epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
 	close(peer->fd);
 	free(peer);

@@ -188,7 +188,7 @@ def test_connections_where_no_thread_can_be_started(pids_limit, start_server):
 
 
 def test_who_waits_for_a_thread_is_served_in_turn(pids_limit, start_server):
-    """In the order in which they asked, and before anyone new."""
+    """In the order in which they asked."""
     server = start_server(program="fixture")
     group = pids_limit([server.proc.pid, server.pid], 100)
     with contextlib.ExitStack() as stack:

@@ -212,3 +212,29 @@ def test_a_copy_is_of_one_moment(full, how):
     full.run("touch /tmp/stop")
     assert eventually(lambda: full.count("[s]teps.py") == 0)
     full.run("rm -rf ~/steps")
+
+
+# Moves a large file to and fro, so that a copy in passes may meet it twice.
+MOVES = """
+import os, time
+os.chdir(os.path.expanduser("~"))
+while not os.path.exists("/tmp/stop"):
+    for a, b in ("one", "two"), ("two", "one"):
+        os.rename(f"{a}/large", f"{b}/large")
+        open("/tmp/moved", "w").close()
+        time.sleep(0.02)
+"""
+
+
+def test_a_copy_of_a_disk_that_holds_no_more(host):
+    """It has no room for what it is sent twice while it is made."""
+    box = host.create(limits={"disk": 96 << 20})
+    box.run("mkdir ~/one ~/two; head -c 60M /dev/urandom >~/one/large")
+    digest = box.run("sha256sum <~/one/large")
+    start(box, "moves.py", MOVES)
+    assert eventually(lambda: box.run("ls /tmp/moved 2>/dev/null || true"))
+    copy = fork(box)
+    assert copy.run("cat ~/*/large | sha256sum") == digest and copy.run("ls ~/*/large | wc -l") == "1\n"
+    box.run("touch /tmp/stop")
+    copy.delete()
+    box.delete()
