@@ -1,6 +1,6 @@
 /* pump.h - one thread that drains the output of all children and notices their ends.
  *
- * It starts with the first source, at the latest. A source belongs to the pump from pump_add() to its done(). */
+ * It starts with the first source, at the latest. A source belongs to it from pump_add() to its done(). */
 #pragma once
 #include <stdbool.h>
 
