@@ -17,6 +17,7 @@
 #include "net/head.h"
 #include "net/http.h"
 #include "net/target.h"
+#include "net/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
@@ -79,11 +80,11 @@ static void request(struct http *http)
 		return;
 	must(address_is_id(address.id));
 	page(http);
-	struct head_request how = { .secret = "s",
-				    .peer = "p",
+	const struct pair own[] = { { WIRE_KEY, "s" }, { WIRE_BOX, address.id } };
+	struct head_request how = { .peer = "p",
 				    .prefix = address.prefix,
-				    .below = address.named ? address.id : NULL,
-				    .port = address.port,
+				    .own = own,
+				    .own_count = COUNT(own),
 				    .strip_query = true,
 				    .is_secret = is_secret };
 	head_request(&out, &http->head, &how);

@@ -6,6 +6,7 @@
 #include "net/auth.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "net/wire.h"
 
 static const struct field ticket_fields[] = {
 	STR(ticket, ticket, REQUIRED, "To be sent as ?ticket= until it expires."),
@@ -32,7 +33,7 @@ static const struct field check_fields[] = {
 	NAMED("x-original-uri", STR, check, original_uri, HEADER,
 	      "The URI that the gateway was asked for; its query is looked at."),
 	NAMED("authorization", STR, check, authorization, HEADER | HIDDEN, NULL),
-	NAMED("x-aio-api-key", STR, check, api_key, HEADER | HIDDEN, NULL),
+	NAMED(WIRE_KEY, STR, check, api_key, HEADER | HIDDEN, NULL),
 };
 static const struct schema check_schema = SCHEMA(check, "AuthCheck", check_fields);
 static const struct field check_data = { .type = T_MAP };

@@ -12,6 +12,7 @@
 #include "net/auth.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "net/wire.h"
 
 /* ---- the page ---- */
 
@@ -62,7 +63,7 @@ bool sign_in_ask(const char *prefix, const char *back, struct answer *ret, struc
 /* ---- its form ---- */
 
 static const struct field sign_in_fields[] = {
-	NAMED("x-aio-box", STR, sign_in, box, HEADER, NULL),
+	NAMED(WIRE_BOX, STR, sign_in, box, HEADER, NULL),
 	STR(sign_in, to, QUERY, NULL),
 	TEXT(sign_in, form, 0, NULL, .max_len = SIGN_IN_MAX),
 };

@@ -8,6 +8,7 @@
 #include "base/url.h"
 #include "net/http.h"
 #include "net/target.h"
+#include "net/wire.h"
 
 bool address_is_id(const char *id)
 {
@@ -73,8 +74,8 @@ int address_find(const struct http_head *head, const char *domain, struct addres
 		 struct err *err)
 {
 	char name[URL_HOST_MAX + 1];
-	const char *header = http_header(head, "x-aio-sandbox");
-	const char *port = http_header(head, "x-aio-proxy-port");
+	const char *header = http_header(head, WIRE_SANDBOX);
+	const char *port = http_header(head, WIRE_PORT);
 	*ret = (struct address){ .id = "default" };
 	if (target_name(http_header(head, "host"), name, sizeof name) == 0) {
 		int found = take_name(name, domain, ret, err);
@@ -84,7 +85,7 @@ int address_find(const struct http_head *head, const char *domain, struct addres
 			return found < 0 ? -1 : 0;
 	}
 	/* One of them may be a proxy's, and nobody knows which. */
-	if (http_header_count(head, "x-aio-sandbox") > 1)
+	if (http_header_count(head, WIRE_SANDBOX) > 1)
 		return err_set(err, ERR_INVALID, "x-aio-sandbox is there more than once");
 	if (header) {
 		snprintf(ret->id, sizeof ret->id, "%.*s", BOX_ID_MAX, header);

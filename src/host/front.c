@@ -24,6 +24,7 @@
 #include "net/cookie.h"
 #include "net/guard.h"
 #include "net/target.h"
+#include "net/wire.h"
 
 enum { REFUSED_MS = 1000, TOKENS_MAX = 8 };
 
@@ -293,7 +294,7 @@ static int check_query(struct request *r, const struct auth *auth, struct auth_r
 static int check_credentials(struct request *r, struct err *err)
 {
 	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
-				   .api_key_header = http_header(r->head, "x-aio-api-key"),
+				   .api_key_header = http_header(r->head, WIRE_KEY),
 				   .no_ticket = path_is(r, "/tickets") };
 	const struct auth *auth = r->box ? r->box->auth : r->config->nobody;
 	if (!auth_enabled(auth) || (!by.no_ticket && has_cookie(r)))
@@ -426,27 +427,40 @@ static int reach(struct request *r, struct err *err)
 
 /* ---- the whole ---- */
 
+/* Whether its paths are below /s/ID for the client. */
+static bool is_below(const struct request *r)
+{
+	return r->place == TO_BOX && r->address.named && !r->address.own_origin &&
+	       (r->address.prefix || !r->address.port);
+}
+
 static void write_head(struct request *r)
 {
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
 	bool looks_itself = r->place == TO_HOST || (r->place == TO_TICKETS && path_is(r, "/auth"));
+	char below[BOX_ID_MAX + 4] = "", port[8] = "";
+	if (is_below(r))
+		snprintf(below, sizeof below, "/s/%s", r->address.id);
+	if (r->address.port)
+		snprintf(port, sizeof port, "%d", r->address.port);
+	const struct pair own[] = {
+		{ "X-Forwarded-Prefix", below },
+		{ WIRE_KEY, r->place == TO_BOX ? box->secret
+			    : looks_itself     ? NULL
+					       : r->config->host_token },
+		{ WIRE_BOX, r->place == TO_TICKETS ? r->address.id : NULL },
+		{ WIRE_PORT, port },
+	};
 	r->tokens = 0;
 	struct head_request how = {
 		.strip_query = r->place != TO_HOST && box && auth_enabled(box->auth),
 		.is_secret = r->place == TO_BOX ? is_secret : NULL,
 		.arg = r,
-		.secret = r->place == TO_BOX ? box->secret
-			  : looks_itself     ? NULL
-					     : r->config->host_token,
 		.peer = link->peer,
 		.prefix = r->address.prefix,
-		.below = r->place == TO_BOX && r->address.named && !r->address.own_origin &&
-					 (r->address.prefix || !r->address.port)
-				 ? r->address.id
-				 : NULL,
-		.port = r->address.port,
-		.box = r->place == TO_TICKETS ? r->address.id : NULL,
+		.own = own,
+		.own_count = COUNT(own),
 		.keep_credentials = looks_itself,
 		/* An application behind a preview may have tokens of its own. */
 		.keep_authorization = r->place == TO_BOX && r->address.port &&

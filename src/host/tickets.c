@@ -10,15 +10,16 @@
 #include "host/host.h"
 #include "net/auth.h"
 #include "net/call.h"
+#include "net/wire.h"
 
 struct ask {
 	const char *box, *original_uri, *authorization, *api_key;
 };
 static const struct field ask_fields[] = {
-	NAMED("x-aio-box", STR, ask, box, HEADER, NULL),
+	NAMED(WIRE_BOX, STR, ask, box, HEADER, NULL),
 	NAMED("x-original-uri", STR, ask, original_uri, HEADER, NULL),
 	NAMED("authorization", STR, ask, authorization, HEADER, NULL),
-	NAMED("x-aio-api-key", STR, ask, api_key, HEADER, NULL),
+	NAMED(WIRE_KEY, STR, ask, api_key, HEADER, NULL),
 };
 static const struct schema ask_schema = SCHEMA(ask, "HostTicket", ask_fields);
 

@@ -13,6 +13,7 @@
 #include "net/cookie.h"
 #include "net/http.h"
 #include "net/target.h"
+#include "net/wire.h"
 
 enum { VALUE_MAX = 16384 }; /* as long as a credential can be */
 
@@ -157,12 +158,12 @@ static bool names_secret(const char *value, const struct head_request *how)
 static bool is_stripped(const struct http_header *h, const struct head_request *how)
 {
 	const char *name = h->name;
-	if (is_framing(name) || !strcasecmp(name, "x-aio-box") || starts(name, "x-forwarded-for") ||
+	if (is_framing(name) || !strcasecmp(name, WIRE_BOX) || starts(name, "x-forwarded-for") ||
 	    starts(name, "x-forwarded-prefix") || starts(name, "x-forwarded-host"))
 		return true;
 	if (how->keep_credentials)
 		return false;
-	return starts(name, "x-aio-") ||
+	return starts(name, WIRE_OURS) ||
 	       (!strcasecmp(name, "authorization") &&
 		(!how->keep_authorization || names_secret(h->value, how))) ||
 	       !strcasecmp(name, "proxy-authorization");
@@ -192,14 +193,9 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 		   how->peer);
 	if (host)
 		put(out, "X-Forwarded-Host", host);
-	if (how->below)
-		buf_printf(out, "X-Forwarded-Prefix: /s/%s\r\n", how->below);
-	if (how->secret)
-		put(out, "X-AIO-API-Key", how->secret);
-	if (how->box)
-		put(out, "X-AIO-Box", how->box);
-	if (how->port)
-		buf_printf(out, "X-AIO-Proxy-Port: %d\r\n", how->port);
+	for (size_t i = 0; i < how->own_count; i++)
+		if (how->own[i].value && *how->own[i].value)
+			put(out, how->own[i].name, how->own[i].value);
 	if (how->upgrade)
 		buf_printf(out, "Connection: Upgrade\r\nUpgrade: %s\r\n", to);
 	if (head->chunked)
@@ -333,7 +329,7 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 		put(out, "Content-Security-Policy",
 		    "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads");
 		/* The same address is another box's, with another header. */
-		put(out, "Vary", "X-AIO-Sandbox, X-AIO-Proxy-Port");
+		put(out, "Vary", WIRE_SANDBOX ", " WIRE_PORT);
 		put(out, "X-Content-Type-Options", "nosniff");
 	}
 	if (how->cookie)

@@ -9,17 +9,16 @@ struct answer;
 struct auth;
 struct buf;
 struct http_head;
+struct pair;
 
 /* How the body of a message is framed on its way on. */
 enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_TO_END };
 
 struct head_request {
-	const char *secret;    /* proves to the box that this came through the host */
-	const char *peer;      /* the client's address */
-	size_t prefix;         /* bytes of the target that are not the box's */
-	const char *below;     /* the box that the address shows at /s/ID; NULL: none */
-	int port;              /* of a preview; 0: none */
-	const char *box;       /* for the host's own server: which box it is about; NULL: none */
+	const char *peer;       /* the client's address */
+	size_t prefix;          /* bytes of the target that are not the server's */
+	const struct pair *own; /* headers of our own, but for those that are NULL or "" */
+	size_t own_count;
 	bool keep_credentials; /* for the host's own server, which looks at them itself */
 	bool keep_authorization;
 	bool strip_query; /* of what has a credential's name */

@@ -22,6 +22,7 @@
 #include "net/target.h"
 #include "net/upstream.h"
 #include "net/visit.h"
+#include "net/wire.h"
 #include "net/ws.h"
 
 enum { QUERY_VALUE_MAX = 1 << 20 };
@@ -105,7 +106,7 @@ static int check_caller(struct request *r, struct err *err)
 		.open = r->conn->inside || !auth_enabled(r->server->auth),
 		.known = guard_knows(guard, r->head),
 		/* No page can send this header uninvited. */
-		.vouched = http_header(r->head, "x-aio-proxy-port"),
+		.vouched = http_header(r->head, WIRE_PORT),
 		.frames = is_relayed(r),
 	};
 	r->host = http_header(r->head, "host");
@@ -159,7 +160,7 @@ static int check_credentials(struct request *r, struct err *err)
 		return 0;
 	struct auth_request credentials = {
 		.authorization = http_header(r->head, "authorization"),
-		.api_key_header = http_header(r->head, "x-aio-api-key"),
+		.api_key_header = http_header(r->head, WIRE_KEY),
 		.query = r->query,
 		.no_ticket = flags & NO_TICKET,
 		.guest = flags & GUEST,
@@ -496,7 +497,7 @@ void request_serve(struct conn *conn)
 	conn->request_id = new_id(&conn->arena);
 	conn->head_only = !strcmp(r.head->method, "HEAD");
 	if (conn->inside)
-		http_drop(&conn->http.head, "x-aio-"); /* a gateway's, and this is none */
+		http_drop(&conn->http.head, WIRE_OURS); /* a gateway's, and this is none */
 	answer_request(&r);
 	int64_t us = clock_us() - start;
 	route_count(r.entry ? &r.entry->stats : &r.server->router.unmatched, conn->status, us);

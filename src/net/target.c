@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/url.h"
 #include "net/http.h"
+#include "net/wire.h"
 
 /* Skips the "http://host" of an absolute URL. NULL: its host is malformed. */
 static const char *skip_authority(const char *target)
@@ -79,7 +80,7 @@ int target_label(const char *name, const char **ret_rest)
 
 int target_preview(const struct http_head *head, const char *domain)
 {
-	const char *header = http_header(head, "x-aio-proxy-port"), *rest;
+	const char *header = http_header(head, WIRE_PORT), *rest;
 	char name[URL_HOST_MAX + 1];
 	int port = header ? target_port(header, strlen(header)) : 0;
 	if (port)
