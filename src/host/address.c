@@ -86,7 +86,7 @@ int address_find(const struct http_head *head, const char *domain, struct addres
 	}
 	/* One of them may be a proxy's, and nobody knows which. */
 	if (http_header_count(head, WIRE_SANDBOX) > 1)
-		return err_set(err, ERR_INVALID, "x-aio-sandbox is there more than once");
+		return err_set(err, ERR_BAD_REQUEST, "duplicate x-aio-sandbox header");
 	if (header) {
 		snprintf(ret->id, sizeof ret->id, "%.*s", BOX_ID_MAX, header);
 		ret->named = true;

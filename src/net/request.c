@@ -50,12 +50,32 @@ static const char *new_id(struct arena *arena)
 			    (unsigned long long)n);
 }
 
+static int invalid(struct request *r, struct problems *problems)
+{
+	buf_str(&problems->json, "]");
+	int result = conn_fail(r->conn, 422, problems->json.data, true);
+	buf_done(&problems->json);
+	return result < 0 ? result : -1;
+}
+
+/* What somebody else than the fields' tables finds wrong, in the shape of those. */
+static int refuse_value(struct request *r, const struct err *err)
+{
+	struct problems problems = { 0 };
+	bool body = r->entry && body_wanted(r->entry->route);
+	desc_problem(&problems, err_type(err->code),
+		     &(struct loc){ .key = body ? "body" : "query" }, err->msg, NULL);
+	return invalid(r, &problems);
+}
+
 static int fail(struct request *r, const struct err *err)
 {
 	if (err->code == ERR_GONE) {
 		r->conn->broken = true;
 		return -1;
 	}
+	if (err_status(err->code) == 422)
+		return refuse_value(r, err);
 	conn_fail(r->conn, err_status(err->code), err->msg, false);
 	return -1;
 }
@@ -273,14 +293,6 @@ static void decode_place(struct request *r, unsigned place, const char *name, js
 		    problems);
 }
 
-static int invalid(struct request *r, struct problems *problems)
-{
-	buf_str(&problems->json, "]");
-	int result = conn_fail(r->conn, 422, problems->json.data, true);
-	buf_done(&problems->json);
-	return result < 0 ? result : -1;
-}
-
 /* Fills the request struct of the route; -1 once the answer is an error. */
 static int decode(struct request *r, void **ret)
 {
@@ -350,6 +362,10 @@ static void answer_error(struct request *r, struct call *call, const struct err 
 	struct jw jw;
 	if (r->conn->sink.begun || err->code == ERR_GONE) {
 		r->conn->broken = true;
+		return;
+	}
+	if (err_status(err->code) == 422) {
+		(void)refuse_value(r, err);
 		return;
 	}
 	jw_init(&jw, 1 << 20);

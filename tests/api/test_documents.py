@@ -11,6 +11,7 @@ import pytest
 import papers
 from harness import Calls, eventually
 from processes import ROOT_ONLY, alive, below, gone, tester, together  # noqa: F401
+from refusals import problem
 
 SMALL = ["--document-memory", "256M"]
 VIEW = Calls("/document/view")
@@ -45,7 +46,7 @@ def view(server, path, **more):
 def refused(server, path, status, *words, **more):
     answer = ask(server, path, **more)
     assert answer.status_code == status, answer.text
-    message = answer.json()["message"]
+    message = problem(answer)
     for word in words:
         assert word in message, message
     return message
@@ -187,7 +188,7 @@ def test_a_hostile_document_hurts_nobody(strict, hostile, folder, name):
         assert len(answer.json()["data"]["text"]) < 33 << 20
     else:
         assert answer.status_code in (408, 413, 422), answer.text
-        assert len(answer.json()["message"]) > 20
+        assert len(problem(answer)) > 20
     assert view(strict, folder / "three.pdf", page_range=[3, 3])[0] == "## Page 3\n\nThird page"
     assert eventually(lambda: below(strict) == {strict.document_worker()})
 

@@ -13,6 +13,7 @@ import os
 import pytest
 
 from hosts import Host, folder, why_not
+from refusals import problem
 from rootless import group, launcher, ranges, rootless  # noqa: F401: fixtures
 
 
@@ -67,7 +68,7 @@ def importer(host, tmp_path):
         assert "unpacking it has failed" not in got.text  # it has crashed
         if status == 200:
             names.add(name)
-        return host.state / "templates" / name / "root" if status == 200 else got.json()
+        return host.state / "templates" / name / "root" if status == 200 else {"message": problem(got)}
 
     yield do
     for name in names:

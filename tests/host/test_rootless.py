@@ -16,6 +16,7 @@ from host.test_network import await_workers, curl, denied, public, serve  # noqa
 from host.test_sockets import check as check_sockets
 from hosts import folder
 from processes import gone, text_of
+from refusals import problem
 from rootless import AS_USER, account, delegated, image_of
 
 
@@ -61,7 +62,7 @@ def test_an_image_of_the_user_alone_and_one_that_is_sent(rootless, image):
 
 def refused(host, **spec):
     got = host.client.post("/v1/sandboxes", headers=host.auth, json=spec)
-    return got.status_code, got.json()["message"]
+    return got.status_code, problem(got)
 
 
 def as_root(box, command):
