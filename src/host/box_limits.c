@@ -1,8 +1,10 @@
 #include "host/box_limits.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -75,6 +77,32 @@ static int check_means(const struct host *host, const json_t *asked, const char 
 	return 0;
 }
 
+static const char *in_words(double bytes, char to[16])
+{
+	bool large = bytes >= 0x1p40;
+	snprintf(to, 16, "%.1f%c", bytes / (large ? 0x1p40 : 0x1p30), large ? 'T' : 'G');
+	return to;
+}
+
+/* A limit beyond all that there is would be none. */
+static int check_disk(const struct host *host, const json_t *asked, const char *prefix,
+		      struct err *err)
+{
+	struct statvfs there;
+	char text[200], want[16], has[16], left[16];
+	double disk = json_number_value(json_object_get(asked, "disk"));
+	if (fstatvfs(host->state_fd, &there) < 0)
+		return err_set(err, errno, "--state: statvfs");
+	double unit = (double)there.f_frsize, size = (double)there.f_blocks * unit;
+	if (disk <= size)
+		return 0;
+	snprintf(text, sizeof text,
+		 "%s is more than the disk of --state has: it has %s, %s of them free",
+		 in_words(disk, want), in_words(size, has),
+		 in_words((double)there.f_bavail * unit, left));
+	return refuse(prefix, "disk", text, err);
+}
+
 int box_limits_check(const struct host *host, const json_t *asked, const char *prefix,
 		     struct err *err)
 {
@@ -97,6 +125,8 @@ int box_limits_check(const struct host *host, const json_t *asked, const char *p
 			cpus, get_nprocs());
 		return refuse(prefix, "cpus", text, err);
 	}
+	if (check_disk(host, asked, prefix, err) < 0)
+		return -1;
 	return check_means(host, asked, prefix, err);
 }
 

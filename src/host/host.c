@@ -32,6 +32,7 @@
 #include "base/thread.h"
 #include "box/group.h"
 #include "config/home.h"
+#include "host/allow.h"
 #include "host/apparmor.h"
 #include "host/box_limits.h"
 #include "host/gateway.h"
@@ -428,7 +429,10 @@ static int check_wishes(const struct host *host, struct err *err)
 	json_t *spec = default_spec(host->config);
 	json_t *each = box_limits_json(&(struct box_limits){ .memory = host->config->box_memory,
 							     .disk = host->config->box_disk });
-	int result = box_limits_check(host, json_object_get(spec, "limits"), "--", err);
+	const json_t *names = json_object_get(json_object_get(spec, "network"), "allow");
+	int result = allow_check(names, "--allow", err);
+	if (result == 0)
+		result = box_limits_check(host, json_object_get(spec, "limits"), "--", err);
 	if (result == 0)
 		result = box_limits_check(host, each, "--box-", err);
 	json_decref(each);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "egress/rules.h"
+#include "host/allow.h"
 #include "host/box_limits.h"
 #include "host/deadline.h"
 #include "host/host.h"
@@ -30,7 +31,9 @@ static const struct field network_fields[] = {
 	ENUM(network, mode, OPTIONAL,
 	     "none, allow (only the domains listed) or full. When absent: allow where domains are listed, else none.",
 	     .choices = network_modes, .flag = "network"),
-	LIST(network, allow, OPTIONAL, "Domains that may be reached, of mode 'allow'.",
+	LIST(network, allow, OPTIONAL,
+	     "Names that may be reached, of mode 'allow': example.com; *.example.org for all below "
+	     "it; * for every name; with :443, that port alone.",
 	     .item = T_STR, .max_len = 1000),
 };
 static const struct schema network_schema =
@@ -295,16 +298,11 @@ static int check_network(json_t *network, struct err *err)
 	json_t *allow = json_object_get(network, "allow");
 	const char *mode = json_string_value(json_object_get(network, "mode"));
 	auto_buf struct buf names = BUF(1 << 20);
-	for (size_t i = 0; i < json_array_size(allow); i++) {
-		const json_t *name = json_array_get(allow, i);
-		const char *text = json_string_value(name);
-		if (!rules_is_name(text, json_string_length(name)))
-			return err_set(err, ERR_INVALID,
-				       "network.allow: '%.100s' is neither a host name nor "
-				       "*.DOMAIN, optionally with :PORT",
-				       text);
-		buf_printf(&names, "%s%s", i ? "," : "", text);
-	}
+	if (allow_check(allow, "network.allow", err) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(allow); i++)
+		buf_printf(&names, "%s%s", i ? "," : "",
+			   json_string_value(json_array_get(allow, i)));
 	if (!mode && json_is_object(network))
 		json_object_set_new(network, "mode", json_string(names.len ? "allow" : "none"));
 	if (!names.len)
