@@ -18,6 +18,8 @@ static const struct command {
 	{ "down", "end the host and its boxes", cmd_down },
 	{ "ls", "list boxes", cmd_box },
 	{ "create", "make a box", cmd_box },
+	{ "inspect", "show all of a box: state, addresses, token, limits", cmd_box },
+	{ "timeout", "have a box deleted after some time", cmd_box },
 	{ "rm", "delete boxes", cmd_box },
 	{ "exec", "run a command in a box", cmd_box },
 	{ "logs", "print what a box's server wrote", cmd_box },

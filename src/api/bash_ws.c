@@ -20,6 +20,7 @@
 #include "net/call.h"
 #include "net/server.h"
 #include "net/ws.h"
+#include "proc/limits.h"
 #include "proc/program.h"
 #include "proc/pty.h"
 #include "proc/signals.h"
@@ -64,16 +65,22 @@ const struct schema exec_start_schema = SCHEMA(exec_start, "ExecStart", start_fi
 
 static const struct schema nothing_schema = { .name = "ExecNothing" };
 static const struct field bytes_fields[] = {
-	NAMED("bytes", INT, exec_number, value, EXACT, "Of input that are no longer on their way."),
+	INT(exec_taken, bytes, EXACT, "Of input that are no longer on their way."),
 };
-static const struct schema bytes_schema = SCHEMA(exec_number, "ExecTaken", bytes_fields);
+static const struct schema bytes_schema = SCHEMA(exec_taken, "ExecTaken", bytes_fields);
 static const struct field exit_fields[] = {
-	NAMED("exit_code", INT, exec_number, value, EXACT, "128 and the number of a signal."),
+	INT(exec_end, exit_code, EXACT, "128 and the number of a signal."),
+	STR(exec_end, message, NULLABLE, "Why it was killed: its memory ran out."),
 };
-static const struct schema exit_schema = SCHEMA(exec_number, "ExecExit", exit_fields);
+static const struct schema exit_schema = SCHEMA(exec_end, "ExecExit", exit_fields);
+static const struct field error_fields[] = {
+	STR(exec_end, message, 0, "Why, and what to do."),
+};
+static const struct schema error_schema = SCHEMA(exec_end, "ExecError", error_fields);
 static const struct variant sent[] = {
 	{ "taken", &bytes_schema, "The command has read input." },
 	{ "exit", &exit_schema, "The last message: the command has ended." },
+	{ "error", &error_schema, "The last message: the command could not be started." },
 };
 const struct schema exec_sends = TAGGED("ExecMessage", "type", sent);
 
@@ -225,7 +232,7 @@ static int pass_input(struct attached *a, struct err *err)
 		return 0;
 	size_t told = a->taken;
 	a->taken = 0;
-	return call_send(a->call, "taken", NULL, &(struct exec_number){ (int64_t)told }, err);
+	return call_send(a->call, "taken", NULL, &(struct exec_taken){ (int64_t)told }, err);
 }
 
 static void obey(struct attached *a, const char *type, const void *in)
@@ -301,7 +308,10 @@ static int attend(struct attached *a, char *piece, struct err *err)
 
 static int run(struct attached *a, const struct exec_start *wish, struct err *err)
 {
+	int64_t killed = limits_killed();
 	if (start(a, wish, err) < 0) {
+		struct exec_end end = { .message = err->msg }; /* a close frame would cut it off */
+		(void)call_send(a->call, "error", NULL, &end, NULL);
 		ws_close(a->call->ws, WS_TRY_LATER, err->msg);
 		return 0;
 	}
@@ -315,10 +325,13 @@ static int run(struct attached *a, const struct exec_start *wish, struct err *er
 	while ((result = attend(a, piece, err)) > 0)
 		;
 	journal_end(running, a->ended ? "completed" : "killed", a->ended ? a->status : INT_ABSENT);
-	if (a->ended)
-		return result < 0 ? -1
-				  : call_send(a->call, "exit", NULL,
-					      &(struct exec_number){ a->status }, err);
+	if (a->ended) {
+		char why[200];
+		bool starved = a->status == 128 + SIGKILL && limits_killed() > killed;
+		struct exec_end end = { a->status,
+					starved ? limits_starved(why, sizeof why) : NULL };
+		return result < 0 ? -1 : call_send(a->call, "exit", NULL, &end, err);
+	}
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
 	program_end(a->program, 0, NULL);
 	return result;

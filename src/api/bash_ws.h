@@ -15,10 +15,14 @@ struct exec_size {
 struct exec_signal {
 	const char *signal;
 };
-struct exec_number {
-	int64_t value;
+struct exec_taken {
+	int64_t bytes;
+};
+struct exec_end {
+	int64_t exit_code;
+	const char *message; /* why it was killed, or could not be started; NULL: nothing to say */
 };
 
 extern const struct schema exec_start_schema;
 extern const struct schema exec_takes; /* eof: nothing; resize: exec_size; signal: exec_signal */
-extern const struct schema exec_sends; /* taken, exit: exec_number */
+extern const struct schema exec_sends; /* taken: exec_taken; exit, error: exec_end */

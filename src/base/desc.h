@@ -63,6 +63,7 @@ enum desc_flag {
 	PIECEWISE = 1 << 12, /* a LIST that is a struct each, in an answer */
 	OMIT = 1 << 13,      /* in an answer: left out where it is absent */
 	EXACT = 1 << 14,     /* a number or boolean that JSON itself must have as one */
+	TIMED = 1 << 15,     /* a NUM of seconds: on the command line a duration */
 };
 
 #define INT_ABSENT INT64_MIN

@@ -39,15 +39,56 @@ static int parse_enum(const char *choices, const char *text, int64_t *ret)
 	return -1;
 }
 
-static int parse_number(const struct opt *opt, const char *text, int64_t *ret)
+static int parse_number(const char *text, int64_t *ret)
 {
 	char *end;
 	errno = 0;
-	double value = strtod(text, &end) * (opt->type == OPT_SECONDS ? 1000 : 1);
+	double value = strtod(text, &end);
 	if (end == text || *end || errno || strpbrk(text, "xXnN") || fabs(value) > 0x1p53 ||
-	    (value != floor(value) && opt->type != OPT_SECONDS))
+	    value != floor(value))
 		return -1;
 	*ret = llround(value);
+	return 0;
+}
+
+/* The milliseconds of a unit, which is skipped; 0: there is none. */
+static double take_unit(const char **at)
+{
+	static const struct {
+		const char *name;
+		double ms;
+	} units[] = { { "ms", 1 }, { "s", 1e3 }, { "m", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 } };
+	for (size_t i = 0; i < COUNT(units); i++) {
+		size_t len = strlen(units[i].name);
+		if (!strncmp(*at, units[i].name, len)) {
+			*at += len;
+			return units[i].ms;
+		}
+	}
+	return 0;
+}
+
+int opt_duration(const char *text, int64_t *ret_ms)
+{
+	double total = 0, before = HUGE_VAL;
+	const char *at = text;
+	do {
+		size_t digits = strspn(at, "0123456789.");
+		char *end;
+		double value = strtod(at, &end);
+		if (!digits || end != at + digits) /* no sign, exponent, "0x" or "inf" */
+			return -1;
+		bool alone = at == text && !*end;
+		at = end;
+		double unit = alone ? 1e3 : take_unit(&at);
+		if (unit <= 0 || unit >= before) /* 1h30m, not 30m1h */
+			return -1;
+		before = unit;
+		total += value * unit;
+	} while (*at);
+	if (total > 0x1p53)
+		return -1;
+	*ret_ms = llround(total);
 	return 0;
 }
 
@@ -64,7 +105,10 @@ static int parse_fraction(const struct opt *opt, const char *text, double *ret)
 
 static int parse_whole(const struct opt *opt, const char *text, int64_t *ret)
 {
-	if ((opt->type == OPT_SIZE ? size_parse(text, ret) : parse_number(opt, text, ret)) < 0)
+	int result = opt->type == OPT_SIZE      ? size_parse(text, ret)
+		     : opt->type == OPT_SECONDS ? opt_duration(text, ret)
+						: parse_number(text, ret);
+	if (result < 0)
 		return -1;
 	if ((opt->min || opt->max) && (*ret < opt->min || (opt->max && *ret > opt->max)))
 		return -1;
@@ -99,7 +143,10 @@ static int bad_value(const struct opt *opt, const char *name, const char *text, 
 		snprintf(range, sizeof range, " from %lld to %lld", (long long)opt->min,
 			 (long long)opt->max);
 	return err_set(err, ERR_INVALID, "%s: '%s' is not %s%s", name, text,
-		       opt->arg ? opt->arg : "true or false", range);
+		       opt->type == OPT_SECONDS ? "a duration such as 30, 10m or 1h30m,"
+		       : opt->arg               ? opt->arg
+						: "true or false",
+		       range);
 }
 
 static const struct opt *find_flag(const struct opt_table *table, const char *name, size_t len)
@@ -178,7 +225,8 @@ static void print_wrapped(const char *text, int indent)
 
 void opt_help(const struct opt_table *table)
 {
-	printf("Usage: %s\n\n%s\n\nOptions (a flag wins over its environment variable):\n",
+	printf("Usage: %s\n\n%s\n\nOptions (a flag wins over its environment variable;\na DURATION is " OPT_DURATION_SYNTAX
+	       "):\n",
 	       table->usage, table->about);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct opt *opt = &table->opts[i];
@@ -199,7 +247,8 @@ void opt_help(const struct opt_table *table)
 
 void opt_help_markdown(const struct opt_table *table)
 {
-	printf("# Configuration\n\n%s A flag wins over its environment variable. This page is what "
+	printf("# Configuration\n\n%s A flag wins over its environment variable. A DURATION is " OPT_DURATION_SYNTAX
+	       ". This page is what "
 	       "`%.*s --help-markdown` prints.\n\n"
 	       "| flag | environment | default | meaning |\n|---|---|---|---|\n",
 	       table->about, (int)strcspn(table->usage, "[") - 1, table->usage);

@@ -8,7 +8,7 @@ struct err;
 
 enum opt_type { OPT_STR, OPT_INT, OPT_NUM, OPT_SIZE, OPT_SECONDS, OPT_BOOL, OPT_ENUM };
 
-/* A size is as size.h has it. Seconds may have a fraction and are kept in milliseconds. */
+/* A size is as size.h has it. Seconds are a duration, and kept in milliseconds. */
 struct opt {
 	const char *flag; /* without "--"; NULL: environment only */
 	const char *env;  /* NULL: flag only */
@@ -30,6 +30,11 @@ struct opt_table {
  * is not an option and returns its index, or -1 with one line in err. --help and --version are
  * the caller's: it looks for them before. Strings are borrowed. */
 int opt_parse(const struct opt_table *table, int argc, char **argv, void *to, struct err *err);
+
+#define OPT_DURATION_SYNTAX "seconds, or a number with ms, s, m, h or d, such as 10m or 1h30m"
+
+/* A duration as people write it: 90, 1.5, 250ms, 10m, 1h30m, in milliseconds. -1: it is none. */
+int opt_duration(const char *text, int64_t *ret_ms);
 
 /* The defaults alone. */
 int opt_defaults(const struct opt_table *table, void *to, struct err *err);

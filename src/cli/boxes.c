@@ -8,11 +8,13 @@
 #include "base/buf.h"
 #include "base/desc.h"
 #include "base/err.h"
+#include "base/opt.h"
 #include "base/own.h"
 #include "base/url.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/inspect.h"
 #include "cli/observe.h"
 #include "cli/remote.h"
 #include "cli/table.h"
@@ -92,42 +94,51 @@ static void ls_row(const json_t *box, const char **cells, char (*room)[CELL])
 	*cells = text(json_object_get(box, "urls"), "api");
 }
 
+static void complain(const struct ask *ask)
+{
+	fprintf(stderr, "aio %s: %s\n", ask->verb, ask->err.msg);
+}
+
+/* Those that are named; one that is not there does not keep the others from being listed. */
+static json_t *named(struct ask *ask, int *ret_missing)
+{
+	json_t *list = json_array();
+	for (; ask->argc; ask->argc--, ask->argv++) {
+		json_t *box = ask_box(ask, "GET", "", NULL);
+		if (!box)
+			complain(ask);
+		*ret_missing |= !box;
+		json_object_del(box, "token"); /* as in a list of all */
+		json_object_set_new(box, "token", json_null());
+		json_array_append_new(list, box);
+	}
+	return list;
+}
+
 static int ls(struct ask *ask)
 {
 	static const char *const titles[] = {
 		"ID", "STATE", "TEMPLATE", "AGE", "EXPIRES IN", "URL"
 	};
-	return show_list(ask, ask_boxes(ask), titles, COUNT(titles), ls_row);
-}
-
-static void show_box(const struct ask *ask, const json_t *box)
-{
-	if (ask->remote.json) {
-		ask_print(box);
-		return;
-	}
-	const char *token = text(box, "token");
-	printf("%s  %s  %s\n", text(box, "id"), text(box, "state"),
-	       text(json_object_get(box, "urls"), "api"));
-	if (token)
-		printf("token %s\nopen %s/terminal?api_key=%s\n", token,
-		       text(json_object_get(box, "urls"), "api"), token);
+	int missing = 0;
+	json_t *list = ask->argc ? named(ask, &missing) : ask_boxes(ask);
+	int result = show_list(ask, list, titles, COUNT(titles), ls_row);
+	return result < 0 ? -1 : missing;
 }
 
 static int create(struct ask *ask)
 {
+	if (ask->argc && json_object_get(ask->fields, "name"))
+		return err_set(&ask->err, ERR_INVALID, "the name is given twice: NAME and --name");
+	if (ask->argc)
+		json_object_set_new(ask->fields, "name", json_string(ask->argv[0]));
 	json_t *box = remote_call(&ask->remote, "POST", "/v1/sandboxes", json_incref(ask->fields),
 				  &ask->err);
 	if (!box)
 		return -1;
-	show_box(ask, box);
+	inspect_made(ask, box);
 	json_decref(box);
 	return 0;
-}
-
-static void complain(const struct ask *ask)
-{
-	fprintf(stderr, "aio %s: %s\n", ask->verb, ask->err.msg);
 }
 
 /* Those that do one thing to each that is named: one that fails does not keep the others from it. */
@@ -202,6 +213,27 @@ static int resume(struct ask *ask)
 	return each(ask, "POST", "/resume");
 }
 
+static int set_timeout(struct ask *ask)
+{
+	int64_t ms = 0;
+	if (strcmp(ask->argv[1], "never") != 0 && opt_duration(ask->argv[1], &ms) < 0)
+		return err_set(&ask->err, ERR_INVALID,
+			       "'%s' is not a duration: never, or " OPT_DURATION_SYNTAX,
+			       ask->argv[1]);
+	json_t *body = json_pack("{sf}", "timeout", (double)ms / 1000);
+	json_t *box = ask_box(ask, "POST", "/timeout", body);
+	if (!box)
+		return -1;
+	const char *expires = text(box, "expires_at");
+	if (ask->remote.json)
+		ask_print(box);
+	else
+		printf("%s  %s%s\n", ask->argv[0], expires ? "is deleted at " : "is never deleted",
+		       expires ? expires : "");
+	json_decref(box);
+	return 0;
+}
+
 static int snapshot(struct ask *ask)
 {
 	json_t *body = json_pack("{ss}", "name", ask->argv[1]);
@@ -221,14 +253,15 @@ static int fork_box(struct ask *ask)
 	json_t *done = ask_box(ask, "POST", "/fork", json_incref(ask->fields));
 	if (!done)
 		return -1;
-	show_box(ask, done);
+	inspect_made(ask, done);
 	json_decref(done);
 	return 0;
 }
 
 static int exec(struct ask *ask)
 {
-	return exec_in_box(&ask->remote, ask->argv[0], ask->argc - 1, ask->argv + 1, &ask->err);
+	return exec_in_box(&ask->remote, ask->fields, ask->argv[0], ask->argc - 1, ask->argv + 1,
+			   &ask->err);
 }
 
 /* ---- templates ---- */
@@ -323,18 +356,29 @@ static const struct verb {
 	int least, most;             /* names it takes */
 	const struct schema *fields; /* further flags */
 } verbs[] = {
-	{ "ls", "", "Lists the boxes of this machine's host.", ls, 0, 0, NULL },
-	{ "create", "[flags]", "Makes a box and prints its id, address and token.", create, 0, 0,
-	  &sandboxes_create_schema },
+	{ "ls", "[BOX…]", "Lists the boxes of this machine's host, or those that are named.", ls, 0,
+	  1000, NULL },
+	{ "create", "[NAME] [flags]",
+	  "Makes a box and prints its id, its address for browsers, its token, its address for SDKs, which "
+	  "needs no name to resolve, and its terminal.",
+	  create, 0, 1, &sandboxes_create_schema },
+	{ "inspect", "BOX",
+	  "Shows all of a box: state, addresses, token, times, limits, network, labels. As JSON where "
+	  "standard output is not a terminal.",
+	  inspect_box, 1, 1, NULL },
+	{ "timeout", "BOX DURATION",
+	  "Has a box deleted after this time from now, or never. A duration is " OPT_DURATION_SYNTAX
+	  ".",
+	  set_timeout, 2, 2, NULL },
 	{ "rm", "BOX…",
 	  "Deletes boxes, and all that is in them. In the place of 'default', which requests that name no box "
 	  "go to, the host makes a new, empty one.",
 	  rm, 1, 1000, NULL },
-	{ "exec", "BOX [COMMAND…]",
+	{ "exec", "[flags] BOX [COMMAND…]",
 	  "Runs a command in a box, or a shell where none is given. One word is a line of shell, several are "
 	  "a program and its arguments. On a terminal it is interactive; else standard input, output and error "
 	  "are passed on as they are. The exit status is the command's.",
-	  exec, 1, 1000, NULL },
+	  exec, 1, 1000, &exec_schema },
 	{ "logs", "BOX [flags]", "Prints what a box's server wrote.", observe_logs, 1, 1,
 	  &observe_logs_schema },
 	{ "events", "[BOX] [flags]",
@@ -394,6 +438,23 @@ static int take_common(struct ask *ask, int argc, char **argv, int *at)
 	return 0;
 }
 
+/* The letters that people know from other programs: -f, and -i, -t, -it of exec. */
+static bool take_short(struct ask *ask, const struct verb *verb, const char *arg)
+{
+	static const struct {
+		char letter;
+		const char *field;
+	} known[] = { { 'f', "follow" }, { 'i', "interactive" }, { 't', "tty" } };
+	bool follows = verb->run == observe_logs || verb->run == observe_events;
+	const char *letters = follows ? "f" : verb->run == exec ? "it" : "";
+	if (!arg[1] || strspn(arg + 1, letters) != strlen(arg + 1))
+		return false;
+	for (size_t i = 0; i < COUNT(known); i++)
+		if (strchr(arg + 1, known[i].letter))
+			json_object_set_new(ask->fields, known[i].field, json_true());
+	return true;
+}
+
 /* Flags before, between and behind the names; behind the box of exec, all is the command. */
 static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv)
 {
@@ -406,9 +467,10 @@ static int parse(struct ask *ask, const struct verb *verb, int argc, char **argv
 			ask->argv[ask->argc++] = argv[at++];
 			continue;
 		}
-		if ((verb->run == observe_logs || verb->run == observe_events) &&
-		    !strcmp(argv[at], "-f"))
-			argv[at] = (char *)"--follow";
+		if (take_short(ask, verb, argv[at])) {
+			at++;
+			continue;
+		}
 		int before = at;
 		if (verb->fields &&
 		    flags_parse(verb->fields, argc, argv, &at, ask->fields, &ask->err) < 0)

@@ -19,9 +19,10 @@ int cmd_mcp(int argc, char **argv);
 /* What cmd_serve() does, with other routes. */
 int serve_groups(int argc, char **argv, const struct route_group *const *groups);
 
-/* Runs a command in a box: its exit status, or -1. */
-int exec_in_box(const struct remote *remote, const char *id, int argc, char **argv,
-		struct err *err);
+/* Runs a command in a box: its exit status, or -1. `flags` has the fields of exec_schema. */
+extern const struct schema exec_schema;
+int exec_in_box(const struct remote *remote, const json_t *flags, const char *id, int argc,
+		char **argv, struct err *err);
 
 /* Sends the host an image or an archive, a directory as one, to make a template of: what it says about
  * it, new, or NULL. `origin` is what is told as its source. */

@@ -17,6 +17,7 @@
 #include "api/bash_ws.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/desc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
@@ -31,6 +32,17 @@ enum {
 	WINDOW = 1 << 20, /* of input that the box has not taken yet */
 	WORD_MAX = 4096,
 };
+
+struct exec_flags {
+	bool interactive, tty;
+};
+static const struct field exec_fields[] = {
+	BOOL(exec_flags, interactive, OPTIONAL,
+	     "Pass standard input on as it is, even on a terminal, unless with -t. Also -i."),
+	BOOL(exec_flags, tty, OPTIONAL,
+	     "On a terminal, which standard input must be. Also -t, -it. When absent: if input and output are one."),
+};
+const struct schema exec_schema = SCHEMA(exec_flags, "ExecFlags", exec_fields);
 
 /* The words as one line of shell; one word alone is a line already. */
 static void command_line(int argc, char **argv, struct buf *to)
@@ -56,6 +68,7 @@ static void command_line(int argc, char **argv, struct buf *to)
 struct run {
 	struct ws *ws;
 	bool terminal, ended;
+	char *message; /* why it was killed, or could not be started */
 	int status, signals, done, credit;
 	_Atomic int64_t waiting; /* bytes of input on their way */
 };
@@ -165,15 +178,20 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-static void obey(struct run *r, const char *type, const struct exec_number *number)
+static void obey(struct run *r, const char *type, const void *word)
 {
-	int64_t value = number->value == INT_ABSENT ? 0 : number->value;
-	if (!strcmp(type, "exit")) {
-		r->status = (int)value;
-		r->ended = true;
-	} else {
-		atomic_fetch_sub(&r->waiting, value);
+	const struct exec_taken *taken = word;
+	const struct exec_end *end = word;
+	if (!strcmp(type, "taken")) {
+		atomic_fetch_sub(&r->waiting, taken->bytes == INT_ABSENT ? 0 : taken->bytes);
 		(void)eventfd_write(r->credit, 1);
+		return;
+	}
+	if (end->message && !r->message)
+		r->message = xstrdup(end->message);
+	if (!strcmp(type, "exit")) {
+		r->status = end->exit_code == INT_ABSENT ? 0 : (int)end->exit_code;
+		r->ended = true;
 	}
 }
 
@@ -203,7 +221,7 @@ static int receive(struct run *r, struct err *err)
 		take(r, &message);
 	if (r->ended)
 		return 0;
-	const char *reason = got == 0 ? ws_close_reason(r->ws) : NULL;
+	const char *reason = r->message ? r->message : got == 0 ? ws_close_reason(r->ws) : NULL;
 	if (reason && *reason)
 		return err_set(err, ERR_GONE, "%s", reason);
 	return err_set(err, ERR_GONE, "the box went away before the command ended");
@@ -254,16 +272,24 @@ static int converse(struct run *r, struct err *err)
 	return result;
 }
 
-int exec_in_box(const struct remote *remote, const char *id, int argc, char **argv, struct err *err)
+int exec_in_box(const struct remote *remote, const json_t *flags, const char *id, int argc,
+		char **argv, struct err *err)
 {
 	char *headers[3] = { NULL };
-	struct run r = { .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
+	bool tty = json_is_true(json_object_get(flags, "tty"));
+	bool piped = !tty && json_is_true(json_object_get(flags, "interactive"));
+	struct run r = { .terminal = !piped && isatty(STDIN_FILENO) &&
+				     (tty || isatty(STDOUT_FILENO)) };
 	auto_buf struct buf line = BUF(1 << 20);
 	auto_free char *url = xasprintf("ws%s/v1/bash/ws", remote->url + strlen("http"));
 	if (argc && !strcmp(argv[0], "--")) {
 		argc--;
 		argv++;
 	}
+	if (tty && !r.terminal)
+		return err_set(
+			err, ERR_INVALID,
+			"-t needs a terminal as standard input; leave it out to pass input on");
 	command_line(argc, argv, &line);
 	if (line.full)
 		return err_set(err, ERR_TOO_LARGE, "the command is longer than 1 MiB");
@@ -285,5 +311,8 @@ int exec_in_box(const struct remote *remote, const char *id, int argc, char **ar
 	if (result == 0)
 		result = converse(&r, err);
 	ws_free(r.ws);
+	if (result == 0 && r.message)
+		fprintf(stderr, "aio exec: %s\n", r.message);
+	free(r.message);
 	return result < 0 ? -1 : r.status;
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/desc.h"
 #include "base/err.h"
+#include "base/opt.h"
 #include "base/own.h"
 #include "base/size.h"
 
@@ -46,11 +47,21 @@ static const struct field *find(const struct schema *schema, const char *arg, si
 	return NULL;
 }
 
-static json_t *number(const char *text, bool is_size)
+static json_t *seconds(const char *text)
+{
+	int64_t ms;
+	if (opt_duration(text, &ms) < 0)
+		return NULL;
+	return ms % 1000 ? json_real((double)ms / 1000) : json_integer(ms / 1000);
+}
+
+static json_t *number(const char *text, unsigned flags)
 {
 	char *end;
 	int64_t size;
-	if (is_size)
+	if (flags & TIMED)
+		return seconds(text);
+	if (flags & SIZED)
 		return size_parse(text, &size) < 0 ? NULL : json_integer(size);
 	errno = 0;
 	double value = strtod(text, &end);
@@ -86,7 +97,7 @@ static int set(const struct field *f, const char *text, json_t *to)
 	switch (f->type) {
 	case T_INT:
 	case T_NUM:
-		value = number(text, f->flags & SIZED);
+		value = number(text, f->flags);
 		break;
 	case T_BOOL:
 	case T_TRI:
@@ -122,6 +133,7 @@ static int set(const struct field *f, const char *text, json_t *to)
 static const char *argument(const struct field *f)
 {
 	return f->flags & SIZED                        ? " SIZE"
+	       : f->flags & TIMED                      ? " DURATION"
 	       : f->type == T_INT || f->type == T_NUM  ? " N"
 	       : f->type == T_BOOL || f->type == T_TRI ? ""
 	       : f->type == T_MAP                      ? " NAME=VALUE"
@@ -146,6 +158,7 @@ static int refuse(const struct field *f, const char *flag, int len, const char *
 	return err_set(err, ERR_INVALID, "--%.*s: '%s' is not %s%s", len, flag, value,
 		       f->choices                              ? "one of "
 		       : f->flags & SIZED                      ? "a size: " SIZE_SYNTAX
+		       : f->flags & TIMED                      ? "a duration: " OPT_DURATION_SYNTAX
 		       : f->type == T_INT || f->type == T_NUM  ? "a number"
 		       : f->type == T_BOOL || f->type == T_TRI ? "true or false"
 		       : f->type == T_MAP                      ? "NAME=VALUE"

@@ -48,7 +48,7 @@ static const struct opt options[] = {
 	  "Directories from below which POST /v1/templates may import; none when absent. 'aio template import' sends the file itself." },
 	{ "import-size", "AIO_IMPORT_SIZE", OPT_SIZE, AT(import_size), "32G", "SIZE",
 	  "Most that an import may be sent, and that it may unpack, an image's archive and its layers together.", 1 << 20, 1ll << 50 },
-	{ "import-timeout", "AIO_IMPORT_TIMEOUT", OPT_SECONDS, AT(import_ms), "3600", "SECONDS",
+	{ "import-timeout", "AIO_IMPORT_TIMEOUT", OPT_SECONDS, AT(import_ms), "3600", "DURATION",
 	  "How long unpacking an import may take.", 1000, 86400000 },
 	{ "max-boxes", "AIO_MAX_BOXES", OPT_INT, AT(max_boxes), "1000", "N",
 	  "Most boxes at once.", 1, 10000 },

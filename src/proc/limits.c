@@ -30,6 +30,17 @@ int64_t limits_killed(void)
 	return at ? strtoll(at + sizeof word - 1, NULL, 10) : 0;
 }
 
+const char *limits_starved(char *to, size_t room)
+{
+	if (all.memory)
+		snprintf(to, room, LIMITS_STARVED " of %lld MiB. " LIMITS_STARVED_HINT,
+			 (long long)(all.memory >> 20));
+	else
+		snprintf(to, room,
+			 "Out of memory: the machine has none left, and killed a process");
+	return to;
+}
+
 static int64_t tasks_now(void)
 {
 	char text[32];

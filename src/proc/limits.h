@@ -2,6 +2,7 @@
  * knows nothing. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -16,6 +17,7 @@ void limits_use(const struct limits *limits);
 /* How many processes the kernel has killed because the memory was used up; 0 where nobody counts. And
  * what to tell who had one of them. */
 int64_t limits_killed(void);
+const char *limits_starved(char *to, size_t room); /* with the limit; `to` */
 #define LIMITS_STARVED      "Out of memory: a process was killed at the sandbox's limit"
 #define LIMITS_STARVED_HINT "Use less memory, or a sandbox with a higher limits.memory."
 

@@ -108,6 +108,12 @@ static void numbers(void)
 	check_value("--wait=86400", 0, 65536, 86400000);
 	check_value("--wait=.5", 0, 65536, 500);
 	check_value("--wait=0.3", 0, 65536, 300);
+	check_value("--wait=250ms", 0, 65536, 250);
+	check_value("--wait=90s", 0, 65536, 90000);
+	check_value("--wait=10m", 0, 65536, 600000);
+	check_value("--wait=1h30m", 0, 65536, 5400000);
+	check_value("--wait=1.5h", 0, 65536, 5400000);
+	check_value("--wait=1d", 0, 65536, 86400000);
 	check_value("--wait=1.001", 0, 65536, 1001);
 }
 
@@ -143,8 +149,12 @@ static void refused(void)
 		{ "--size=K", "--size: 'K' is not SIZE from 1 to 1099511627776" },
 		{ "--size=0.3", "--size: '0.3' is not SIZE from 1 to 1099511627776" },
 		{ "--size=1e30G", "--size: '1e30G' is not SIZE from 1 to 1099511627776" },
-		{ "--wait=0.05", "--wait: '0.05' is not SECONDS from 0.1 to 86400 seconds" },
-		{ "--wait=1s", "--wait: '1s' is not SECONDS from 0.1 to 86400 seconds" },
+		{ "--wait=0.05",
+		  "--wait: '0.05' is not a duration such as 30, 10m or 1h30m, from 0.1 to 86400 seconds" },
+		{ "--wait=2y",
+		  "--wait: '2y' is not a duration such as 30, 10m or 1h30m, from 0.1 to 86400 seconds" },
+		{ "--wait=2d",
+		  "--wait: '2d' is not a duration such as 30, 10m or 1h30m, from 0.1 to 86400 seconds" },
 		{ "--level=debug", "--level: 'debug' is not error|warn|info" },
 		{ "--level=", "--level: '' is not error|warn|info" },
 		{ "--level=err", "--level: 'err' is not error|warn|info" },
