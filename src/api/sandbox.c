@@ -1,7 +1,9 @@
 /* What the sandbox is: its system, its interpreters, its tools. Every value is looked up, and again
  * every LOOK_MS by whichever request comes then; in between the answer is kept whole. */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 
 #include "api/routes.h"
@@ -38,8 +40,8 @@ static const struct field system_fields[] = {
 	STR(system_env, workspace, NULLABLE, "Default directory of everything."),
 	STR(system_env, timezone, REQUIRED, "Such as Europe/Berlin."),
 	STR(system_env, network, NULLABLE, "What a box can reach: none, allow or full."),
-	LIST(system_env, occupied_ports, REQUIRED, "TCP ports that something listens on.",
-	     .item = T_STR),
+	LIST(system_env, occupied_ports, REQUIRED,
+	     "TCP ports that something listens on, but for this server's own.", .item = T_STR),
 };
 static const struct schema system_schema = SCHEMA(system_env, "SystemEnv", system_fields);
 
@@ -166,12 +168,27 @@ static void find_ports(const char *path, bool *listening)
 		fclose(file);
 }
 
-static struct list occupied_ports(struct arena *arena)
+/* Where this server itself listens: nothing that the sandbox runs. */
+static void forget_own(const struct server *server, bool *listening)
+{
+	struct sockaddr_storage own = { 0 };
+	socklen_t len = sizeof own;
+	listening[server->inside.port] = false;
+	if (getsockname(server->listen_fd, (struct sockaddr *)&own, &len) < 0)
+		return;
+	if (own.ss_family == AF_INET)
+		listening[ntohs(((struct sockaddr_in *)&own)->sin_port)] = false;
+	else if (own.ss_family == AF_INET6)
+		listening[ntohs(((struct sockaddr_in6 *)&own)->sin6_port)] = false;
+}
+
+static struct list occupied_ports(const struct server *server, struct arena *arena)
 {
 	auto_free bool *listening = xcalloc(PORTS, sizeof *listening);
 	size_t count = 0, used = 0;
 	find_ports("/proc/net/tcp", listening);
 	find_ports("/proc/net/tcp6", listening);
+	forget_own(server, listening);
 	for (unsigned port = 0; port < PORTS; port++)
 		count += listening[port];
 	const char **names = arena_alloc(arena, count * sizeof *names);
@@ -181,9 +198,10 @@ static struct list occupied_ports(struct arena *arena)
 	return (struct list){ count, names };
 }
 
-static void find_system(struct arena *arena, const struct config *config, const struct user *user,
+static void find_system(struct arena *arena, const struct server *server, const struct user *user,
 			struct system_env *ret)
 {
+	const struct config *config = server->config;
 	struct utsname uts;
 	uname(&uts);
 	*ret = (struct system_env){
@@ -196,7 +214,7 @@ static void find_system(struct arena *arena, const struct config *config, const 
 		.workspace = config->workspace,
 		.timezone = timezone_name(arena, config),
 		.network = reach_mode(config->network),
-		.occupied_ports = occupied_ports(arena),
+		.occupied_ports = occupied_ports(server, arena),
 	};
 }
 
@@ -323,7 +341,7 @@ static int fill(struct view *view, const struct view *old, struct server *server
 	view->tools = tools_look(&where, old ? old->tools : NULL, err);
 	if (!view->tools)
 		return -1;
-	find_system(arena, server->config, &user, &system);
+	find_system(arena, server, &user, &system);
 	struct runtime_env runtime = { view->tools->runtimes[TOOLS_PYTHON].specs,
 				       view->tools->runtimes[TOOLS_NODEJS].specs };
 	struct detail detail = { &system, &runtime, view->tools->categories };

@@ -339,13 +339,30 @@ static struct list list_specs(struct tools_found *found, enum tools_runtime runt
 	return (struct list){ count, specs };
 }
 
-static bool is_found(const char *name, const struct search *search)
+/* A script whose interpreter is elsewhere, or nowhere, is there and cannot be started. */
+static bool can_start(const char *path)
+{
+	char head[256];
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? 0 : read(fd, head, sizeof head - 1);
+	if (n < 3 || head[0] != '#' || head[1] != '!')
+		return true;
+	head[n] = 0;
+	char *interpreter = head + 2 + strspn(head + 2, " \t");
+	interpreter[strcspn(interpreter, " \t\n")] = 0;
+	return faccessat(AT_FDCWD, interpreter, X_OK, AT_EACCESS) == 0;
+}
+
+/* The first of that name in the PATH counts, as for a shell. */
+static bool is_found(const struct tools_row *row, const struct search *search)
 {
 	char path[4096];
 	struct stat st;
+	if (row->needs && faccessat(AT_FDCWD, row->needs, F_OK, AT_EACCESS) < 0)
+		return false;
 	for (size_t i = 0; i < search->count; i++)
-		if (join(path, sizeof path, search->dirs[i], name) && is_program(path, &st))
-			return true;
+		if (join(path, sizeof path, search->dirs[i], row->name) && is_program(path, &st))
+			return can_start(path);
 	return false;
 }
 
@@ -357,7 +374,7 @@ static struct list list_categories(struct arena *arena, const struct search *sea
 	size_t count = 0, used = 0;
 	for (size_t i = 0; i < tools_row_count; i++) {
 		const struct tools_row *row = &tools_rows[i];
-		if (!is_found(row->name, search))
+		if (!is_found(row, search))
 			continue;
 		if (!count || strcmp(categories[count - 1].category, row->category) != 0)
 			categories[count++] =

@@ -145,8 +145,8 @@ const struct tools_row tools_rows[] = {
 	{ "System", "ps", "list processes" },
 	{ "System", "htop", "watch processes" },
 	{ "System", "lsof", "list open files" },
-	{ "System", "docker", "containers" },
-	{ "System", "podman", "containers" },
+	{ "System", "docker", "containers", "/var/run/docker.sock" },
+	{ "System", "podman", "containers", "/sys/fs/cgroup" },
 	{ "System", "kubectl", "Kubernetes command line" },
 };
 const size_t tools_row_count = COUNT(tools_rows);

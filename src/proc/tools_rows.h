@@ -4,6 +4,7 @@
 
 struct tools_row {
 	const char *category, *name, *description;
+	const char *needs; /* a path without which it only fails; NULL: none */
 };
 
 /* Rows of one category follow each other. */

@@ -201,7 +201,7 @@ def test_ports_are_those_that_listen(server):
     def listed(port):
         return str(port) in context(server)["detail"]["system"]["occupied_ports"]
 
-    assert listed(server.port)
+    assert not listed(server.port)  # its own: nothing that the sandbox runs
     ports = [int(port) for port in context(server)["detail"]["system"]["occupied_ports"]]
     assert ports == sorted(set(ports))
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
@@ -237,6 +237,17 @@ def test_tools_are_those_installed(server):
     path = f"{home}/.venv/bin:{home}/node_modules/.bin:{os.environ['PATH']}"
     for name in names:
         assert shutil.which(name, path=path), name
+
+
+def test_tools_that_cannot_start_are_not_listed(start_server, place):
+    for name, line in (("jq", "#!/no/such/interpreter -x"), ("rg", "#! /bin/sh"), ("vim", "#!/usr/bin/env bash"), ("less", "")):
+        program(place.bin / name, "true")
+        (place.bin / name).write_text(f"{line}\n")
+    for name in ("docker", "podman"):
+        program(place.bin / name, "true")
+    found = {"rg", "vim", "less"}
+    found |= {name for name, needs in (("docker", "/var/run/docker.sock"), ("podman", "/sys/fs/cgroup")) if os.path.exists(needs)}
+    assert set(tool_names(context(start_server(env=place.env)))) == found
 
 
 def test_nothing_installed(start_server, place):

@@ -1,0 +1,26 @@
+"""What a box says about itself is true of what runs in it."""
+
+from harness import eventually
+
+
+def test_no_port_of_the_product_is_listed(box):
+    box.begin("exec python3 -m http.server 8917")
+    box.run("until ss -ltn | grep -q :8917; do sleep 0.1; done")
+    box.run("ss -ltn | grep -q :8080")  # the server's own
+
+    def ports():
+        return box.request("GET", "/v1/sandbox").json()["detail"]["system"]["occupied_ports"]
+
+    assert eventually(lambda: ports() == ["8917"], pause=0.1), ports()
+    assert "8080" not in box.request("GET", "/llms.txt").text.split("Occupied ports:")[1].splitlines()[0]
+    box.run("pkill -f 'http.server 8917'")
+
+
+def test_every_tool_that_is_listed_starts(box):
+    detail = box.request("GET", "/v1/sandbox").json()["detail"]
+    names = [tool["name"] for group in detail["utils"] for tool in group["tools"]]
+    assert "bash" in names and "sudo" in names and "podman" not in names
+    # 126 and 127 are the shell's: it is there, but cannot be executed.
+    bad = box.run("for name in " + " ".join(names) + "; do timeout 20 $name --version </dev/null >/dev/null 2>&1; "
+                  "code=$?; [ $code = 126 ] || [ $code = 127 ] && echo $name; done; true")
+    assert bad == ""
