@@ -97,6 +97,8 @@ static void details(json_t *data, struct buf *to)
 	const char *name;
 	json_t *value;
 	json_object_foreach(data, name, value) {
+		if (json_is_null(value))
+			continue;
 		auto_free char *dump = json_dumps(value, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 		size_t len = strlen(dump), quote = json_is_string(value) && !strpbrk(dump, " =\\");
 		buf_printf(to, "%s%s=%.*s", to->len ? " " : "", name, (int)(len - 2 * quote),

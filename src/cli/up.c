@@ -34,6 +34,23 @@ static void say_ready(const struct host *host)
 	fflush(stdout);
 }
 
+static void say_ending(bool with_boxes, size_t boxes)
+{
+	const char *more = boxes == 1 ? "" : "es";
+	if (!boxes)
+		return;
+	if (with_boxes)
+		fprintf(stderr,
+			"\naio up: ending %zu box%s; their files stay. The next 'aio up' starts 'default' "
+			"again, 'aio resume BOX' any other\n",
+			boxes, more);
+	else
+		fprintf(stderr,
+			"\naio up: %zu box%s run%s on without a host; the next 'aio up' takes them back, "
+			"'aio down' ends them\n",
+			boxes, more, boxes == 1 ? "s" : "");
+}
+
 static void block_signals(void)
 {
 	sigset_t signals;
@@ -75,7 +92,7 @@ int cmd_up(int argc, char **argv)
 	if (geteuid() != 0 && rootless_enter(config.state, argv, &err) < 0)
 		return failed(&err, true);
 	log_setup((enum log_level)config.log_level, (enum log_format)config.log_format);
-	if (host_run(&config, say_ready, &err) < 0)
+	if (host_run(&config, say_ready, say_ending, &err) < 0)
 		return failed(&err, err.code == ERR_UNAVAILABLE);
 	return 0;
 }
@@ -172,5 +189,9 @@ int cmd_down(int argc, char **argv)
 		fprintf(stderr, "aio down: the host (process %d) does not end\n", pid);
 		return 1;
 	}
+	puts(down.keep
+		     ? "the host has ended; its boxes run on, and the next 'aio up' takes them back"
+		     : "the host has ended, and its boxes with it; their files stay: the next 'aio up' "
+		       "starts 'default' again, 'aio resume BOX' any other");
 	return 0;
 }

@@ -598,8 +598,21 @@ static struct host *prepare(const struct host_config *config)
 	return &host;
 }
 
+static size_t count_running(struct host *host)
+{
+	size_t count, running = 0;
+	struct box **list = boxes_list(&host->boxes, &count);
+	for (size_t i = 0; i < count; i++) {
+		enum box_state state = boxes_state(&host->boxes, list[i]);
+		running += state == BOX_RUNNING || state == BOX_PAUSED;
+		boxes_put(&host->boxes, list[i]);
+	}
+	free(list);
+	return running;
+}
+
 int host_run(const struct host_config *config, void (*ready)(const struct host *host),
-	     struct err *err)
+	     void (*ending)(bool with_boxes, size_t boxes), struct err *err)
 {
 	struct host *host = prepare(config);
 	spawn_raise_limit();
@@ -608,6 +621,7 @@ int host_run(const struct host_config *config, void (*ready)(const struct host *
 	if (result == 0) {
 		ready(host);
 		ended = server_run(&host->server);
+		ending(host->server.signal == SIGINT, count_running(host));
 		if (host->server.signal == SIGINT)
 			end_boxes(host);
 	}

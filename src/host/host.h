@@ -55,9 +55,10 @@ struct host {
 };
 
 /* Runs the host until a signal: 0, or -1 with err. `ready` is called once it answers. SIGTERM leaves
- * the boxes running, SIGINT (what `aio down` and Ctrl+C send) ends them. */
+ * the boxes running, SIGINT (what `aio down` and Ctrl+C send) ends them: `ending` is called before that,
+ * with how many there are. */
 int host_run(const struct host_config *config, void (*ready)(const struct host *host),
-	     struct err *err);
+	     void (*ending)(bool with_boxes, size_t boxes), struct err *err);
 
 /* Ends the boxes that a host which no longer runs has left running; their files stay. Counts them. */
 int host_end_left(const char *state, size_t *ret_count, struct err *err);
