@@ -25,13 +25,15 @@ static const char *type_name(enum desc_type type)
 	return names[type];
 }
 
-static void put_field(const struct field *f, const char *indent, struct buf *to)
+enum { STEP = 2, DEEPEST = 12 }; /* spaces before the fields of a field */
+
+static void put_field(const struct field *f, int indent, struct buf *to)
 {
 	const char *place = f->flags & PATH    ? " in the path"
 			    : f->flags & QUERY ? " in the query"
 					       : "";
 	place = f->flags & HEADER ? " header" : place;
-	buf_printf(to, "%s%s: %s%s%s%s", indent, f->name, type_name(f->type),
+	buf_printf(to, "%*s%s: %s%s%s%s", indent, "", f->name, type_name(f->type),
 		   f->type == T_LIST ? " of " : "", f->type == T_LIST ? type_name(f->item) : "",
 		   place);
 	if (f->flags & REQUIRED)
@@ -45,13 +47,13 @@ static void put_field(const struct field *f, const char *indent, struct buf *to)
 	buf_str(to, "\n");
 }
 
-static void put_fields(const struct schema *schema, const char *indent, bool answer, struct buf *to)
+static void put_fields(const struct schema *schema, int indent, bool answer, struct buf *to)
 {
 	for (size_t i = 0; i < schema->variant_count; i++) {
 		const char *help = schema->variants[i].help;
-		buf_printf(to, "%swhen %s is %s:%s%s\n", indent, schema->tag,
+		buf_printf(to, "%*swhen %s is %s:%s%s\n", indent, "", schema->tag,
 			   schema->variants[i].tag, help ? " " : "", help ? help : "");
-		put_fields(schema->variants[i].of, "      ", answer, to);
+		put_fields(schema->variants[i].of, indent + STEP, answer, to);
 	}
 	for (size_t i = 0; i < schema->count; i++) {
 		struct field f = schema->fields[i];
@@ -60,8 +62,8 @@ static void put_fields(const struct schema *schema, const char *indent, bool ans
 		if (answer)
 			f.flags = 0;
 		put_field(&f, indent, to);
-		if (f.type == T_UNION && f.of->outside)
-			put_fields(f.of, "      ", true, to);
+		if (f.of && indent < DEEPEST)
+			put_fields(f.of, indent + STEP, answer, to);
 	}
 }
 
@@ -70,7 +72,7 @@ static void put_messages(const struct schema *messages, struct buf *to)
 	for (size_t i = 0; messages && i < messages->variant_count; i++) {
 		const struct variant *v = &messages->variants[i];
 		buf_printf(to, "    %s%s%s\n", v->tag, v->help ? ": " : "", v->help ? v->help : "");
-		put_fields(v->of, "      ", true, to);
+		put_fields(v->of, 3 * STEP, true, to);
 	}
 }
 
@@ -82,7 +84,7 @@ static void put_route(const struct route *route, struct buf *to)
 	if (route->flags & UPGRADE)
 		buf_str(to, "  A WebSocket.\n");
 	if (route->in)
-		put_fields(route->in, "    ", false, to);
+		put_fields(route->in, 2 * STEP, false, to);
 	if (route->flags & EVENTS)
 		buf_printf(
 			to,
@@ -97,14 +99,14 @@ static void put_route(const struct route *route, struct buf *to)
 	if (route->data && route->data->of) {
 		buf_printf(to, "  Answer%s%s:\n", route->flags & BARE ? "" : ", in data",
 			   route->data->type == T_LIST ? ", a list of" : "");
-		put_fields(route->data->of, "    ", true, to);
+		put_fields(route->data->of, 2 * STEP, true, to);
 	} else if (route->data && route->data->help) {
 		buf_printf(to, "  Answer%s: %s\n", route->flags & BARE ? "" : ", in data",
 			   route->data->help);
 	}
 	if (route->extra) {
 		buf_str(to, "  Beside data:\n");
-		put_fields(route->extra, "    ", true, to);
+		put_fields(route->extra, 2 * STEP, true, to);
 	}
 }
 

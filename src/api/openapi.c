@@ -9,8 +9,8 @@
 #include "net/body.h"
 
 static const char about[] =
-	"The all-in-one sandbox for AI agents: a shell, files, code, a browser, an editor, a notebook "
-	"and MCP tools on one port and one file system.\n\n"
+	"The all-in-one sandbox for AI agents: shells, files, code in several languages, documents, "
+	"skills and MCP tools on one port and one file system.\n\n"
 	"Answers have the envelope `{success, message, data, hint}`. `success: true` means that the "
 	"request was handled: a command or code may still have failed, see `status`, `exit_code` and "
 	"`stderr`. Manual for agents: [/llms.txt](/llms.txt).";
