@@ -558,7 +558,7 @@ def test_io_weight_is_kept_or_refused_by_name(host):
 @pytest.mark.parametrize("spec,where,meant", [
     ({"limits": {"memroy": 1 << 30}}, ["body", "limits", "memroy"], "memory"),
     ({"limts": {"memory": 1 << 30}}, ["body", "limts"], "limits"),
-    ({"network": {"alow": ["pypi.org"]}}, ["body", "network", "alow"], "allow"),
+    ({"network": {"alow": ["packages.example.com"]}}, ["body", "network", "alow"], "allow"),
     ({"mounts": [{"source": "/a", "target": "/b", "writeable": True}]}, ["body", "mounts", 0, "writeable"], "writable"),
     ({"é" * 100: 1}, ["body", "é" * 100], None),
 ])
