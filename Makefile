@@ -86,6 +86,7 @@ test-deps: deps ## install what testing needs too (apt, pip into build/venv)
 	@tools/deps test
 run: deps ## build and start the host on LISTEN=127.0.0.1:8080 (as root, or with sudo)
 	+@$(SUB) all
+	@echo "'aio' in other terminals: export PATH=\"$(CURDIR)/build:\$$PATH\", or 'sudo make install' once"
 	@exec $(if $(filter 0,$(shell id -u)),,sudo -E) build/aio up --listen $(LISTEN)
 install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
 	+@$(SUB) all

@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -383,15 +384,44 @@ static int show_live(const char *dir, struct err *err)
 	return write_text(dir, "layers", 0644, "/ root\n" LIVE " hide " LIVE "\n", err);
 }
 
-static int build(const char *dir, const char *python, struct err *err)
+/* All but LIVE. */
+static int build_root(const char *dir, const char *python, struct err *err)
 {
 	auto_free char *root = xasprintf("%s/root", dir);
+	if (files_remove(dir, err) < 0)
+		return -1;
 	mode_t mask = umask(0);
 	int result = mkdir(dir, 0755) < 0 || mkdir(root, 0755) < 0
 			     ? err_set(err, errno, "'%s'", dir)
 			     : make_root(root, err);
 	if (result == 0)
 		result = link_python(root, python, err);
+	umask(mask);
+	return result;
+}
+
+/* Has another process build it: that takes as long as looking through LIVE. */
+static pid_t begin_root(const char *dir, const char *python)
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(build_root(dir, python, NULL) == 0 ? 0 : 1);
+	return pid;
+}
+
+/* Whether it did. If not, building it here finds out why. */
+static bool finish_root(pid_t pid)
+{
+	int status = -1;
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && status == 0;
+}
+
+static int build(const char *dir, const char *python, bool has_root, struct err *err)
+{
+	int result = has_root ? 0 : build_root(dir, python, err);
+	mode_t mask = umask(0);
 	if (result == 0 && is_overlay(LIVE))
 		result = copy_live(dir, err);
 	else if (result == 0)
@@ -452,6 +482,17 @@ static void prune(const char *state, const char *current)
 		closedir(dir);
 }
 
+bool template_known(const char *state)
+{
+	bool found = false;
+	DIR *dir = opendir(state);
+	for (struct dirent *entry; dir && !found && (entry = readdir(dir));)
+		found = !strncmp(entry->d_name, PREFIX, sizeof PREFIX - 1);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
 int template_machine(const char *state, const char *python, char **ret, struct err *err)
 {
 	char name[64];
@@ -465,13 +506,16 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_set(err, errno, "'%s'", lock_path);
 	uint64_t hash = hash_state(python);
-	if (hidden_find(LIVE, lock, hash, err) < 0)
+	pid_t builder = template_known(state) ? 0 : begin_root(making, python);
+	int result = hidden_find(LIVE, lock, hash, err);
+	bool has_root = finish_root(builder);
+	if (result < 0)
 		return -1;
 	hash = mix(hash, hidden_paths()->data, hidden_paths()->len);
 	snprintf(name, sizeof name, PREFIX "%016llx", (unsigned long long)hash);
 	auto_free char *path = xasprintf("%s/%s", state, name);
 	if (access(path, F_OK) < 0) {
-		if (files_remove(making, err) < 0 || build(making, python, err) < 0)
+		if (build(making, python, has_root, err) < 0)
 			return -1;
 		if (rename(making, path) < 0)
 			return err_set(err, errno, "'%s'", path);

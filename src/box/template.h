@@ -52,6 +52,9 @@ bool template_is_public(const struct stat *st);
  * there. */
 int template_machine(const char *state, const char *python, char **ret, struct err *err);
 
+/* Whether one was made for any state of the machine: the one for today's is most likely there too. */
+bool template_known(const char *state);
+
 /* Makes a template in `dir`, which is not there yet, from another and what was written over it. users: of
  * what was written, see live_copy.h. */
 int template_snapshot(const char *base, const char *written, const struct live_copy_users *users,

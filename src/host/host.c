@@ -31,6 +31,7 @@
 #include "base/own.h"
 #include "base/thread.h"
 #include "box/group.h"
+#include "box/template.h"
 #include "config/home.h"
 #include "host/allow.h"
 #include "host/apparmor.h"
@@ -39,6 +40,7 @@
 #include "host/history.h"
 #include "host/netns.h"
 #include "host/network.h"
+#include "host/progress.h"
 #include "host/store.h"
 #include "net/auth.h"
 #include "net/listen.h"
@@ -514,10 +516,15 @@ static int start(struct host *host, struct err *err)
 		return -1;
 	auto_free char *db = host_path(host, "store.db", "", "");
 	host->store = make_auths(host, err) == 0 ? store_open(db, err) : NULL;
+	progress("finding the boxes of the host before this one");
 	templates_clean(host);
 	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
 		return -1;
 	bool found = default_runs(host);
+	progress(
+		template_known(host->state)
+			? "looking through this machine's programs, and starting the box 'default'"
+			: "making the template of this machine from its programs, the first time only");
 	if (host_ensure_default(host, err) < 0)
 		return -1;
 	struct box *first = boxes_get(&host->boxes, "default");
@@ -617,6 +624,7 @@ int host_run(const struct host_config *config, void (*ready)(const struct host *
 	struct host *host = prepare(config);
 	spawn_raise_limit();
 	int result = start(host, err);
+	progress(NULL);
 	bool ended = true;
 	if (result == 0) {
 		ready(host);
