@@ -123,7 +123,7 @@ def test_exec_says_that_memory_ran_out(host):
     eat = "python3 -c 'x = bytearray(400 << 20)'"
     done = host.cli("exec", box.id, f"exec {eat}", check=False)
     assert done.returncode == 137 and "Out of memory" in done.stderr and "64 MiB" in done.stderr and "limits.memory" in done.stderr
-    done = host.cli("exec", box.id, "kill -9 $$", check=False)
+    done = host.cli("exec", "default", "kill -9 $$", check=False)
     assert (done.returncode, done.stderr) == (137, "")
     box.delete()
 

@@ -154,7 +154,7 @@ def longest(box):
     return float(box.run("cat /tmp/longest"))
 
 
-@pytest.fixture(scope="module", params=[(20, {}), (60, {"limits": {"disk": 512 << 20}})], ids=["plain", "limited"])
+@pytest.fixture(scope="module", params=[(20, {}), (30, {"limits": {"disk": 512 << 20}})], ids=["plain", "limited"])
 def full(host, request):
     """A box with many small files: in a directory of the host, or on a disk of its own, where there is no quota."""
     dirs, spec = request.param
