@@ -54,6 +54,7 @@ struct life {
 	/* under the lock */
 	size_t leases;
 	int64_t used_ms;            /* of awake_ms(): when the last lease was released */
+	bool alone;                 /* its thread has left: there is nothing to watch */
 	char why[WHY_MAX];          /* it is ending; "": that is for its program to say */
 	struct service_run **needs; /* leases of what it runs on; may have gaps */
 	size_t need_count;
@@ -291,7 +292,7 @@ static int64_t idle_left(struct life *life)
 	bool busy = row->busy && row->busy(&life->run);
 	pthread_mutex_lock(&services.lock);
 	int64_t now = awake_ms();
-	if (busy || life->leases)
+	if (busy || life->leases || life->run.service->waiters) /* who waited will have a lease */
 		life->used_ms = now;
 	int64_t left = life->used_ms + row->idle_ms - now;
 	if (left <= 0)
@@ -366,31 +367,63 @@ static void become(struct service *s, enum service_state state, const struct err
 }
 
 /* Those who wait see a state only when it has been reported. */
+static void finish(struct life *life, const struct err *failure)
+{
+	struct service *s = life->run.service;
+	char why[WHY_MAX];
+	end(life);
+	if (!failure || life->run.unwanted) {
+		service_why(&life->run, why, sizeof why);
+		report(s, SERVICE_IDLE, why);
+		become(s, SERVICE_IDLE, NULL);
+	} else {
+		report(s, SERVICE_FAILED, failure->msg);
+		if (s->row->failed)
+			s->row->failed(s->arg, failure->msg);
+		become(s, SERVICE_FAILED, failure);
+	}
+	service_run_unref(&life->run);
+}
+
+/* Without a program, needs and an idle time there is nothing that a thread would have to do until the
+ * run is asked to end, and whoever asks then does the rest: see take_alone(). */
+static bool leave_alone(struct life *life)
+{
+	if (life->run.program || life->need_count || life->run.service->row->idle_ms)
+		return false;
+	pthread_mutex_lock(&services.lock);
+	life->alone = !life->run.ending;
+	int end_fd = life->alone ? TAKE_FD(life->run.end_fd) : -1;
+	bool alone = life->alone;
+	pthread_mutex_unlock(&services.lock);
+	own_close(&end_fd);
+	return alone;
+}
+
+/* With the lock: whether the caller has to finish it, without the lock. */
+static bool take_alone(struct life *life)
+{
+	bool alone = life && life->alone;
+	if (alone)
+		life->alone = false;
+	return alone;
+}
+
 static void *live(void *arg)
 {
 	struct life *life = arg;
 	struct service *s = life->run.service;
 	struct err err = { 0 };
-	char why[WHY_MAX];
 	report(s, SERVICE_STARTING, NULL);
 	bool ready = start(life, &err) == 0;
 	if (ready) {
 		report(s, SERVICE_READY, NULL);
 		become(s, SERVICE_READY, NULL);
+		if (leave_alone(life))
+			return NULL;
 		watch(life);
 	}
-	end(life);
-	if (ready || life->run.unwanted) {
-		service_why(&life->run, why, sizeof why);
-		report(s, SERVICE_IDLE, why);
-		become(s, SERVICE_IDLE, NULL);
-	} else {
-		report(s, SERVICE_FAILED, err.msg);
-		if (s->row->failed)
-			s->row->failed(s->arg, err.msg);
-		become(s, SERVICE_FAILED, &err);
-	}
-	service_run_unref(&life->run);
+	finish(life, ready ? NULL : &err);
 	return NULL;
 }
 
@@ -545,9 +578,13 @@ enum service_state service_look(struct service *service, char *ret_reason, size_
 
 void service_lost(struct service_run *run, const char *why)
 {
+	struct life *life = life_of(run);
 	pthread_mutex_lock(&services.lock);
-	ask_to_end(life_of(run), why, false);
+	ask_to_end(life, why, false);
+	bool alone = take_alone(life);
 	pthread_mutex_unlock(&services.lock);
+	if (alone)
+		finish(life, NULL);
 }
 
 /* ---- all services ---- */
@@ -577,12 +614,16 @@ struct service *service_add(const struct service_row *row, void *arg)
 void service_remove(struct service *service, const char *why)
 {
 	pthread_mutex_lock(&services.lock);
+	struct life *life = service->life;
 	service->removed = true;
 	snprintf(service->refused, sizeof service->refused, "%s", why);
-	if (service->life)
-		ask_to_end(service->life, why, true);
+	if (life)
+		ask_to_end(life, why, true);
+	bool alone = take_alone(life);
 	waiter_wake(service->waiters);
 	pthread_mutex_unlock(&services.lock);
+	if (alone)
+		finish(life, NULL);
 	service_unref(service);
 }
 
@@ -614,9 +655,22 @@ void service_stop_all(void)
 	pthread_mutex_unlock(&services.lock);
 }
 
+static struct life *next_alone(void)
+{
+	pthread_mutex_lock(&services.lock);
+	struct service *s = services.first;
+	while (s && !take_alone(s->life))
+		s = s->next;
+	struct life *life = s ? s->life : NULL;
+	pthread_mutex_unlock(&services.lock);
+	return life;
+}
+
 void service_end_all(void)
 {
 	service_stop_all();
+	for (struct life *life; (life = next_alone());)
+		finish(life, NULL);
 	pthread_mutex_lock(&services.lock);
 	while (services.lives)
 		pthread_cond_wait(&services.none, &services.lock);

@@ -402,6 +402,19 @@ static void test_idle(void)
 	drop(service, &fixture);
 }
 
+/* A start that takes longer than the idle time is not wasted: somebody waits for it. */
+static void test_idle_at_once(void)
+{
+	struct fixture fixture = { .script = "sleep 0.2; echo; exec sleep 100",
+				   .ready = { READY_LINE } };
+	const struct service_row row = { ROW, .name = "brief", .idle_ms = 1 };
+	struct service *service = service_add(&row, &fixture);
+	struct service_run *run = use(service);
+	CHECK(run && info("brief").starts == 1);
+	service_release(run);
+	drop(service, &fixture);
+}
+
 static void test_killed(void)
 {
 	struct fixture fixture = { .script = "exec sleep 100" };
@@ -452,6 +465,47 @@ static void test_needs(void)
 	drop(upper, &above);
 	CHECK(becomes(lower, SERVICE_IDLE)); /* nobody needs it any more */
 	drop(lower, &below);
+}
+
+static _Atomic int opened, freed;
+
+static int open_value(struct service_run *run, const struct wait *wait, struct err *why)
+{
+	(void)wait;
+	(void)why;
+	run->value = &opened;
+	opened++;
+	return 0;
+}
+
+static void free_value(struct service_run *run)
+{
+	(void)run;
+	freed++;
+}
+
+static void test_no_program(void)
+{
+	struct fixture fixture = { 0 };
+	const struct service_row row = { .name = "far",
+					 .title = "the far one",
+					 .open = open_value,
+					 .free = free_value,
+					 .done = done,
+					 .start_ms = LONG_MS };
+	struct service *service = service_add(&row, &fixture);
+	struct service_run *run = use(service), *same = use(service);
+	CHECK(run && run == same && run->value == &opened && opened == 1);
+	service_release(same);
+	service_lost(run, "it does not answer");
+	service_lost(run, "nor does it now");
+	same = use(service);
+	CHECK(same && same != run && opened == 2 && freed == 0);
+	service_release(run);
+	CHECK(freed == 1);
+	service_release(same);
+	drop(service, &fixture);
+	CHECK(freed == 2 && fixture.done == 1);
 }
 
 static void test_failed_need(void)
@@ -518,9 +572,14 @@ static void test_end_while_starting(void)
 	struct fixture fixture = { .script = "exec sleep 100", .ready = { READY_LINE } };
 	struct fixture running = { .script = "exec sleep 100" };
 	const struct service_row row = { ROW, .name = "starting" };
+	const struct service_row bare = {
+		.name = "bare", .title = "the bare one", .done = done, .start_ms = LONG_MS
+	};
 	struct service *service = service_add(&row, &fixture), *other = service_add(&row, &running);
+	struct fixture far = { 0 };
 	pthread_t thread;
 	void *result;
+	service_release(use(service_add(&bare, &far)));
 	service_release(use(other));
 	CHECK(service_begin(service));
 	pthread_create(&thread, NULL, use_once, service_ref(service));
@@ -530,7 +589,7 @@ static void test_end_while_starting(void)
 	CHECK(refused(other, "the server is stopping"));
 	service_unref(service);
 	service_end_all();
-	CHECK(fixture.done == 1 && running.done == 1 && fixture.failures == 0);
+	CHECK(fixture.done == 1 && running.done == 1 && far.done == 1 && fixture.failures == 0);
 }
 
 int main(int argc, char **argv)
@@ -549,8 +608,10 @@ int main(int argc, char **argv)
 	test_limits();
 	test_refused();
 	test_idle();
+	test_idle_at_once();
 	test_killed();
 	test_needs();
+	test_no_program();
 	test_failed_need();
 	test_gives();
 	test_events();
