@@ -1,4 +1,5 @@
-/* What a box sends to the way out: a packet, a DNS query, the first bytes of a connection, requests. */
+/* What a box sends to the way out: a packet, a DNS query, the first bytes of a connection, requests; and what its
+ * server reports. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "egress/packet.h"
 #include "egress/web.h"
 #include "net/dns.h"
+#include "net/offline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
@@ -23,6 +25,19 @@ static void dns(const uint8_t *input, size_t size)
 		abort();
 }
 
+/* A line of the log of a box without a network: what is taken of it becomes part of JSON. */
+static void report(const uint8_t *input, size_t size)
+{
+	char line[512] = "denied ", name[DNS_NAME_MAX + 1];
+	int64_t times;
+	size_t len = size < sizeof line - 8 ? size : sizeof line - 8;
+	memcpy(line + 7, input, len);
+	line[7 + len] = 0;
+	if (offline_parse(line, name, &times) &&
+	    (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != strlen(name) || times < 1))
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
 	char name[256];
@@ -31,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	if (packet_parse(input, size, &packet) == 0 && packet.port > 65535)
 		abort();
 	dns(input, size);
+	report(input, size);
 	for (int greeted = 0; greeted < 2; greeted++)
 		if (hello_name(input, size, greeted, name) == HELLO_NAMED &&
 		    (strlen(name) > 255 || input[0] != 22 || input[1] != 3))
