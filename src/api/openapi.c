@@ -7,6 +7,8 @@
 #include "api/routes.h"
 #include "base/json.h"
 #include "net/body.h"
+#include "net/call.h"
+#include "net/server.h"
 
 static const char about[] =
 	"The all-in-one sandbox for AI agents: shells, files, code in several languages, documents, "
@@ -429,3 +431,22 @@ void openapi_write(const struct route_group *const *groups, struct jw *jw)
 	jw_raw(jw, security, sizeof security - 1);
 	jw_close(jw, '}');
 }
+
+/* ---- its address ---- */
+
+static int show_document(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	openapi_write(call->server->groups, call_reply_begin(call, err));
+	return call_reply_end(call, err);
+}
+
+static const struct field any_json = { .type = T_JSON };
+
+static const struct route routes[] = {
+	{ "GET", "/openapi.json", show_document, NULL, &any_json, "This document", .flags = BARE },
+	{ "GET", "/v1/openapi.json", show_document, NULL, &any_json, "This document",
+	  .flags = BARE },
+};
+const struct route_group openapi_group = { "document", "What the server says about itself.", routes,
+					   COUNT(routes) };

@@ -12,7 +12,8 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	file_write_group, file_transfer_group, file_list_group, file_editor_group, file_find_group,
 	file_search_group, file_watch_group, util_group, skills_group, jupyter_group, code_group,
 	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,
-	document_group, metrics_group, page_group, bash_ws_group, preview_group, sign_in_group;
+	health_group, openapi_group, llms_group, metrics_group, page_group, bash_ws_group,
+	preview_group, sign_in_group;
 
 extern struct sessions file_watch_sessions;
 
@@ -30,7 +31,7 @@ extern const struct route_group *const api_groups[];
 void openapi_write(const struct route_group *const *groups, struct jw *jw);
 
 /* A manual for agents of some groups, as plain text. */
-void manual_write(const struct route_group *const *groups, struct buf *to);
+void llms_write(const struct route_group *const *groups, struct buf *to);
 
 /* Appends what GET /v1/sandbox says in `data`. */
 int sandbox_text(struct server *server, struct buf *to, struct err *err);

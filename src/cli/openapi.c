@@ -20,8 +20,8 @@ int cmd_openapi(int argc, char **argv)
 		fprintf(stderr, "aio openapi: unexpected argument '%s' (see --help)\n", argv[1]);
 		return 2;
 	}
-	const struct route_group *groups[HOST_DOCUMENT_GROUPS];
-	host_document_groups(groups);
+	const struct route_group *groups[HOST_OPENAPI_GROUPS];
+	host_openapi_groups(groups);
 	struct jw jw;
 	jw_init(&jw, 64 << 20);
 	openapi_write(host ? groups : api_groups, &jw);

@@ -1,5 +1,4 @@
 #include "host/host.h"
-#include "config/home.h"
 
 #include <errno.h>
 #include <fcntl.h>

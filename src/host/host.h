@@ -141,10 +141,10 @@ int templates_snapshot(struct host *host, const char *id, const char *name, stru
 extern const struct schema sandboxes_create_schema, sandboxes_fork_schema;
 
 extern const struct route_group sandboxes_group, sandboxes_metrics_group, sandboxes_logs_group,
-	events_group, templates_group, host_tickets_group, host_document_group;
+	events_group, templates_group, host_tickets_group, host_openapi_group;
 /* All groups of the host's own server; ends with NULL. */
 extern const struct route_group *const host_groups[];
 
 /* Those that are documented, the boxes' own included; ends with NULL. */
-enum { HOST_DOCUMENT_GROUPS = 64 };
-void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS]);
+enum { HOST_OPENAPI_GROUPS = 64 };
+void host_openapi_groups(const struct route_group *to[HOST_OPENAPI_GROUPS]);

@@ -11,12 +11,12 @@ const struct route_group *const host_groups[] = { &sandboxes_group,
 						  &sandboxes_logs_group,
 						  &templates_group,
 						  &host_tickets_group,
-						  &host_document_group,
+						  &host_openapi_group,
 						  &page_group,
 						  NULL };
 
 static const struct route_group *const tickets[] = { &host_tickets_group, NULL };
-static const struct route_group *const pages[] = { &page_group, &host_document_group, NULL };
+static const struct route_group *const pages[] = { &page_group, &host_openapi_group, NULL };
 
 /* All below them is the host's, too, whether it is there or not. */
 static const char *const lifecycle[] = { "/v1/sandboxes", "/v1/templates" };

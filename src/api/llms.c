@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "api/routes.h"
+#include "net/call.h"
+#include "net/server.h"
 
 static const char *type_name(enum desc_type type)
 {
@@ -110,7 +112,7 @@ static void put_route(const struct route *route, struct buf *to)
 	}
 }
 
-void manual_write(const struct route_group *const *groups, struct buf *to)
+void llms_write(const struct route_group *const *groups, struct buf *to)
 {
 	buf_str(to,
 		"How to call it: JSON over HTTP, Content-Type: application/json. Answers are\n"
@@ -132,3 +134,25 @@ void manual_write(const struct route_group *const *groups, struct buf *to)
 		}
 	}
 }
+
+/* ---- its address ---- */
+
+static int show_manual(struct call *call, const void *in, struct err *err)
+{
+	(void)in;
+	auto_buf struct buf text = BUF(8 << 20);
+	if (sandbox_text(call->server, &text, err) < 0)
+		return -1;
+	buf_printf(&text, "\nDocs: %s/v1/docs\n\n", call->base_url);
+	llms_write(call->server->groups, &text);
+	return call_text(call, "text/plain; charset=utf-8", text.data, text.len, err);
+}
+
+static const struct route routes[] = {
+	{ "GET", "/llms.txt", show_manual, NULL, NULL, "A manual for agents",
+	  "Plain text: what this sandbox is, as `GET /v1/sandbox` says it, and every call it "
+	  "answers, made from the same tables as this document.",
+	  .flags = BARE, .type = "text/plain" },
+};
+const struct route_group llms_group = { "document", "What the server says about itself.", routes,
+					COUNT(routes) };

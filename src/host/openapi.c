@@ -6,14 +6,14 @@
 #include "host/host.h"
 #include "net/call.h"
 
-void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS])
+void host_openapi_groups(const struct route_group *to[HOST_OPENAPI_GROUPS])
 {
 	*to++ = &sandboxes_group;
 	*to++ = &sandboxes_metrics_group;
 	*to++ = &events_group;
 	*to++ = &sandboxes_logs_group;
 	*to++ = &templates_group;
-	for (size_t i = 0; api_groups[i] && i < HOST_DOCUMENT_GROUPS - 6; i++)
+	for (size_t i = 0; api_groups[i] && i < HOST_OPENAPI_GROUPS - 6; i++)
 		*to++ = api_groups[i];
 	*to = NULL;
 }
@@ -21,8 +21,8 @@ void host_document_groups(const struct route_group *to[HOST_DOCUMENT_GROUPS])
 static int document(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	const struct route_group *groups[HOST_DOCUMENT_GROUPS];
-	host_document_groups(groups);
+	const struct route_group *groups[HOST_OPENAPI_GROUPS];
+	host_openapi_groups(groups);
 	openapi_write(groups, call_reply_begin(call, err));
 	return call_reply_end(call, err);
 }
@@ -30,9 +30,9 @@ static int document(struct call *call, const void *in, struct err *err)
 static int manual(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	const struct route_group *groups[HOST_DOCUMENT_GROUPS];
+	const struct route_group *groups[HOST_OPENAPI_GROUPS];
 	auto_buf struct buf text = BUF(8 << 20);
-	host_document_groups(groups);
+	host_openapi_groups(groups);
 	buf_printf(
 		&text,
 		"aiobox: a host of sandboxes.\n\n"
@@ -42,7 +42,7 @@ static int manual(struct call *call, const void *in, struct err *err)
 		"GET /v1/sandbox tells what is in it, and %s/s/ID/llms.txt is its own manual.\n\n"
 		"Docs: %s/v1/docs\n\n",
 		call->base_url, call->base_url, call->base_url);
-	manual_write(groups, &text);
+	llms_write(groups, &text);
 	return call_text(call, "text/plain; charset=utf-8", text.data, text.len, err);
 }
 
@@ -54,5 +54,5 @@ static const struct route routes[] = {
 	{ "GET", "/llms.txt", manual, NULL, NULL, "A manual for agents", .flags = BARE,
 	  .type = "text/plain" },
 };
-const struct route_group host_document_group = { "document", "What the server says about itself.",
-						 routes, COUNT(routes) };
+const struct route_group host_openapi_group = { "document", "What the server says about itself.",
+						routes, COUNT(routes) };
