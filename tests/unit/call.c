@@ -186,7 +186,7 @@ static void texts(void)
 	caller_close(&c);
 	caller_open(&c, &dataless);
 	CHECK(call_redirect(&c.call, "/to", &c.err) == 0 && c.status == 307 && c.length == 0);
-	CHECK_STR(c.headers.data, "Location: /to\n");
+	CHECK_STR(c.headers.data, "Location: /to\nCache-Control: no-store\n");
 	caller_close(&c);
 }
 
