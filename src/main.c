@@ -9,7 +9,7 @@
 
 static int cmd_help(int argc, char **argv);
 
-static const struct command {
+static const struct main_command {
 	const char *name, *about;
 	int (*run)(int argc, char **argv);
 } commands[] = {

@@ -36,7 +36,7 @@ static const char *const command_states[] = { "running", "completed", "timed_out
 static const char *const command_messages[] = { "Command is still running", "Command executed",
 						"Command ended by hard_timeout", "Command killed" };
 
-struct exec {
+struct bash_exec {
 	const char *session_id, *command, *exec_dir;
 	struct list env;
 	bool async_mode;
@@ -44,25 +44,26 @@ struct exec {
 	int64_t max_output_length;
 };
 static const struct field exec_fields[] = {
-	STR(exec, command, REQUIRED, "Command to run, by bash.", .max_len = 1 << 20),
-	STR(exec, session_id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
-	    .max_len = 64, .alias = "id"),
-	STR(exec, exec_dir, OPTIONAL,
+	STR(bash_exec, command, REQUIRED, "Command to run, by bash.", .max_len = 1 << 20),
+	STR(bash_exec, session_id, OPTIONAL,
+	    "Session to run it in; a new one when absent or empty.", .max_len = 64, .alias = "id"),
+	STR(bash_exec, exec_dir, OPTIONAL,
 	    "Working directory, an absolute path. The session's later commands run there too."),
-	MAP(exec, env, OPTIONAL, "Environment variables for this command only."),
-	BOOL(exec, async_mode, OPTIONAL, "Answer at once; read the output later.", .def = "false"),
-	NUM(exec, timeout, MIN, "Seconds to wait before answering `running`; the command goes on.",
+	MAP(bash_exec, env, OPTIONAL, "Environment variables for this command only."),
+	BOOL(bash_exec, async_mode, OPTIONAL, "Answer at once; read the output later.",
+	     .def = "false"),
+	NUM(bash_exec, timeout, MIN,
+	    "Seconds to wait before answering `running`; the command goes on.", .min = 0),
+	NUM(bash_exec, hard_timeout, MIN, "Seconds after which the command is ended: `timed_out`.",
 	    .min = 0),
-	NUM(exec, hard_timeout, MIN, "Seconds after which the command is ended: `timed_out`.",
-	    .min = 0),
-	INT(exec, max_output_length, MIN,
+	INT(bash_exec, max_output_length, MIN,
 	    "Longest stdout and stderr in the answer, in characters: longer ones lose their middle. 0 for "
 	    "all.",
 	    .def = "50000", .min = 0),
 };
-static const struct schema exec_schema = SCHEMA(exec, "BashExecRequest", exec_fields);
+static const struct schema exec_schema = SCHEMA(bash_exec, "BashExecRequest", exec_fields);
 
-struct exec_result {
+struct bash_exec_result {
 	const char *session_id, *command_id, *command, *status;
 	struct stream stdout_text, stderr_text;
 	int64_t exit_code, offset, stderr_offset;
@@ -70,28 +71,30 @@ struct exec_result {
 	enum command_state state;
 };
 static const struct field exec_result_fields[] = {
-	STR(exec_result, session_id, 0, "Session identifier."),
-	STR(exec_result, command_id, 0, "Command identifier."),
-	STR(exec_result, command, 0, "The command."),
-	ENUM(exec_result, status, 0,
+	STR(bash_exec_result, session_id, 0, "Session identifier."),
+	STR(bash_exec_result, command_id, 0, "Command identifier."),
+	STR(bash_exec_result, command, 0, "The command."),
+	ENUM(bash_exec_result, status, 0,
 	     "`running`; `completed`, whatever its exit code; `timed_out` by hard_timeout; `killed`.",
 	     .choices = command_states),
-	NAMED("stdout", STREAM, exec_result, stdout_text, NULLABLE, "What it printed so far."),
-	NAMED("stderr", STREAM, exec_result, stderr_text, NULLABLE,
+	NAMED("stdout", STREAM, bash_exec_result, stdout_text, NULLABLE, "What it printed so far."),
+	NAMED("stderr", STREAM, bash_exec_result, stderr_text, NULLABLE,
 	      "What it printed as errors so far."),
-	INT(exec_result, exit_code, NULLABLE, "Once it has ended; 128 and the number of a signal."),
-	INT(exec_result, offset, 0, "Where the next stdout begins, in bytes: for /v1/bash/output."),
-	INT(exec_result, stderr_offset, 0, "Where the next stderr begins."),
-	BOOL(exec_result, truncated, 0,
+	INT(bash_exec_result, exit_code, NULLABLE,
+	    "Once it has ended; 128 and the number of a signal."),
+	INT(bash_exec_result, offset, 0,
+	    "Where the next stdout begins, in bytes: for /v1/bash/output."),
+	INT(bash_exec_result, stderr_offset, 0, "Where the next stderr begins."),
+	BOOL(bash_exec_result, truncated, 0,
 	     "Output was lost: the disk was full, or it is more than is kept (1 GiB of each stream)."),
 };
 static const struct schema exec_result_schema =
-	SCHEMA(exec_result, "BashExecResult", exec_result_fields);
+	SCHEMA(bash_exec_result, "BashExecResult", exec_result_fields);
 static const struct field exec_result_data = { .type = T_OBJ, .of = &exec_result_schema };
 
 /* bash reads the command from its arguments; a snapshot is sourced before. */
 static struct command *start(struct call *call, struct bash_session *session,
-			     const struct exec *exec, const char *dir, struct err *err)
+			     const struct bash_exec *exec, const char *dir, struct err *err)
 {
 	const char *text = exec->command, *cwd, *snapshot;
 	if (bash_session_place(session, dir, call->arena, &cwd, &snapshot, err) < 0)
@@ -141,12 +144,12 @@ static void hold_partial(struct stream *s)
 	s->end -= (int64_t)utf8_partial(tail, n);
 }
 
-static struct exec_result result_of(struct command *command, const char *session_id,
-				    const char *command_id, const char *text)
+static struct bash_exec_result result_of(struct command *command, const char *session_id,
+					 const char *command_id, const char *text)
 {
 	const struct command_view *view = command_lock(command);
 	const struct output *out = view->out;
-	struct exec_result result = {
+	struct bash_exec_result result = {
 		.session_id = session_id,
 		.command_id = command_id,
 		.command = text,
@@ -195,12 +198,12 @@ static int check_environment(const struct list *env, struct err *err)
 	return 0;
 }
 
-static int stream_events(struct call *call, struct command *command, struct exec_result *result,
-			 int64_t until_ms, struct err *err);
+static int stream_events(struct call *call, struct command *command,
+			 struct bash_exec_result *result, int64_t until_ms, struct err *err);
 
 /* Says how it went, and that something was lost. */
-static void tell(struct call *call, const struct exec *exec, struct command *command,
-		 const struct exec_result *r)
+static void tell(struct call *call, const struct bash_exec *exec, struct command *command,
+		 const struct bash_exec_result *r)
 {
 	call->message = exec->async_mode ? "Command started" : command_messages[r->state];
 	if (!exec->async_mode && r->state == COMMAND_RUNNING)
@@ -215,21 +218,21 @@ static void tell(struct call *call, const struct exec *exec, struct command *com
 	command_unlock(command);
 }
 
-static int answer_exec(struct call *call, const struct exec *exec, struct command *command,
+static int answer_exec(struct call *call, const struct bash_exec *exec, struct command *command,
 		       const char *session_id, const char *id, struct err *err)
 {
 	int64_t until = isnan(exec->timeout)
 				? INT64_MAX
 				: clock_ms() + (int64_t)(fmin(exec->timeout, 1e9) * 1000);
 	if (call->wants_events) {
-		struct exec_result r = { .session_id = session_id,
-					 .command_id = id,
-					 .command = exec->command };
+		struct bash_exec_result r = { .session_id = session_id,
+					      .command_id = id,
+					      .command = exec->command };
 		return stream_events(call, command, &r, until, err);
 	}
 	if (!exec->async_mode && wait_end(call, command, until, err) < 0)
 		return -1;
-	struct exec_result r = result_of(command, session_id, id, exec->command);
+	struct bash_exec_result r = result_of(command, session_id, id, exec->command);
 	if (!exec->async_mode) {
 		excerpt_shorten(&r.stdout_text, exec->max_output_length);
 		excerpt_shorten(&r.stderr_text, exec->max_output_length);
@@ -240,7 +243,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct comman
 
 static int exec_command(struct call *call, const void *in, struct err *err)
 {
-	const struct exec *exec = in;
+	const struct bash_exec *exec = in;
 	const char *dir;
 	if (workdir_find(call, "exec_dir", exec->exec_dir, &dir, err) < 0 ||
 	    check_environment(&exec->env, err) < 0)
@@ -269,27 +272,27 @@ static int exec_command(struct call *call, const void *in, struct err *err)
 
 /* ---- exec as a stream of events ---- */
 
-struct piece {
+struct bash_piece {
 	const char *session_id, *command_id;
 	struct text data;
 	int64_t offset;
 };
 static const struct field piece_fields[] = {
-	STR(piece, session_id, 0, "Session identifier."),
-	STR(piece, command_id, 0, "Command identifier."),
-	TEXT(piece, data, 0, "What it printed."),
-	INT(piece, offset, 0, "Where the stream goes on, in bytes."),
+	STR(bash_piece, session_id, 0, "Session identifier."),
+	STR(bash_piece, command_id, 0, "Command identifier."),
+	TEXT(bash_piece, data, 0, "What it printed."),
+	INT(bash_piece, offset, 0, "Where the stream goes on, in bytes."),
 };
-static const struct schema piece_schema = SCHEMA(piece, "BashOutputEvent", piece_fields);
+static const struct schema piece_schema = SCHEMA(bash_piece, "BashOutputEvent", piece_fields);
 static const struct field state_fields[] = {
-	STR(exec_result, session_id, 0, "Session identifier."),
-	STR(exec_result, command_id, 0, "Command identifier."),
-	ENUM(exec_result, status, 0, "As in the answer.", .choices = command_states),
-	INT(exec_result, exit_code, NULLABLE, "Once it has ended."),
-	INT(exec_result, offset, 0, "Where stdout goes on, in bytes: for /v1/bash/output."),
-	INT(exec_result, stderr_offset, 0, "Where stderr goes on."),
+	STR(bash_exec_result, session_id, 0, "Session identifier."),
+	STR(bash_exec_result, command_id, 0, "Command identifier."),
+	ENUM(bash_exec_result, status, 0, "As in the answer.", .choices = command_states),
+	INT(bash_exec_result, exit_code, NULLABLE, "Once it has ended."),
+	INT(bash_exec_result, offset, 0, "Where stdout goes on, in bytes: for /v1/bash/output."),
+	INT(bash_exec_result, stderr_offset, 0, "Where stderr goes on."),
 };
-static const struct schema state_schema = SCHEMA(exec_result, "BashStateEvent", state_fields);
+static const struct schema state_schema = SCHEMA(bash_exec_result, "BashStateEvent", state_fields);
 static const struct variant exec_events[] = {
 	{ "start", &state_schema, "It runs." },
 	{ "stdout", &piece_schema },
@@ -301,7 +304,7 @@ static const struct schema exec_sends =
 
 /* Sends what one of the streams has beyond *at. A character that is cut off waits for its rest. */
 static int send_new(struct call *call, struct command *command, int stream, bool last,
-		    const struct exec_result *r, int64_t *at, bool *ret_sent, struct err *err)
+		    const struct bash_exec_result *r, int64_t *at, bool *ret_sent, struct err *err)
 {
 	static const char *const names[] = { "stdout", "stderr" };
 	auto_free char *piece = xmalloc(EVENT_PIECE);
@@ -314,14 +317,14 @@ static int send_new(struct call *call, struct command *command, int stream, bool
 			return 0;
 		*at += (int64_t)n;
 		*ret_sent = true;
-		struct piece event = { r->session_id, r->command_id, { piece, n }, *at };
+		struct bash_piece event = { r->session_id, r->command_id, { piece, n }, *at };
 		if (call_send(call, names[stream], NULL, &event, err) < 0)
 			return -1;
 	}
 }
 
-static int stream_events(struct call *call, struct command *command, struct exec_result *result,
-			 int64_t until_ms, struct err *err)
+static int stream_events(struct call *call, struct command *command,
+			 struct bash_exec_result *result, int64_t until_ms, struct err *err)
 {
 	enum wake wake = WAKE_READY;
 	int64_t at[2] = { 0, 0 };
@@ -347,7 +350,7 @@ static int stream_events(struct call *call, struct command *command, struct exec
 		if (wake == WAKE_TIMEOUT)
 			failed = call_event_ping(call, err);
 	}
-	struct exec_result end =
+	struct bash_exec_result end =
 		result_of(command, result->session_id, result->command_id, result->command);
 	end.offset = at[0];
 	end.stderr_offset = at[1];
@@ -440,7 +443,7 @@ static int read_output(struct call *call, const void *in, struct err *err)
 	if (!command)
 		return -1;
 	int result = request->wait ? wait_news(call, command, request, err) : 0;
-	struct exec_result all =
+	struct bash_exec_result all =
 		result_of(command, bash_session_id(session), info.command_id, info.command);
 	info.status = all.status;
 	info.exit_code = all.exit_code;
@@ -463,20 +466,21 @@ static int read_output(struct call *call, const void *in, struct err *err)
 
 /* ---- write, kill ---- */
 
-struct write_request {
+struct bash_write_request {
 	const char *session_id, *command_id;
 	struct text input;
 	bool close;
 };
 static const struct field write_fields[] = {
-	STR(write_request, session_id, REQUIRED, "Session.", .alias = "id"),
-	STR(write_request, command_id, OPTIONAL, "Command; the current one when absent."),
-	TEXT(write_request, input, REQUIRED,
+	STR(bash_write_request, session_id, REQUIRED, "Session.", .alias = "id"),
+	STR(bash_write_request, command_id, OPTIONAL, "Command; the current one when absent."),
+	TEXT(bash_write_request, input, REQUIRED,
 	     "Sent to its standard input as it is: no newline is added."),
-	BOOL(write_request, close, OPTIONAL, "Close its standard input afterwards.",
+	BOOL(bash_write_request, close, OPTIONAL, "Close its standard input afterwards.",
 	     .def = "false"),
 };
-static const struct schema write_schema = SCHEMA(write_request, "BashWriteRequest", write_fields);
+static const struct schema write_schema =
+	SCHEMA(bash_write_request, "BashWriteRequest", write_fields);
 
 /* A caller who leaves has nevertheless given all of it. */
 static int give_input(struct call *call, struct command *command, const struct text *input,
@@ -509,7 +513,7 @@ static int give_input(struct call *call, struct command *command, const struct t
 
 static int write_input(struct call *call, const void *in, struct err *err)
 {
-	const struct write_request *request = in;
+	const struct bash_write_request *request = in;
 	auto_session struct bash_session *session = bash_session_find(request->session_id, err);
 	const char *id, *text;
 	struct command *command = session ? bash_session_pick(session, request->command_id,

@@ -24,61 +24,63 @@
 
 enum { TIMEOUT = 30, TIMEOUT_MAX = 300, VERSION_MS = 5000, NODE_TYPESCRIPT = 22 };
 
-struct execute {
+struct code_execute {
 	const char *language, *cwd, *session_id;
 	struct text code;
 	int64_t timeout;
 	bool stateful, last_expression;
 };
 static const struct field execute_fields[] = {
-	STR(execute, language, REQUIRED,
+	STR(code_execute, language, REQUIRED,
 	    "`python`, `javascript`, `typescript`, `bash`, or what else /v1/code/info lists.",
 	    .min_len = 1, .max_len = 60),
-	TEXT(execute, code, REQUIRED, "Source code.", .max_len = KERNELS_CODE_MAX),
-	INT(execute, timeout, MIN | MAX, "Seconds until it is stopped: `timeout`.", .def = "30",
-	    .min = 1, .max = TIMEOUT_MAX),
-	STR(execute, cwd, OPTIONAL, "Working directory, an absolute path.", .max_len = 4000),
-	BOOL(execute, stateful, OPTIONAL, "Keep variables in a session, for the next call.",
+	TEXT(code_execute, code, REQUIRED, "Source code.", .max_len = KERNELS_CODE_MAX),
+	INT(code_execute, timeout, MIN | MAX, "Seconds until it is stopped: `timeout`.",
+	    .def = "30", .min = 1, .max = TIMEOUT_MAX),
+	STR(code_execute, cwd, OPTIONAL, "Working directory, an absolute path.", .max_len = 4000),
+	BOOL(code_execute, stateful, OPTIONAL, "Keep variables in a session, for the next call.",
 	     .def = "false"),
-	STR(execute, session_id, OPTIONAL,
+	STR(code_execute, session_id, OPTIONAL,
 	    "That session, made on first use; a new one when absent or empty.", .max_len = 64),
-	BOOL(execute, last_expression, OPTIONAL,
+	BOOL(code_execute, last_expression, OPTIONAL,
 	     "Return the value of the last expression of Python among `outputs`, as a session does.",
 	     .def = "false"),
 };
-static const struct schema execute_schema = SCHEMA(execute, "CodeExecuteRequest", execute_fields);
+static const struct schema execute_schema =
+	SCHEMA(code_execute, "CodeExecuteRequest", execute_fields);
 
-struct executed {
+struct code_executed {
 	const char *language, *status, *session_id;
 	struct text code, out, errors;
 	struct each outputs, traceback;
 	int64_t exit_code;
 };
 static const struct field executed_fields[] = {
-	STR(executed, language, 0, "The language."),
-	STR(executed, status, 0, "`ok`, `error` or `timeout`."),
-	EACH(executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
-	TEXT(executed, code, 0, "The code."),
-	NAMED("stdout", TEXT, executed, out, NULLABLE, "What it printed."),
-	NAMED("stderr", TEXT, executed, errors, NULLABLE, "What it printed as errors."),
-	INT(executed, exit_code, NULLABLE,
+	STR(code_executed, language, 0, "The language."),
+	STR(code_executed, status, 0, "`ok`, `error` or `timeout`."),
+	EACH(code_executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
+	TEXT(code_executed, code, 0, "The code."),
+	NAMED("stdout", TEXT, code_executed, out, NULLABLE, "What it printed."),
+	NAMED("stderr", TEXT, code_executed, errors, NULLABLE, "What it printed as errors."),
+	INT(code_executed, exit_code, NULLABLE,
 	    "Of its process; of a session 0 or 1, and null after a time-out."),
-	EACH(executed, traceback, NULLABLE, "Of the error, where there is one.", .item = T_STR),
-	STR(executed, session_id, NULLABLE, "The session, when it is stateful."),
+	EACH(code_executed, traceback, NULLABLE, "Of the error, where there is one.",
+	     .item = T_STR),
+	STR(code_executed, session_id, NULLABLE, "The session, when it is stateful."),
 };
 static const struct schema executed_schema =
-	SCHEMA(executed, "CodeExecuteResponse", executed_fields);
+	SCHEMA(code_executed, "CodeExecuteResponse", executed_fields);
 static const struct field executed_data = { .type = T_OBJ, .of = &executed_schema };
 
 /* What an answer is made of, whoever ran the code. */
-struct done {
+struct code_done {
 	const char *status, *session_id, *notice;
 	int64_t exit_code;
 	struct outputs *outputs;
 };
 
-static int reply(struct call *call, const struct execute *request, const struct done *done,
-		 struct err *err)
+static int reply(struct call *call, const struct code_execute *request,
+		 const struct code_done *done, struct err *err)
 {
 	const json_t *error = outputs_error(done->outputs);
 	call->message = !strcmp(done->status, "ok")      ? "Code executed"
@@ -90,7 +92,7 @@ static int reply(struct call *call, const struct execute *request, const struct 
 	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
 	outputs_text(done->outputs, "stdout", &out);
 	outputs_text(done->outputs, "stderr", &errors);
-	struct executed executed = {
+	struct code_executed executed = {
 		.language = request->language,
 		.status = done->status,
 		.outputs = { outputs_write, done->outputs },
@@ -106,7 +108,7 @@ static int reply(struct call *call, const struct execute *request, const struct 
 
 /* ---- each way ---- */
 
-static int by_kernel(struct call *call, const struct execute *request, struct err *err)
+static int by_kernel(struct call *call, const struct code_execute *request, struct err *err)
 {
 	const struct kernels_job job = {
 		.where = { .id = request->stateful ? request->session_id : NULL,
@@ -123,7 +125,7 @@ static int by_kernel(struct call *call, const struct execute *request, struct er
 		return -1;
 	if (job.events)
 		return 0;
-	const struct done done = {
+	const struct code_done done = {
 		.status = result.status,
 		.session_id = request->stateful ? result.session.id : NULL,
 		.notice = result.notice,
@@ -133,7 +135,7 @@ static int by_kernel(struct call *call, const struct execute *request, struct er
 	return reply(call, request, &done, err);
 }
 
-static int by_script(struct call *call, const struct execute *request, struct err *err)
+static int by_script(struct call *call, const struct code_execute *request, struct err *err)
 {
 	const struct script_job job = { request->language,  request->code,
 					request->cwd,       request->timeout,
@@ -148,14 +150,14 @@ static int by_script(struct call *call, const struct execute *request, struct er
 						     .count = INT_ABSENT };
 		return code_events_finish(call, &end, err);
 	}
-	const struct done done = { .status = result.status,
-				   .notice = result.notice,
-				   .exit_code = result.exit_code,
-				   .outputs = result.outputs };
+	const struct code_done done = { .status = result.status,
+					.notice = result.notice,
+					.exit_code = result.exit_code,
+					.outputs = result.outputs };
 	return reply(call, request, &done, err);
 }
 
-static int by_node(struct call *call, const struct execute *request, struct err *err)
+static int by_node(struct call *call, const struct code_execute *request, struct err *err)
 {
 	const struct nodejs_job job = {
 		.request = { .code = request->code,
@@ -170,14 +172,14 @@ static int by_node(struct call *call, const struct execute *request, struct err 
 		return -1;
 	if (call->wants_events)
 		return 0;
-	const struct done done = { result.status, result.session_id, result.notice,
-				   result.exit_code, result.outputs };
+	const struct code_done done = { result.status, result.session_id, result.notice,
+					result.exit_code, result.outputs };
 	return reply(call, request, &done, err);
 }
 
 /* ---- which way ---- */
 
-typedef int way(struct call *call, const struct execute *request, struct err *err);
+typedef int way(struct call *call, const struct code_execute *request, struct err *err);
 
 static const struct language {
 	const char *name, *alias, *description;
@@ -213,7 +215,7 @@ const char *code_language(const char *name)
 }
 
 /* A language that only a kernel speaks, if one does. */
-static int by_other(struct call *call, const struct execute *request, struct err *err)
+static int by_other(struct call *call, const struct code_execute *request, struct err *err)
 {
 	struct tools_where where;
 	if (kernels_where(call->server, &where, err) < 0)
@@ -234,7 +236,7 @@ static int by_other(struct call *call, const struct execute *request, struct err
 
 static int execute(struct call *call, const void *in, struct err *err)
 {
-	struct execute request = *(const struct execute *)in;
+	struct code_execute request = *(const struct code_execute *)in;
 	const struct language *language = find_language(request.language);
 	if (request.session_id && *request.session_id)
 		request.stateful = true;
@@ -261,13 +263,14 @@ static const struct field language_fields[] = {
 };
 static const struct schema language_schema =
 	SCHEMA(language_info, "CodeLanguageInfo", language_fields);
-struct info {
+struct code_info {
 	struct list languages;
 };
 static const struct field info_fields[] = {
-	LIST(info, languages, 0, "The languages there are.", .item = T_OBJ, .of = &language_schema),
+	LIST(code_info, languages, 0, "The languages there are.", .item = T_OBJ,
+	     .of = &language_schema),
 };
-static const struct schema info_schema = SCHEMA(info, "CodeInfoResponse", info_fields);
+static const struct schema info_schema = SCHEMA(code_info, "CodeInfoResponse", info_fields);
 static const struct field info_data = { .type = T_OBJ, .of = &info_schema };
 
 /* "Python 3.11.2", "GNU bash, version 5.2.15(1)…": the first number and what belongs to it. */
@@ -371,7 +374,7 @@ static int get_info(struct call *call, const void *in, struct err *err)
 		infos[i].default_timeout = TIMEOUT;
 		infos[i].max_timeout = TIMEOUT_MAX;
 	}
-	return call_reply(call, &(struct info){ { count, infos } }, err);
+	return call_reply(call, &(struct code_info){ { count, infos } }, err);
 }
 
 static const struct route routes[] = {

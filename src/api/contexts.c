@@ -25,63 +25,67 @@
 
 /* ---- what is said of one ---- */
 
-struct context {
+struct contexts_context {
 	const char *context_id, *type, *status, *created_at, *language, *session_name, *working_dir;
 };
 static const struct field context_fields[] = {
-	STR(context, context_id, 0, "Its identifier."),
-	STR(context, type, 0, "`jupyter`."),
-	STR(context, status, 0, "`active`, or `busy` while code runs in it."),
-	STR(context, created_at, 0, "When it was made, in UTC."),
-	STR(context, language, 0, "What it runs."),
-	STR(context, session_name, NULLABLE, "The name it was given."),
-	STR(context, working_dir, 0, "Where it was started."),
+	STR(contexts_context, context_id, 0, "Its identifier."),
+	STR(contexts_context, type, 0, "`jupyter`."),
+	STR(contexts_context, status, 0, "`active`, or `busy` while code runs in it."),
+	STR(contexts_context, created_at, 0, "When it was made, in UTC."),
+	STR(contexts_context, language, 0, "What it runs."),
+	STR(contexts_context, session_name, NULLABLE, "The name it was given."),
+	STR(contexts_context, working_dir, 0, "Where it was started."),
 };
-static const struct schema context_schema = SCHEMA(context, "Context", context_fields);
+static const struct schema context_schema = SCHEMA(contexts_context, "Context", context_fields);
 static const struct field context_data = { .type = T_OBJ, .of = &context_schema };
 static const struct field context_list_data = { .type = T_LIST,
 						.item = T_OBJ,
 						.of = &context_schema };
 
 /* A context is a session of a kernel, or of Node.js. */
-struct found {
-	struct context context;
+struct contexts_found {
+	struct contexts_context context;
 	bool node;
 };
 
-static struct found of_kernel(struct call *call, const struct kernels_info *info)
+static struct contexts_found of_kernel(struct call *call, const struct kernels_info *info)
 {
-	return (struct found){ .context = { .context_id = info->id,
-					    .type = "jupyter",
-					    .status = info->busy ? "busy" : "active",
-					    .created_at = moment_text(call->arena, &info->created),
-					    .language = info->language,
-					    .session_name = *info->context ? info->context : NULL,
-					    .working_dir = info->cwd } };
+	return (struct contexts_found){
+		.context = { .context_id = info->id,
+			     .type = "jupyter",
+			     .status = info->busy ? "busy" : "active",
+			     .created_at = moment_text(call->arena, &info->created),
+			     .language = info->language,
+			     .session_name = *info->context ? info->context : NULL,
+			     .working_dir = info->cwd }
+	};
 }
 
-static struct found of_node(struct call *call, const struct nodejs_session_info *info)
+static struct contexts_found of_node(struct call *call, const struct nodejs_session_info *info)
 {
 	const struct timespec created = { (time_t)(info->created / 1e3),
 					  (long)fmod(info->created, 1e3) * 1000000 };
-	return (struct found){ .context = { .context_id = info->id,
-					    .type = "jupyter",
-					    .status = info->busy ? "busy" : "active",
-					    .created_at = moment_text(call->arena, &created),
-					    .language = info->language,
-					    .session_name = *info->context ? info->context : NULL,
-					    .working_dir = info->cwd },
-			       .node = true };
+	return (struct contexts_found){
+		.context = { .context_id = info->id,
+			     .type = "jupyter",
+			     .status = info->busy ? "busy" : "active",
+			     .created_at = moment_text(call->arena, &created),
+			     .language = info->language,
+			     .session_name = *info->context ? info->context : NULL,
+			     .working_dir = info->cwd },
+		.node = true
+	};
 }
 
-/* All contexts: of struct found. */
+/* All contexts: of struct contexts_found. */
 static struct list look(struct call *call)
 {
 	struct list kernels = kernels_list(call->arena);
 	struct list nodes = nodejs_session_list(call->arena);
 	const struct kernels_info *kernel = kernels.items;
 	const struct nodejs_session_info *node = nodes.items;
-	struct found *found =
+	struct contexts_found *found =
 		arena_alloc(call->arena, (kernels.count + nodes.count + 1) * sizeof *found);
 	size_t count = 0;
 	for (size_t i = 0; i < kernels.count; i++)
@@ -93,10 +97,10 @@ static struct list look(struct call *call)
 	return (struct list){ count, found };
 }
 
-static const struct found *find(struct call *call, const char *id)
+static const struct contexts_found *find(struct call *call, const char *id)
 {
 	struct list list = look(call);
-	const struct found *found = list.items;
+	const struct contexts_found *found = list.items;
 	for (size_t i = 0; i < list.count; i++)
 		if (!strcmp(found[i].context.context_id, id))
 			return &found[i];
@@ -121,23 +125,25 @@ static int say_missing(struct call *call, const char *id, struct err *err)
 
 /* ---- making, listing, ending ---- */
 
-struct create {
+struct contexts_create {
 	const char *type, *language, *session_name, *working_dir;
 };
 static const struct field create_fields[] = {
-	STR(create, type, OPTIONAL, "`jupyter`.", .def = "jupyter", .max_len = 40),
-	STR(create, language, OPTIONAL,
+	STR(contexts_create, type, OPTIONAL, "`jupyter`.", .def = "jupyter", .max_len = 40),
+	STR(contexts_create, language, OPTIONAL,
 	    "`python`, `javascript`, `typescript`, `bash`, or another of /v1/code/info.",
 	    .def = "python", .max_len = 60),
-	STR(create, session_name, OPTIONAL, "A name for it.", .max_len = 200, .alias = "name"),
-	STR(create, working_dir, OPTIONAL,
+	STR(contexts_create, session_name, OPTIONAL, "A name for it.", .max_len = 200,
+	    .alias = "name"),
+	STR(contexts_create, working_dir, OPTIONAL,
 	    "Where it starts, an absolute path; the workspace when absent.", .max_len = 4000,
 	    .alias = "cwd"),
 };
-static const struct schema create_schema = SCHEMA(create, "ContextCreateRequest", create_fields);
+static const struct schema create_schema =
+	SCHEMA(contexts_create, "ContextCreateRequest", create_fields);
 
 static int open_kernel(struct call *call, const char *id, const char *language,
-		       const struct create *request, struct err *err)
+		       const struct contexts_create *request, struct err *err)
 {
 	const struct kernels_wish wish = {
 		.id = id,
@@ -151,7 +157,7 @@ static int open_kernel(struct call *call, const char *id, const char *language,
 
 /* Its process is started with its first code. */
 static int open_node(struct call *call, const char *id, const char *language,
-		     const struct create *request, struct err *err)
+		     const struct contexts_create *request, struct err *err)
 {
 	const struct config *config = call->server->config;
 	struct nodejs_session_wish wish = {
@@ -173,7 +179,7 @@ static int open_node(struct call *call, const char *id, const char *language,
 
 static int create_context(struct call *call, const void *in, struct err *err)
 {
-	const struct create *request = in;
+	const struct contexts_create *request = in;
 	const char *language = code_language(request->language);
 	unsigned long long number = 0;
 	if (strcasecmp(request->type, "jupyter") != 0)
@@ -184,7 +190,7 @@ static int create_context(struct call *call, const void *in, struct err *err)
 	bool node = !strcmp(language, "javascript") || !strcmp(language, "typescript");
 	if ((node ? open_node : open_kernel)(call, id, language, request, err) < 0)
 		return -1;
-	const struct found *found = find(call, id);
+	const struct contexts_found *found = find(call, id);
 	return found ? call_reply(call, &found->context, err) : say_missing(call, id, err);
 }
 
@@ -192,94 +198,97 @@ static int list_contexts(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	struct list list = look(call);
-	const struct found *found = list.items;
-	struct context *contexts = arena_alloc(call->arena, (list.count + 1) * sizeof *contexts);
+	const struct contexts_found *found = list.items;
+	struct contexts_context *contexts =
+		arena_alloc(call->arena, (list.count + 1) * sizeof *contexts);
 	for (size_t i = 0; i < list.count; i++)
 		contexts[i] = found[i].context;
 	return call_reply(call, &(struct list){ list.count, contexts }, err);
 }
 
-struct one {
+struct contexts_one {
 	const char *context_id;
 };
 static const struct field one_fields[] = {
-	STR(one, context_id, PATH | REQUIRED, "Context."),
+	STR(contexts_one, context_id, PATH | REQUIRED, "Context."),
 };
-static const struct schema one_schema = SCHEMA(one, "ContextId", one_fields);
+static const struct schema one_schema = SCHEMA(contexts_one, "ContextId", one_fields);
 
 static int get_context(struct call *call, const void *in, struct err *err)
 {
-	const struct one *request = in;
-	const struct found *found = find(call, request->context_id);
+	const struct contexts_one *request = in;
+	const struct contexts_found *found = find(call, request->context_id);
 	return found ? call_reply(call, &found->context, err)
 		     : say_missing(call, request->context_id, err);
 }
 
-struct deleted {
+struct contexts_deleted {
 	const char *context_id, *status;
 	bool success;
 };
 static const struct field deleted_fields[] = {
-	BOOL(deleted, success, 0, "Always true."),
-	STR(deleted, context_id, 0, "The one that was ended."),
-	STR(deleted, status, 0, "`stopped`."),
+	BOOL(contexts_deleted, success, 0, "Always true."),
+	STR(contexts_deleted, context_id, 0, "The one that was ended."),
+	STR(contexts_deleted, status, 0, "`stopped`."),
 };
-static const struct schema deleted_schema = SCHEMA(deleted, "ContextDeleted", deleted_fields);
+static const struct schema deleted_schema =
+	SCHEMA(contexts_deleted, "ContextDeleted", deleted_fields);
 static const struct field deleted_data = { .type = T_OBJ, .of = &deleted_schema };
 
 static int delete_context(struct call *call, const void *in, struct err *err)
 {
-	const struct one *request = in;
-	const struct found *found = find(call, request->context_id);
+	const struct contexts_one *request = in;
+	const struct contexts_found *found = find(call, request->context_id);
 	if (!found ||
 	    (found->node ? nodejs_session_close : kernels_close)(request->context_id, NULL) < 0)
 		return say_missing(call, request->context_id, err);
-	return call_reply(call, &(struct deleted){ request->context_id, "stopped", true }, err);
+	return call_reply(call, &(struct contexts_deleted){ request->context_id, "stopped", true },
+			  err);
 }
 
 /* ---- execute ---- */
 
-struct execute {
+struct contexts_execute {
 	const char *context_id;
 	struct text code;
 	double timeout;
 };
 static const struct field execute_fields[] = {
-	STR(execute, context_id, PATH | REQUIRED, "Context."),
-	TEXT(execute, code, REQUIRED, "Code to run.", .max_len = KERNELS_CODE_MAX),
-	NUM(execute, timeout, ABOVE | MAX, "Seconds until it is interrupted.", .def = "30",
+	STR(contexts_execute, context_id, PATH | REQUIRED, "Context."),
+	TEXT(contexts_execute, code, REQUIRED, "Code to run.", .max_len = KERNELS_CODE_MAX),
+	NUM(contexts_execute, timeout, ABOVE | MAX, "Seconds until it is interrupted.", .def = "30",
 	    .min = 0, .max = 300),
 };
 static const struct schema execute_schema =
-	SCHEMA(execute, "ContextExecuteRequest", execute_fields);
+	SCHEMA(contexts_execute, "ContextExecuteRequest", execute_fields);
 
-struct output {
+struct contexts_output {
 	struct text out, errors;
 };
 static const struct field output_fields[] = {
-	NAMED("stdout", TEXT, output, out, 0, "What it printed."),
-	NAMED("stderr", TEXT, output, errors, 0,
+	NAMED("stdout", TEXT, contexts_output, out, 0, "What it printed."),
+	NAMED("stderr", TEXT, contexts_output, errors, 0,
 	      "What it printed as errors, and the traceback of one that ended it."),
 };
-static const struct schema output_schema = SCHEMA(output, "ContextOutput", output_fields);
+static const struct schema output_schema = SCHEMA(contexts_output, "ContextOutput", output_fields);
 
-struct executed {
-	const struct output *output;
+struct contexts_executed {
+	const struct contexts_output *output;
 	bool success;
 	double execution_time;
 	struct each results;
 	const char *message;
 };
 static const struct field executed_fields[] = {
-	OBJ(executed, output, 0, "Text.", .of = &output_schema),
-	BOOL(executed, success, 0, "It ended by itself and without an error."),
-	NUM(executed, execution_time, 0, "Seconds."),
-	EACH(executed, results, 0, "What else it gave, as in nbformat: values, pictures, tables.",
-	     .item = T_JSON),
-	STR(executed, message, NULLABLE, "That the kernel is a new one, and the like."),
+	OBJ(contexts_executed, output, 0, "Text.", .of = &output_schema),
+	BOOL(contexts_executed, success, 0, "It ended by itself and without an error."),
+	NUM(contexts_executed, execution_time, 0, "Seconds."),
+	EACH(contexts_executed, results, 0,
+	     "What else it gave, as in nbformat: values, pictures, tables.", .item = T_JSON),
+	STR(contexts_executed, message, NULLABLE, "That the kernel is a new one, and the like."),
 };
 static const struct schema executed_schema =
-	SCHEMA(executed, "ContextExecuteResponse", executed_fields);
+	SCHEMA(contexts_executed, "ContextExecuteResponse", executed_fields);
 static const struct field executed_data = { .type = T_OBJ, .of = &executed_schema };
 
 /* The traceback of an error, without its colours. */
@@ -308,13 +317,13 @@ static void add_traceback(const json_t *error, struct buf *to)
 }
 
 /* How it went, whoever ran it. */
-struct done {
+struct contexts_done {
 	const char *status, *notice;
 	struct outputs *outputs;
 };
 
-static int run_kernel(struct call *call, const struct execute *request, struct done *ret,
-		      struct err *err)
+static int run_kernel(struct call *call, const struct contexts_execute *request,
+		      struct contexts_done *ret, struct err *err)
 {
 	const struct kernels_job job = {
 		.where = { .id = request->context_id },
@@ -325,12 +334,12 @@ static int run_kernel(struct call *call, const struct execute *request, struct d
 	struct kernels_result result;
 	if (kernels_execute(call, &job, &result, err) < 0)
 		return -1;
-	*ret = (struct done){ result.status, result.notice, result.outputs };
+	*ret = (struct contexts_done){ result.status, result.notice, result.outputs };
 	return 0;
 }
 
-static int run_node(struct call *call, const struct execute *request, bool typescript,
-		    struct done *ret, struct err *err)
+static int run_node(struct call *call, const struct contexts_execute *request, bool typescript,
+		    struct contexts_done *ret, struct err *err)
 {
 	const struct nodejs_job job = {
 		.request = { .code = request->code,
@@ -342,11 +351,11 @@ static int run_node(struct call *call, const struct execute *request, bool types
 	struct nodejs_outputs result;
 	if (nodejs_outputs_run(call, &job, &result, err) < 0)
 		return -1;
-	*ret = (struct done){ result.status, result.notice, result.outputs };
+	*ret = (struct contexts_done){ result.status, result.notice, result.outputs };
 	return 0;
 }
 
-static int reply(struct call *call, const struct done *done, int64_t us, struct err *err)
+static int reply(struct call *call, const struct contexts_done *done, int64_t us, struct err *err)
 {
 	auto_buf struct buf out = BUF(SIZE_MAX / 2), errors = BUF(SIZE_MAX / 2);
 	const json_t *error = outputs_error(done->outputs);
@@ -358,9 +367,9 @@ static int reply(struct call *call, const struct done *done, int64_t us, struct 
 	if (!strcmp(done->status, "timeout"))
 		message = arena_printf(call->arena, "The code timed out%s%s", message ? ": " : "",
 				       message ? message : "");
-	struct output output = { { out.data ? out.data : "", out.len },
-				 { errors.data ? errors.data : "", errors.len } };
-	struct executed executed = {
+	struct contexts_output output = { { out.data ? out.data : "", out.len },
+					  { errors.data ? errors.data : "", errors.len } };
+	struct contexts_executed executed = {
 		.output = &output,
 		.success = !strcmp(done->status, "ok"),
 		.execution_time = (double)us / 1e6,
@@ -372,9 +381,9 @@ static int reply(struct call *call, const struct done *done, int64_t us, struct 
 
 static int execute(struct call *call, const void *in, struct err *err)
 {
-	const struct execute *request = in;
-	const struct found *found = find(call, request->context_id);
-	struct done done;
+	const struct contexts_execute *request = in;
+	const struct contexts_found *found = find(call, request->context_id);
+	struct contexts_done done;
 	if (!found)
 		return say_missing(call, request->context_id, err);
 	bool typescript = !strcmp(found->context.language, "typescript");

@@ -96,14 +96,14 @@ static struct text keep(struct edit *edit, const struct buf *text)
 /* ---- changing ---- */
 
 /* A file on its way from what it is to what it becomes. */
-struct change {
+struct file_editor_change {
 	struct place place;
 	struct buf text; /* as it is */
 	enum text_encoding encoding;
 	struct text_change to;
 };
 
-static void change_done(struct change *c)
+static void change_done(struct file_editor_change *c)
 {
 	place_release(&c->place);
 	buf_done(&c->text);
@@ -111,7 +111,7 @@ static void change_done(struct change *c)
 }
 #define auto_done __attribute__((cleanup(change_done)))
 
-static int load(struct edit *edit, struct change *c, struct err *err)
+static int load(struct edit *edit, struct file_editor_change *c, struct err *err)
 {
 	c->text = BUF(file_edit_max(edit->call));
 	if (place_hold(edit->path, &c->place, err) < 0 ||
@@ -122,7 +122,7 @@ static int load(struct edit *edit, struct change *c, struct err *err)
 }
 
 /* Saves what it becomes, and remembers what it was. */
-static int commit(struct edit *edit, struct change *c, struct err *err)
+static int commit(struct edit *edit, struct file_editor_change *c, struct err *err)
 {
 	edit->result.old_content = keep(edit, &c->text);
 	edit->result.new_content = keep(edit, &c->to.text);
@@ -147,8 +147,8 @@ static int64_t newlines(struct text text)
 }
 
 /* Shows what is around the change. */
-static void show(struct edit *edit, const struct change *c, const char *said, const char *of,
-		 int64_t added)
+static void show(struct edit *edit, const struct file_editor_change *c, const char *said,
+		 const char *of, int64_t added)
 {
 	struct text text = edit->result.new_content;
 	int64_t line = 1 + newlines((struct text){ text.data, c->to.at });
@@ -217,7 +217,7 @@ static int not_unique(struct edit *edit, const struct text_change *to, struct er
 static int str_replace(struct edit *edit, struct err *err)
 {
 	const struct editor *r = edit->r;
-	auto_done struct change c = { 0 };
+	auto_done struct file_editor_change c = { 0 };
 	struct text to = r->new_str.data ? r->new_str : (struct text){ "", 0 };
 	if (!r->old_str.data)
 		return missing(edit, "old_str", err);
@@ -254,7 +254,7 @@ static int str_replace(struct edit *edit, struct err *err)
 static int insert(struct edit *edit, struct err *err)
 {
 	const struct editor *r = edit->r;
-	auto_done struct change c = { 0 };
+	auto_done struct file_editor_change c = { 0 };
 	if (r->insert_line == INT_ABSENT)
 		return missing(edit, "insert_line", err);
 	if (!r->new_str.data)

@@ -32,7 +32,7 @@ static const struct field fields[] = {
 const struct schema file_error_schema = SCHEMA(file_error, "FileOperationError", fields);
 
 /* What is not here is an io_error and an OSError that no retry helps. */
-static const struct row {
+static const struct file_error_row {
 	int code;
 	const char *type; /* NULL: what err_type() says */
 	const char *exception;
@@ -72,7 +72,7 @@ static const struct row {
 	/* clang-format on */
 };
 
-static const struct row *find(int code)
+static const struct file_error_row *find(int code)
 {
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (rows[i].code == code)
@@ -127,7 +127,7 @@ int file_error_say(struct call *call, const char *operation, const char *path, i
 		   const char *message, struct err *err)
 {
 	bool system = code > 0 && code < ERR_BAD_REQUEST && code != EILSEQ;
-	const struct row *row = find(code);
+	const struct file_error_row *row = find(code);
 	struct file_error e = {
 		.path = path,
 		.operation = operation,

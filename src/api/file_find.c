@@ -23,7 +23,7 @@ enum { SEARCH_MS = 60000, FOUND_MAX = 100000, SLACK = 1024 };
 enum order { BY_PATH, BY_NAME, BY_SIZE, BY_MODIFIED };
 static const char *const orders[] = { "path", "name", "size", "modified", NULL };
 
-struct found {
+struct file_find_found {
 	char *path; /* relative */
 	bool is_dir, known;
 	int64_t size;
@@ -39,7 +39,7 @@ struct hunt {
 	size_t most; /* to be shown */
 	struct wait wait;
 	enum wake stopped; /* why the walk was; WAKE_READY: it was not */
-	struct found *items;
+	struct file_find_found *items;
 	size_t count, room, total;
 };
 
@@ -54,7 +54,7 @@ static void hunt_done(struct hunt *hunt)
 
 /* ---- order ---- */
 
-static const char *name_of(const struct found *found)
+static const char *name_of(const struct file_find_found *found)
 {
 	const char *slash = strrchr(found->path, '/');
 	return slash ? slash + 1 : found->path;
@@ -63,7 +63,7 @@ static const char *name_of(const struct found *found)
 static int compare(const void *left, const void *right, void *arg)
 {
 	const struct hunt *hunt = arg;
-	const struct found *a = left, *b = right;
+	const struct file_find_found *a = left, *b = right;
 	int result = 0;
 	if (hunt->order == BY_NAME)
 		result = strcmp(name_of(a), name_of(b));
@@ -97,7 +97,7 @@ static void keep(struct hunt *hunt, const struct walk_entry *entry, bool is_dir,
 		hunt->room = hunt->room ? hunt->room * 2 : 256;
 		hunt->items = xrealloc(hunt->items, hunt->room * sizeof *hunt->items);
 	}
-	hunt->items[hunt->count++] = (struct found){
+	hunt->items[hunt->count++] = (struct file_find_found){
 		.path = xstrdup(entry->path),
 		.is_dir = is_dir,
 		.known = st,
@@ -304,8 +304,8 @@ static const struct schema glob_answer_schema =
 	SCHEMA(glob_answer, "FileGlobResult", glob_answer_fields);
 static const struct field glob_data = FILE_RESULT(&glob_answer_schema);
 
-static struct glob_info describe(struct call *call, const char *root, const struct found *found,
-				 bool metadata)
+static struct glob_info describe(struct call *call, const char *root,
+				 const struct file_find_found *found, bool metadata)
 {
 	const char *path = whole_path(call, root, found->path);
 	bool told = metadata && found->known;

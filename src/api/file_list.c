@@ -65,26 +65,28 @@ static const struct field info_fields[] = {
 };
 static const struct schema info_schema = SCHEMA(file_info, "FileInfo", info_fields);
 
-struct listing {
+struct file_list_listing {
 	const char *path;
 	struct each files;
 	int64_t total_count, directory_count, file_count;
 	bool truncated;
 };
 static const struct field listing_fields[] = {
-	STR(listing, path, REQUIRED, "The directory."),
-	EACH(listing, files, REQUIRED, "What is there.", .item = T_OBJ, .of = &info_schema),
-	INT(listing, total_count, REQUIRED, "How many are listed."),
-	INT(listing, directory_count, REQUIRED, "How many of them are directories."),
-	INT(listing, file_count, REQUIRED, "How many are not."),
-	BOOL(listing, truncated, REQUIRED, "There are more than can be listed at once."),
+	STR(file_list_listing, path, REQUIRED, "The directory."),
+	EACH(file_list_listing, files, REQUIRED, "What is there.", .item = T_OBJ,
+	     .of = &info_schema),
+	INT(file_list_listing, total_count, REQUIRED, "How many are listed."),
+	INT(file_list_listing, directory_count, REQUIRED, "How many of them are directories."),
+	INT(file_list_listing, file_count, REQUIRED, "How many are not."),
+	BOOL(file_list_listing, truncated, REQUIRED, "There are more than can be listed at once."),
 };
-static const struct schema listing_schema = SCHEMA(listing, "FileListResult", listing_fields);
+static const struct schema listing_schema =
+	SCHEMA(file_list_listing, "FileListResult", listing_fields);
 static const struct field listing_data = FILE_RESULT(&listing_schema);
 
 /* ---- looking ---- */
 
-struct entry {
+struct file_list_entry {
 	const char *name; /* the end of path */
 	const char *path; /* below the directory */
 	struct timespec modified;
@@ -92,11 +94,11 @@ struct entry {
 	mode_t mode;
 };
 
-struct scan {
+struct file_list_scan {
 	struct call *call;
 	const struct file_list *r;
 	const char *path;
-	struct entry *entries;
+	struct file_list_entry *entries;
 	size_t count, room;
 	struct below *dirs; /* still to be looked into, and those that were */
 	size_t dir_count, dir_room;
@@ -139,7 +141,7 @@ static int look(int dir, const char *name, struct stat *st, bool *ret_link)
 	return 0;
 }
 
-static void add_dir(struct scan *scan, const char *path, int64_t depth)
+static void add_dir(struct file_list_scan *scan, const char *path, int64_t depth)
 {
 	if (scan->dir_count == scan->dir_room) {
 		scan->dir_room = scan->dir_room ? scan->dir_room * 2 : 16;
@@ -148,7 +150,7 @@ static void add_dir(struct scan *scan, const char *path, int64_t depth)
 	scan->dirs[scan->dir_count++] = (struct below){ path, depth };
 }
 
-static const char *add(struct scan *scan, const char *below, const char *name,
+static const char *add(struct file_list_scan *scan, const char *below, const char *name,
 		       const struct stat *st)
 {
 	if (scan->count == scan->room) {
@@ -161,16 +163,16 @@ static const char *add(struct scan *scan, const char *below, const char *name,
 	path[dir] = '/';
 	char *at = path + dir + (dir > 0);
 	memcpy(at, name, len + 1);
-	scan->entries[scan->count++] = (struct entry){ .name = at,
-						       .path = path,
-						       .modified = st->st_mtim,
-						       .size = st->st_size,
-						       .mode = st->st_mode };
+	scan->entries[scan->count++] = (struct file_list_entry){ .name = at,
+								 .path = path,
+								 .modified = st->st_mtim,
+								 .size = st->st_size,
+								 .mode = st->st_mode };
 	return path;
 }
 
 /* One name of the directory. False when there are too many, or nobody waits for them any more. */
-static bool note(struct scan *scan, int dir, const struct below *in, const char *name)
+static bool note(struct file_list_scan *scan, int dir, const struct below *in, const char *name)
 {
 	const struct file_list *r = scan->r;
 	struct stat st;
@@ -192,7 +194,7 @@ static bool note(struct scan *scan, int dir, const struct below *in, const char 
 	return scan->count % ASK_EVERY || call_wait(scan->call, -1, 0) == WAKE_TIMEOUT;
 }
 
-static int look_into(struct scan *scan, int top, struct below in, struct err *err)
+static int look_into(struct file_list_scan *scan, int top, struct below in, struct err *err)
 {
 	/* Not another one that has taken its place, nor one that a link leads to. */
 	int flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | (*in.path ? O_NOFOLLOW : 0);
@@ -216,7 +218,7 @@ static int look_into(struct scan *scan, int top, struct below in, struct err *er
 }
 
 /* What is below is left out where it cannot be looked into. */
-static int look_around(struct scan *scan, const char *path, struct err *err)
+static int look_around(struct file_list_scan *scan, const char *path, struct err *err)
 {
 	auto_leave struct user_view view = { 0 };
 	struct err ignored = { 0 };
@@ -237,18 +239,18 @@ static int look_around(struct scan *scan, const char *path, struct err *err)
 
 /* ---- order ---- */
 
-static int by_name(const struct entry *a, const struct entry *b)
+static int by_name(const struct file_list_entry *a, const struct file_list_entry *b)
 {
 	int order = strcmp(a->name, b->name);
 	return order ? order : strcmp(a->path, b->path);
 }
 
-static int by_size(const struct entry *a, const struct entry *b)
+static int by_size(const struct file_list_entry *a, const struct file_list_entry *b)
 {
 	return (a->size > b->size) - (a->size < b->size);
 }
 
-static int by_modified(const struct entry *a, const struct entry *b)
+static int by_modified(const struct file_list_entry *a, const struct file_list_entry *b)
 {
 	if (a->modified.tv_sec != b->modified.tv_sec)
 		return a->modified.tv_sec < b->modified.tv_sec ? -1 : 1;
@@ -256,7 +258,7 @@ static int by_modified(const struct entry *a, const struct entry *b)
 	       (a->modified.tv_nsec < b->modified.tv_nsec);
 }
 
-static int by_type(const struct entry *a, const struct entry *b)
+static int by_type(const struct file_list_entry *a, const struct file_list_entry *b)
 {
 	int order = S_ISDIR(b->mode) - S_ISDIR(a->mode);
 	return order ? order : strcmp(extension(a->name), extension(b->name));
@@ -264,7 +266,7 @@ static int by_type(const struct entry *a, const struct entry *b)
 
 static const struct {
 	const char *name;
-	int (*compare)(const struct entry *a, const struct entry *b);
+	int (*compare)(const struct file_list_entry *a, const struct file_list_entry *b);
 } comparisons[] = {
 	{ "name", by_name },
 	{ "size", by_size },
@@ -305,8 +307,8 @@ static const char *time_text(const struct timespec *when, struct second *last, c
 	return *last->text ? to : NULL;
 }
 
-static void write_entry(const struct scan *scan, const struct entry *e, struct second *last,
-			const struct schema *of, struct jw *jw)
+static void write_entry(const struct file_list_scan *scan, const struct file_list_entry *e,
+			struct second *last, const struct schema *of, struct jw *jw)
 {
 	char mode[16], full[2 * 4096], when[64];
 	const char *path = full, *top = strcmp(scan->path, "/") != 0 ? scan->path : "";
@@ -329,18 +331,18 @@ static void write_entry(const struct scan *scan, const struct entry *e, struct s
 
 static void write_entries(void *arg, const struct schema *of, struct jw *jw)
 {
-	const struct scan *scan = arg;
+	const struct file_list_scan *scan = arg;
 	struct second last = { 0 };
 	for (size_t i = 0; i < scan->count && !jw_failed(jw); i++)
 		write_entry(scan, &scan->entries[i], &last, of, jw);
 }
 
-static int tell(struct scan *scan, struct err *err)
+static int tell(struct file_list_scan *scan, struct err *err)
 {
 	int64_t dirs = 0;
 	for (size_t i = 0; i < scan->count; i++)
 		dirs += S_ISDIR(scan->entries[i].mode);
-	struct listing listing = {
+	struct file_list_listing listing = {
 		.path = scan->path,
 		.files = { write_entries, scan },
 		.total_count = (int64_t)scan->count,
@@ -355,7 +357,7 @@ static int list_path(struct call *call, const void *in, struct err *err)
 {
 	const struct file_list *r = in;
 	struct err cause = { 0 };
-	struct scan scan = { .call = call, .r = r };
+	struct file_list_scan scan = { .call = call, .r = r };
 	char *path = (char *)file_path(call, r->path, r->path_b64, &cause);
 	int result = path ? look_around(&scan, path, &cause) : -1;
 	for (size_t len = path ? strlen(path) : 0; len > 1 && path[len - 1] == '/';)

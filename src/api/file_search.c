@@ -132,7 +132,7 @@ static int parse_size(const char *text, int64_t *ret, struct err *err)
 }
 
 /* Lines of context. The first line of a match of several holds them all. */
-struct context {
+struct file_search_context {
 	const char *text;
 	const struct grep_line *lines;
 	size_t count;
@@ -140,7 +140,7 @@ struct context {
 
 static void write_lines(void *arg, const struct schema *of, struct jw *jw)
 {
-	const struct context *context = arg;
+	const struct file_search_context *context = arg;
 	(void)of;
 	for (size_t i = 0; i < context->count; i++) {
 		const char *text = context->text + context->lines[i].at;
@@ -156,8 +156,8 @@ static void write_match(const struct grep_spec *spec, const struct grep_hit *hit
 {
 	auto_buf struct buf path = BUF(1 << 17), coded = BUF(1 << 18);
 	const char *text = hit->file->text.data, *below = hit->file->path;
-	struct context before = { text, hit->before, hit->before_count };
-	struct context after = { text, hit->after, hit->after_count };
+	struct file_search_context before = { text, hit->before, hit->before_count };
+	struct file_search_context after = { text, hit->after, hit->after_count };
 	buf_printf(&path, "%s%s%s", spec->path, *below && strcmp(spec->path, "/") ? "/" : "",
 		   below);
 	if (!utf8_valid(path.data, path.len))

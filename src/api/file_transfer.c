@@ -127,7 +127,7 @@ static const struct schema download_schema =
 enum { PIECE = 4 << 20, LAST_PIECE = 64 * 1024, UNSIZED_MAX = 16 << 20 };
 
 /* The caller's sink, watching the file that goes through it. */
-struct watched {
+struct file_transfer_watched {
 	struct sink sink; /* first */
 	struct sink *to;
 	struct call *call;
@@ -136,7 +136,7 @@ struct watched {
 };
 
 /* Removed is changed, too: a file is often replaced by another one. */
-static bool has_changed(const struct watched *w)
+static bool has_changed(const struct file_transfer_watched *w)
 {
 	struct stat now;
 	return fstat(w->fd, &now) < 0 || now.st_ino != w->was.st_ino || !now.st_nlink ||
@@ -155,7 +155,7 @@ static bool is_other(const struct call *call, const struct answer *answer)
 
 static int watched_begin(struct sink *sink, const struct answer *answer, struct err *err)
 {
-	struct watched *w = (struct watched *)sink;
+	struct file_transfer_watched *w = (struct file_transfer_watched *)sink;
 	if (is_other(w->call, answer) || has_changed(w))
 		return err_set(err, ERR_CONFLICT, "the file has changed");
 	int result = w->to->begin(w->to, answer, err);
@@ -165,14 +165,14 @@ static int watched_begin(struct sink *sink, const struct answer *answer, struct 
 
 static int watched_write(struct sink *sink, const void *data, size_t len, struct err *err)
 {
-	struct watched *w = (struct watched *)sink;
+	struct file_transfer_watched *w = (struct file_transfer_watched *)sink;
 	return w->to->write(w->to, data, len, err);
 }
 
 /* The last piece is a small one, so that the look before it is nearly the last thing. */
 static int watched_file(struct sink *sink, int fd, int64_t at, int64_t len, struct err *err)
 {
-	struct watched *w = (struct watched *)sink;
+	struct file_transfer_watched *w = (struct file_transfer_watched *)sink;
 	while (len > 0) {
 		if (has_changed(w))
 			return err_set(err, ERR_GONE, "the file changes while it is sent");
@@ -201,7 +201,7 @@ static int send_unsized(struct call *call, int fd, const char *name, struct err 
 static int send_file(struct call *call, int fd, const struct stat *was, const char *name,
 		     bool abort, struct err *err)
 {
-	struct watched watched = {
+	struct file_transfer_watched watched = {
 		.sink = { watched_begin, watched_write, watched_file, call->sink->client_fd,
 			  false },
 		.to = call->sink,

@@ -120,31 +120,34 @@ static struct watcher_info describe(struct watcher *watcher, struct arena *arena
 
 /* ---- create ---- */
 
-struct create {
+struct file_watch_create {
 	const char *path, *path_b64;
 	bool recursive;
 	struct list exclude, include_patterns;
 	int64_t debounce;
 };
 static const struct field create_fields[] = {
-	STR(create, path, REQUIRED, "File or directory to watch."),
-	BOOL(create, recursive, OPTIONAL, "Watch all directories below it, too.", .def = "true"),
-	LIST(create, exclude, OPTIONAL,
+	STR(file_watch_create, path, REQUIRED, "File or directory to watch."),
+	BOOL(file_watch_create, recursive, OPTIONAL, "Watch all directories below it, too.",
+	     .def = "true"),
+	LIST(file_watch_create, exclude, OPTIONAL,
 	     "Patterns of what to leave out: of names, or with a slash of paths below `path`. "
 	     "Directories that match are not watched.",
 	     .item = T_STR, .max_len = GLOB_SET_MAX,
 	     .def = "[\".git\",\"node_modules\",\"__pycache__\",\".venv\",\"*.pyc\",\"*.pyo\","
 		    "\".DS_Store\",\"*.swp\",\"*.swo\"]"),
-	INT(create, debounce, MIN | MAX,
+	INT(file_watch_create, debounce, MIN | MAX,
 	    "Milliseconds for which events of one file are gathered before they are told.",
 	    .def = "300", .min = 50, .max = 5000),
-	LIST(create, include_patterns, OPTIONAL, "Patterns of what is told; all when empty.",
-	     .item = T_STR, .max_len = GLOB_SET_MAX, .def = "[]"),
-	FILE_B64(create),
+	LIST(file_watch_create, include_patterns, OPTIONAL,
+	     "Patterns of what is told; all when empty.", .item = T_STR, .max_len = GLOB_SET_MAX,
+	     .def = "[]"),
+	FILE_B64(file_watch_create),
 };
-static const struct schema create_schema = SCHEMA(create, "CreateWatchRequest", create_fields);
+static const struct schema create_schema =
+	SCHEMA(file_watch_create, "CreateWatchRequest", create_fields);
 
-struct created {
+struct file_watch_created {
 	const char *watcher_id, *path, *status, *reason, *created_at;
 	bool recursive, incomplete;
 	int64_t debounce, cursor, directories;
@@ -152,10 +155,11 @@ struct created {
 	const struct watcher_info *data;
 };
 static const struct field created_fields[] = {
-	WATCHER_FIELDS(created),
-	OBJ(created, data, 0, "The same once more.", .of = &info_schema),
+	WATCHER_FIELDS(file_watch_created),
+	OBJ(file_watch_created, data, 0, "The same once more.", .of = &info_schema),
 };
-static const struct schema created_schema = SCHEMA(created, "FileWatcherCreated", created_fields);
+static const struct schema created_schema =
+	SCHEMA(file_watch_created, "FileWatcherCreated", created_fields);
 static const struct field created_data = { .type = T_OBJ, .of = &created_schema };
 
 static struct list copy_list(struct arena *arena, const struct list *from)
@@ -166,7 +170,7 @@ static struct list copy_list(struct arena *arena, const struct list *from)
 	return (struct list){ from->count, items };
 }
 
-struct recipe {
+struct file_watch_recipe {
 	const struct watch_spec *spec;
 	struct watch *watch; /* NULL: a watcher has it */
 };
@@ -174,7 +178,7 @@ struct recipe {
 static void watcher_fill(void *arg, void *how)
 {
 	struct watcher *watcher = arg;
-	struct recipe *recipe = how;
+	struct file_watch_recipe *recipe = how;
 	const struct watch_spec *spec = recipe->spec;
 	watcher->watch = TAKE(recipe->watch);
 	watcher->path = arena_strdup(&watcher->arena, spec->path);
@@ -186,7 +190,7 @@ static void watcher_fill(void *arg, void *how)
 
 static struct watcher *open_watcher(const struct watch_spec *spec, struct err *err)
 {
-	struct recipe recipe = { spec, watch_start(spec, err) };
+	struct file_watch_recipe recipe = { spec, watch_start(spec, err) };
 	if (!recipe.watch)
 		return NULL;
 	struct watcher *watcher =
@@ -197,7 +201,7 @@ static struct watcher *open_watcher(const struct watch_spec *spec, struct err *e
 
 static int create_watcher(struct call *call, const void *in, struct err *err)
 {
-	const struct create *request = in;
+	const struct file_watch_create *request = in;
 	struct watch_spec spec = {
 		.path = file_path(call, request->path, request->path_b64, err),
 		.recursive = request->recursive,
@@ -216,7 +220,7 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 		return -1;
 	}
 	struct watcher_info info = describe(watcher, call->arena);
-	struct created created = {
+	struct file_watch_created created = {
 		info.watcher_id, info.path,        info.status,     info.reason,
 		info.created_at, info.recursive,   info.incomplete, info.debounce,
 		info.cursor,     info.directories, info.exclude,    info.include_patterns,
@@ -227,16 +231,17 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 
 /* ---- list, delete ---- */
 
-struct listing {
+struct file_watch_listing {
 	struct list watchers;
 	int64_t count;
 };
 static const struct field listing_fields[] = {
-	LIST(listing, watchers, 0, "All of them, the newest first.", .item = T_OBJ,
+	LIST(file_watch_listing, watchers, 0, "All of them, the newest first.", .item = T_OBJ,
 	     .of = &info_schema),
-	INT(listing, count, 0, "How many."),
+	INT(file_watch_listing, count, 0, "How many."),
 };
-static const struct schema listing_schema = SCHEMA(listing, "FileWatcherList", listing_fields);
+static const struct schema listing_schema =
+	SCHEMA(file_watch_listing, "FileWatcherList", listing_fields);
 static const struct field listing_data = { .type = T_OBJ, .of = &listing_schema };
 
 static int list_watchers(struct call *call, const void *in, struct err *err)
@@ -248,7 +253,7 @@ static int list_watchers(struct call *call, const void *in, struct err *err)
 	struct watcher_info *infos = arena_alloc(call->arena, count * sizeof *infos);
 	for (size_t i = 0; i < count; i++)
 		infos[i] = describe(all[i], call->arena);
-	struct listing listing = { { count, infos }, (int64_t)count };
+	struct file_watch_listing listing = { { count, infos }, (int64_t)count };
 	return call_reply(call, &listing, err);
 }
 
@@ -372,16 +377,16 @@ static int put_event(struct call *call, const char *name, const char *watcher, i
 	return call_send(call, name, id, data, err);
 }
 
-struct lost {
+struct file_watch_lost {
 	const char *watcher_id, *message;
 	int64_t cursor;
 };
 static const struct field lost_fields[] = {
-	STR(lost, watcher_id, 0, "Watcher identifier."),
-	INT(lost, cursor, 0, "Events after it are still told."),
-	STR(lost, message, 0, "What to do."),
+	STR(file_watch_lost, watcher_id, 0, "Watcher identifier."),
+	INT(file_watch_lost, cursor, 0, "Events after it are still told."),
+	STR(file_watch_lost, message, 0, "What to do."),
 };
-static const struct schema lost_schema = SCHEMA(lost, "FileWatchOverflow", lost_fields);
+static const struct schema lost_schema = SCHEMA(file_watch_lost, "FileWatchOverflow", lost_fields);
 static const struct variant stream_events_table[] = {
 	{ "watch_started", &info_schema, "First." },
 	{ "file_change", &file_watch_news_schema },
@@ -393,8 +398,9 @@ static const struct schema stream_sends =
 
 static int put_overflow(struct call *call, const char *watcher, int64_t cursor, struct err *err)
 {
-	struct lost lost = { watcher, "Events were lost: look at the files themselves, then go on.",
-			     cursor };
+	struct file_watch_lost lost = {
+		watcher, "Events were lost: look at the files themselves, then go on.", cursor
+	};
 	return put_event(call, "overflow", watcher, cursor, &lost, err);
 }
 

@@ -17,22 +17,23 @@
 
 enum { EVENTS_AT_ONCE = 256, WAIT_WINDOW_MS = 50, LINKS_MAX = 40 };
 
-struct wait_request {
+struct file_watch_wait_request {
 	const char *path, *path_b64;
 	int64_t timeout;
 	struct list event_types;
 };
 static const struct field wait_fields[] = {
-	STR(wait_request, path, REQUIRED, "File to wait for: this very path."),
-	INT(wait_request, timeout, MIN | MAX, "Seconds to wait at most.", .def = "30", .min = 1,
-	    .max = 300),
-	LIST(wait_request, event_types, OPTIONAL,
+	STR(file_watch_wait_request, path, REQUIRED, "File to wait for: this very path."),
+	INT(file_watch_wait_request, timeout, MIN | MAX, "Seconds to wait at most.", .def = "30",
+	    .min = 1, .max = 300),
+	LIST(file_watch_wait_request, event_types, OPTIONAL,
 	     "What to wait for. With `create`, a file that is there is an answer.", .item = T_STR,
 	     .choices = file_watch_news_types, .max_len = 100,
 	     .def = "[\"create\",\"write\",\"remove\",\"rename\",\"chmod\"]"),
-	FILE_B64(wait_request),
+	FILE_B64(file_watch_wait_request),
 };
-static const struct schema wait_schema = SCHEMA(wait_request, "FileWatchWaitRequest", wait_fields);
+static const struct schema wait_schema =
+	SCHEMA(file_watch_wait_request, "FileWatchWaitRequest", wait_fields);
 
 struct waited {
 	const struct file_watch_news *event;
@@ -46,7 +47,7 @@ static const struct field waited_fields[] = {
 static const struct schema waited_schema = SCHEMA(waited, "FileWatchWait", waited_fields);
 static const struct field waited_data = { .type = T_OBJ, .of = &waited_schema };
 
-static bool wanted(const struct wait_request *request, enum event_type type)
+static bool wanted(const struct file_watch_wait_request *request, enum event_type type)
 {
 	if (!request->event_types.items)
 		return true;
@@ -138,7 +139,7 @@ static const struct file_watch_news *created_event(struct call *call, const char
 
 /* The first wanted event that a watch of the path has: NULL when there was none before its end. */
 static const struct file_watch_news *first_event(struct call *call,
-						 const struct wait_request *request,
+						 const struct file_watch_wait_request *request,
 						 struct watch *watch, int64_t until_ms,
 						 struct err *err)
 {
@@ -173,9 +174,9 @@ static const struct file_watch_news *first_event(struct call *call,
 
 /* Waits for the next thing on the way to the path. NULL with ERR_CONFLICT: look again. */
 static const struct file_watch_news *wait_step(struct call *call,
-					       const struct wait_request *request, const char *path,
-					       const struct user *user, int64_t until_ms,
-					       struct err *err)
+					       const struct file_watch_wait_request *request,
+					       const char *path, const struct user *user,
+					       int64_t until_ms, struct err *err)
 {
 	const struct file_watch_news *event = NULL;
 	struct stat st;
@@ -198,7 +199,7 @@ static const struct file_watch_news *wait_step(struct call *call,
 	} else if (!last && leads_somewhere(user, next)) {
 		err_set(err, ERR_CONFLICT, "look again");
 	} else {
-		static const struct wait_request any;
+		static const struct file_watch_wait_request any;
 		event = first_event(call, last ? request : &any, watch, until_ms, err);
 		if (event && !last) {
 			event = NULL;
@@ -211,7 +212,7 @@ static const struct file_watch_news *wait_step(struct call *call,
 
 static int wait_for_file(struct call *call, const void *in, struct err *err)
 {
-	const struct wait_request *request = in;
+	const struct file_watch_wait_request *request = in;
 	const struct user *user;
 	int64_t until = clock_ms() + request->timeout * 1000;
 	const char *given = file_path(call, request->path, request->path_b64, err);

@@ -30,27 +30,28 @@ enum {
 	RETRY_MS = 500,
 };
 
-struct request {
+struct mcp_request {
 	struct text body;
 	const char *session, *accept, *protocol, *method, *name, *last_event, *origin, *host;
 	const char *search, *old_session;
 };
 static const struct field fields[] = {
-	TEXT(request, body, HIDDEN, "One message of JSON-RPC, or a batch of them."),
-	NAMED("mcp-session-id", STR, request, session, HEADER, "From the answer to `initialize`."),
-	NAMED("mcp-protocol-version", STR, request, protocol, HEADER,
+	TEXT(mcp_request, body, HIDDEN, "One message of JSON-RPC, or a batch of them."),
+	NAMED("mcp-session-id", STR, mcp_request, session, HEADER,
+	      "From the answer to `initialize`."),
+	NAMED("mcp-protocol-version", STR, mcp_request, protocol, HEADER,
 	      "The revision that was agreed."),
-	NAMED("mcp-method", STR, request, method, HEADER,
+	NAMED("mcp-method", STR, mcp_request, method, HEADER,
 	      "From 2026-07-28 on: the message's method."),
-	NAMED("mcp-name", STR, request, name, HEADER, "From 2026-07-28 on: what it is about."),
-	NAMED("last-event-id", STR, request, last_event, HEADER, "Where a stream broke."),
-	NAMED("accept", STR, request, accept, HEADER | HIDDEN, NULL),
-	NAMED("origin", STR, request, origin, HEADER | HIDDEN, NULL),
-	NAMED("host", STR, request, host, HEADER | HIDDEN, NULL),
-	STR(request, search, QUERY, "Only the tools of this server.", .max_len = 128),
-	NAMED("sessionId", STR, request, old_session, QUERY | HIDDEN, NULL),
+	NAMED("mcp-name", STR, mcp_request, name, HEADER, "From 2026-07-28 on: what it is about."),
+	NAMED("last-event-id", STR, mcp_request, last_event, HEADER, "Where a stream broke."),
+	NAMED("accept", STR, mcp_request, accept, HEADER | HIDDEN, NULL),
+	NAMED("origin", STR, mcp_request, origin, HEADER | HIDDEN, NULL),
+	NAMED("host", STR, mcp_request, host, HEADER | HIDDEN, NULL),
+	STR(mcp_request, search, QUERY, "Only the tools of this server.", .max_len = 128),
+	NAMED("sessionId", STR, mcp_request, old_session, QUERY | HIDDEN, NULL),
 };
-static const struct schema request_schema = SCHEMA(request, "McpRequest", fields);
+static const struct schema request_schema = SCHEMA(mcp_request, "McpRequest", fields);
 
 /* ---- answers without a stream ---- */
 
@@ -176,7 +177,7 @@ static int send_events(struct sending *s, struct err *err)
 
 struct post {
 	struct sending sending;
-	const struct request *request;
+	const struct mcp_request *request;
 	struct exchange_from from;
 	json_t *value; /* what was sent */
 	bool batch, created;
@@ -247,7 +248,7 @@ static int reply(struct post *post, struct err *err)
 /* ---- POST: its messages ---- */
 
 /* What is wrong with one of the headers that repeat what a message says; NULL: nothing. */
-static const char *header_problem(const struct request *in, const json_t *message)
+static const char *header_problem(const struct mcp_request *in, const json_t *message)
 {
 	const json_t *params = json_object_get(message, "params");
 	const char *method = json_string_value(json_object_get(message, "method"));
@@ -303,7 +304,7 @@ static bool check_modern(struct post *post, const json_t *message, int *ret_resu
 }
 
 /* A message of the revision without sessions says so itself, or a header does. */
-static bool is_modern(const struct request *in, const json_t *message)
+static bool is_modern(const struct mcp_request *in, const json_t *message)
 {
 	return rpc_message_is_modern(message) ||
 	       (in->protocol && !strcmp(in->protocol, mcp_revision_names[MCP_2026_07_28]));
@@ -353,7 +354,7 @@ static enum mcp_revision wanted_revision(const json_t *message)
 /* Finds or makes the session. False once it is answered. */
 static bool find_session(struct post *post, int *ret_result, struct err *err)
 {
-	const struct request *in = post->request;
+	const struct mcp_request *in = post->request;
 	struct call *call = post->sending.call;
 	const char *method = json_string_value(json_object_get(post->value, "method"));
 	const char *id = in->session ? in->session : in->old_session;
@@ -399,7 +400,7 @@ static bool find_session(struct post *post, int *ret_result, struct err *err)
 /* Whether the headers of a client with a session, or with none, are right; and then whose it is. */
 static bool check_legacy(struct post *post, int *ret_result, struct err *err)
 {
-	const struct request *in = post->request;
+	const struct mcp_request *in = post->request;
 	const char *wrong = NULL;
 	if (in->protocol && mcp_revision_find(in->protocol) < 0)
 		wrong = "Unsupported protocol version: 2024-11-05, 2025-03-26, 2025-06-18, "
@@ -477,7 +478,7 @@ static int serve_post(struct post *post, struct err *err)
 
 static int post_message(struct call *call, const void *in, struct err *err)
 {
-	const struct request *request = in;
+	const struct mcp_request *request = in;
 	struct post *post = arena_alloc(call->arena, sizeof *post);
 	struct err wrong;
 	*post = (struct post){ .sending = { .call = call },
@@ -523,7 +524,7 @@ static int send_stream(struct sending *s, struct err *err)
 
 /* The transport of 2024-11-05: all that the server says comes on one stream, which begins with the
  * address to send to. */
-static int serve_old(struct call *call, const struct request *in, struct err *err)
+static int serve_old(struct call *call, const struct mcp_request *in, struct err *err)
 {
 	struct mcp_session *session = session_open(MCP_2024_11_05, NULL, in->search, err);
 	if (!session)
@@ -544,7 +545,7 @@ static int serve_old(struct call *call, const struct request *in, struct err *er
 
 static int get_stream(struct call *call, const void *in, struct err *err)
 {
-	const struct request *request = in;
+	const struct mcp_request *request = in;
 	unsigned long long id = 0, number = 0;
 	if (request->origin &&
 	    !guard_origin(request->origin, request->host, call->server->config->net.cors_origins))
@@ -581,7 +582,7 @@ static int get_stream(struct call *call, const void *in, struct err *err)
 
 static int delete_session(struct call *call, const void *in, struct err *err)
 {
-	const struct request *request = in;
+	const struct mcp_request *request = in;
 	if (!request->session)
 		return request->protocol && !strcmp(request->protocol,
 						    mcp_revision_names[MCP_2026_07_28])
@@ -603,7 +604,7 @@ static int delete_session(struct call *call, const void *in, struct err *err)
 
 /* The same fields, but for the body. */
 static const struct schema get_schema = { .name = "McpStreamRequest",
-					  .size = sizeof(struct request),
+					  .size = sizeof(struct mcp_request),
 					  .fields = fields + 1,
 					  .count = COUNT(fields) - 1 };
 

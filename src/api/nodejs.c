@@ -23,7 +23,7 @@
 
 static const char *const languages[] = { "javascript", "typescript", NULL };
 
-struct execute {
+struct nodejs_execute {
 	struct text code, stdin_text;
 	const char *language, *session_id, *cwd, *version;
 	int64_t timeout;
@@ -31,65 +31,67 @@ struct execute {
 	bool stateful;
 };
 static const struct field execute_fields[] = {
-	TEXT(execute, code, REQUIRED, "The code.", .max_len = NODE_CODE_MAX),
-	ENUM(execute, language, OPTIONAL, "What the code is written in.", .def = "javascript",
-	     .choices = languages),
-	INT(execute, timeout, MIN | MAX, "Seconds after which it is ended.", .def = "30", .min = 1,
-	    .max = 300),
-	NAMED("stdin", TEXT, execute, stdin_text, 0, "Its standard input; not in a session."),
-	MAP(execute, files, OPTIONAL, "Files to make where it runs: path and content."),
-	BOOL(execute, stateful, OPTIONAL, "Run it in a session, which keeps its state.",
+	TEXT(nodejs_execute, code, REQUIRED, "The code.", .max_len = NODE_CODE_MAX),
+	ENUM(nodejs_execute, language, OPTIONAL, "What the code is written in.",
+	     .def = "javascript", .choices = languages),
+	INT(nodejs_execute, timeout, MIN | MAX, "Seconds after which it is ended.", .def = "30",
+	    .min = 1, .max = 300),
+	NAMED("stdin", TEXT, nodejs_execute, stdin_text, 0,
+	      "Its standard input; not in a session."),
+	MAP(nodejs_execute, files, OPTIONAL, "Files to make where it runs: path and content."),
+	BOOL(nodejs_execute, stateful, OPTIONAL, "Run it in a session, which keeps its state.",
 	     .def = "false"),
-	STR(execute, session_id, OPTIONAL,
+	STR(nodejs_execute, session_id, OPTIONAL,
 	    "The session, made on first use; also says `stateful`. A new one when absent or empty.",
 	    .max_len = 64),
-	STR(execute, cwd, OPTIONAL,
+	STR(nodejs_execute, cwd, OPTIONAL,
 	    "Where it runs, an absolute path; when absent a fresh directory, or in a session where "
 	    "that is."),
-	STR(execute, version, OPTIONAL, "Node.js to use: `node22` or `22`.", .max_len = 20),
+	STR(nodejs_execute, version, OPTIONAL, "Node.js to use: `node22` or `22`.", .max_len = 20),
 };
-static const struct schema execute_schema = SCHEMA(execute, "NodeJSExecuteRequest", execute_fields);
+static const struct schema execute_schema =
+	SCHEMA(nodejs_execute, "NodeJSExecuteRequest", execute_fields);
 
-struct output {
+struct nodejs_output {
 	const char *output_type, *name, *ename, *evalue;
 	struct text text;
 	struct list traceback;
 	json_t *data, *metadata;
 };
 static const struct field output_fields[] = {
-	STR(output, output_type, REQUIRED, "`stream`, `execute_result` or `error`."),
-	STR(output, name, NULLABLE, "Of a stream: `stdout` or `stderr`."),
-	TEXT(output, text, NULLABLE, "Of a stream."),
-	STR(output, ename, NULLABLE, "Name of an error."),
-	STR(output, evalue, NULLABLE, "Message of an error."),
-	LIST(output, traceback, NULLABLE, "Lines of an error's stack.", .item = T_STR),
-	JSON(output, data, NULLABLE,
+	STR(nodejs_output, output_type, REQUIRED, "`stream`, `execute_result` or `error`."),
+	STR(nodejs_output, name, NULLABLE, "Of a stream: `stdout` or `stderr`."),
+	TEXT(nodejs_output, text, NULLABLE, "Of a stream."),
+	STR(nodejs_output, ename, NULLABLE, "Name of an error."),
+	STR(nodejs_output, evalue, NULLABLE, "Message of an error."),
+	LIST(nodejs_output, traceback, NULLABLE, "Lines of an error's stack.", .item = T_STR),
+	JSON(nodejs_output, data, NULLABLE,
 	     "Of a value, by media type: `text/plain`, and `application/json` where it has that."),
-	JSON(output, metadata, NULLABLE, "More about it."),
+	JSON(nodejs_output, metadata, NULLABLE, "More about it."),
 };
-static const struct schema output_schema = SCHEMA(output, "NodeJSOutput", output_fields);
+static const struct schema output_schema = SCHEMA(nodejs_output, "NodeJSOutput", output_fields);
 
-struct executed {
+struct nodejs_executed {
 	const char *language, *status, *session_id;
 	struct text code, stdout_text, stderr_text;
 	int64_t execution_count, exit_code;
 	struct list outputs;
 };
 static const struct field executed_fields[] = {
-	STR(executed, language, REQUIRED, "Always `javascript`."),
-	ENUM(executed, status, REQUIRED, "How it ended.", .choices = node_status_names),
-	INT(executed, execution_count, NULLABLE, "Which execution of its session it was."),
-	LIST(executed, outputs, OPTIONAL, "What came of it, in order.", .item = T_OBJ,
+	STR(nodejs_executed, language, REQUIRED, "Always `javascript`."),
+	ENUM(nodejs_executed, status, REQUIRED, "How it ended.", .choices = node_status_names),
+	INT(nodejs_executed, execution_count, NULLABLE, "Which execution of its session it was."),
+	LIST(nodejs_executed, outputs, OPTIONAL, "What came of it, in order.", .item = T_OBJ,
 	     .of = &output_schema),
-	TEXT(executed, code, REQUIRED, "The code."),
-	NAMED("stdout", TEXT, executed, stdout_text, 0, "What it printed."),
-	NAMED("stderr", TEXT, executed, stderr_text, 0, "What it printed as errors."),
-	INT(executed, exit_code, REQUIRED,
+	TEXT(nodejs_executed, code, REQUIRED, "The code."),
+	NAMED("stdout", TEXT, nodejs_executed, stdout_text, 0, "What it printed."),
+	NAMED("stderr", TEXT, nodejs_executed, stderr_text, 0, "What it printed as errors."),
+	INT(nodejs_executed, exit_code, REQUIRED,
 	    "Of the process, 128 and the number of a signal; in a session 0 or 1 while it lives on."),
-	STR(executed, session_id, NULLABLE, "The session: to continue in it."),
+	STR(nodejs_executed, session_id, NULLABLE, "The session: to continue in it."),
 };
 static const struct schema executed_schema =
-	SCHEMA(executed, "NodeJSExecuteResponse", executed_fields);
+	SCHEMA(nodejs_executed, "NodeJSExecuteResponse", executed_fields);
 static const struct field executed_data = { .type = T_OBJ, .of = &executed_schema };
 
 static void release(void *json)
@@ -111,10 +113,10 @@ static struct list convert(struct call *call, const struct list *from)
 {
 	static const char *const types[] = { "stream", "execute_result", "error" };
 	const struct node_output *outputs = from->items;
-	struct output *to = arena_alloc(call->arena, (from->count + 1) * sizeof *to);
+	struct nodejs_output *to = arena_alloc(call->arena, (from->count + 1) * sizeof *to);
 	for (size_t i = 0; i < from->count; i++) {
 		const struct node_output *one = &outputs[i];
-		to[i] = (struct output){ .output_type = types[one->type] };
+		to[i] = (struct nodejs_output){ .output_type = types[one->type] };
 		if (one->type == NODE_STREAM) {
 			to[i].name = one->stream == NODE_STDERR ? "stderr" : "stdout";
 			to[i].text = one->text;
@@ -140,15 +142,15 @@ static const struct schema execute_sends =
 static int send_output(void *arg, enum node_stream stream, const char *data, size_t len,
 		       struct err *err)
 {
-	struct output output = { .output_type = "stream",
-				 .name = stream == NODE_STDERR ? "stderr" : "stdout",
-				 .text = { data, len } };
+	struct nodejs_output output = { .output_type = "stream",
+					.name = stream == NODE_STDERR ? "stderr" : "stdout",
+					.text = { data, len } };
 	return call_send(arg, output.name, NULL, &output, err);
 }
 
 static int execute(struct call *call, const void *in, struct err *err)
 {
-	const struct execute *request = in;
+	const struct nodejs_execute *request = in;
 	struct nodejs_job job = {
 		.request = { .code = request->code,
 			     .typescript = !strcmp(request->language, "typescript"),
@@ -167,7 +169,7 @@ static int execute(struct call *call, const void *in, struct err *err)
 	const char *session;
 	if (nodejs_execute(call, &job, &result, &session, err) < 0)
 		return -1;
-	struct executed executed = {
+	struct nodejs_executed executed = {
 		.language = "javascript",
 		.status = node_status_names[result.status],
 		.session_id = session,

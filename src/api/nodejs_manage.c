@@ -14,27 +14,29 @@
 
 enum { IDLE_MIN = 60, IDLE_MAX = 86400 };
 
-struct session_info {
+struct nodejs_manage_session_info {
 	const char *session_id, *cwd, *state;
 	double created_at, last_used;
 	int64_t max_idle_time, age_seconds;
 };
 static const struct field session_info_fields[] = {
-	STR(session_info, session_id, REQUIRED, "Session identifier."),
-	STR(session_info, cwd, REQUIRED, "Where its code runs."),
-	NUM(session_info, created_at, REQUIRED, "When it was made, in ms since 1970."),
-	NUM(session_info, last_used, REQUIRED, "When it was last used, in ms since 1970."),
-	INT(session_info, max_idle_time, REQUIRED,
+	STR(nodejs_manage_session_info, session_id, REQUIRED, "Session identifier."),
+	STR(nodejs_manage_session_info, cwd, REQUIRED, "Where its code runs."),
+	NUM(nodejs_manage_session_info, created_at, REQUIRED,
+	    "When it was made, in ms since 1970."),
+	NUM(nodejs_manage_session_info, last_used, REQUIRED,
+	    "When it was last used, in ms since 1970."),
+	INT(nodejs_manage_session_info, max_idle_time, REQUIRED,
 	    "How long it is kept without being used, in ms."),
-	INT(session_info, age_seconds, REQUIRED, "Seconds since it was last used."),
-	STR(session_info, state, REQUIRED, "`IDLE` or `EXECUTING`."),
+	INT(nodejs_manage_session_info, age_seconds, REQUIRED, "Seconds since it was last used."),
+	STR(nodejs_manage_session_info, state, REQUIRED, "`IDLE` or `EXECUTING`."),
 };
 static const struct schema session_info_schema =
-	SCHEMA(session_info, "NodeJSSessionInfo", session_info_fields);
+	SCHEMA(nodejs_manage_session_info, "NodeJSSessionInfo", session_info_fields);
 
-static struct session_info shape(const struct nodejs_session_info *info)
+static struct nodejs_manage_session_info shape(const struct nodejs_session_info *info)
 {
-	return (struct session_info){
+	return (struct nodejs_manage_session_info){
 		.session_id = info->id,
 		.cwd = info->cwd,
 		.state = info->busy ? "EXECUTING" : "IDLE",
@@ -45,40 +47,44 @@ static struct session_info shape(const struct nodejs_session_info *info)
 	};
 }
 
-static struct session_info describe(struct nodejs_session *session, struct arena *arena)
+static struct nodejs_manage_session_info describe(struct nodejs_session *session,
+						  struct arena *arena)
 {
 	const struct nodejs_session_info info = nodejs_session_describe(session, arena);
 	return shape(&info);
 }
 
-struct create {
+struct nodejs_manage_create {
 	const char *session_id, *cwd, *version;
 	int64_t max_idle_time;
 };
 static const struct field create_fields[] = {
-	STR(create, session_id, OPTIONAL, "Its identifier; a new one when absent or empty.",
-	    .max_len = 64),
-	STR(create, cwd, OPTIONAL, "Where its code runs, an absolute path."),
-	INT(create, max_idle_time, MIN | MAX, "Seconds that it is kept without being used.",
-	    .def = "86400", .min = IDLE_MIN, .max = IDLE_MAX),
-	STR(create, version, QUERY, "Node.js to use: `node22` or `22`.", .max_len = 20),
+	STR(nodejs_manage_create, session_id, OPTIONAL,
+	    "Its identifier; a new one when absent or empty.", .max_len = 64),
+	STR(nodejs_manage_create, cwd, OPTIONAL, "Where its code runs, an absolute path."),
+	INT(nodejs_manage_create, max_idle_time, MIN | MAX,
+	    "Seconds that it is kept without being used.", .def = "86400", .min = IDLE_MIN,
+	    .max = IDLE_MAX),
+	STR(nodejs_manage_create, version, QUERY, "Node.js to use: `node22` or `22`.",
+	    .max_len = 20),
 };
 const struct schema nodejs_manage_create_schema =
-	SCHEMA(create, "NodeJSCreateSessionRequest", create_fields);
+	SCHEMA(nodejs_manage_create, "NodeJSCreateSessionRequest", create_fields);
 
-struct created {
+struct nodejs_manage_created {
 	const char *session_id, *message;
 	bool created;
-	const struct session_info *session;
+	const struct nodejs_manage_session_info *session;
 };
 static const struct field created_fields[] = {
-	STR(created, session_id, REQUIRED, "Session identifier."),
-	BOOL(created, created, REQUIRED, "Whether it is new."),
-	STR(created, message, NULLABLE, "More about it."),
-	OBJ(created, session, NULLABLE, "The session, when it is new.", .of = &session_info_schema),
+	STR(nodejs_manage_created, session_id, REQUIRED, "Session identifier."),
+	BOOL(nodejs_manage_created, created, REQUIRED, "Whether it is new."),
+	STR(nodejs_manage_created, message, NULLABLE, "More about it."),
+	OBJ(nodejs_manage_created, session, NULLABLE, "The session, when it is new.",
+	    .of = &session_info_schema),
 };
 static const struct schema created_schema =
-	SCHEMA(created, "NodeJSCreateSessionResponse", created_fields);
+	SCHEMA(nodejs_manage_created, "NodeJSCreateSessionResponse", created_fields);
 const struct field nodejs_manage_created_data = { .type = T_OBJ, .of = &created_schema };
 
 /* Starts the process of a new session, so that its first code need not wait for that. */
@@ -93,7 +99,7 @@ static int start(struct nodejs_session *session, const struct node_where *where,
 
 int nodejs_manage_create(struct call *call, const void *in, struct err *err)
 {
-	const struct create *request = in;
+	const struct nodejs_manage_create *request = in;
 	const char *cwd;
 	struct node_where where;
 	bool made;
@@ -113,11 +119,12 @@ int nodejs_manage_create(struct call *call, const void *in, struct err *err)
 		(void)nodejs_session_close(nodejs_session_id(session), NULL);
 		return -1;
 	}
-	struct session_info info = describe(session, call->arena);
-	struct created created = { .session_id = info.session_id,
-				   .created = made,
-				   .message = made ? NULL : "The session already exists",
-				   .session = made ? &info : NULL };
+	struct nodejs_manage_session_info info = describe(session, call->arena);
+	struct nodejs_manage_created created = { .session_id = info.session_id,
+						 .created = made,
+						 .message = made ? NULL
+								 : "The session already exists",
+						 .session = made ? &info : NULL };
 	return call_reply(call, &created, err);
 }
 
@@ -129,15 +136,15 @@ static const struct field list_fields[] = {
 };
 const struct schema nodejs_manage_list_schema = SCHEMA(which, "NodeJSSessions", list_fields);
 
-struct session_list {
+struct nodejs_manage_session_list {
 	struct list sessions;
 };
 static const struct field session_list_fields[] = {
-	MAP(session_list, sessions, OPTIONAL, "The sessions by their id.", .item = T_OBJ,
-	    .of = &session_info_schema),
+	MAP(nodejs_manage_session_list, sessions, OPTIONAL, "The sessions by their id.",
+	    .item = T_OBJ, .of = &session_info_schema),
 };
 static const struct schema session_list_schema =
-	SCHEMA(session_list, "NodeJSSessionListResponse", session_list_fields);
+	SCHEMA(nodejs_manage_session_list, "NodeJSSessionListResponse", session_list_fields);
 const struct field nodejs_manage_session_list_data = { .type = T_OBJ, .of = &session_list_schema };
 
 int nodejs_manage_list(struct call *call, const void *in, struct err *err)
@@ -149,7 +156,8 @@ int nodejs_manage_list(struct call *call, const void *in, struct err *err)
 		return -1;
 	struct list all = nodejs_session_list(call->arena);
 	const struct nodejs_session_info *from = all.items;
-	struct session_info *infos = arena_alloc(call->arena, (all.count + 1) * sizeof *infos);
+	struct nodejs_manage_session_info *infos =
+		arena_alloc(call->arena, (all.count + 1) * sizeof *infos);
 	struct named *named = arena_alloc(call->arena, (all.count + 1) * sizeof *named);
 	size_t count = 0;
 	for (size_t i = 0; i < all.count; i++) {
@@ -159,7 +167,7 @@ int nodejs_manage_list(struct call *call, const void *in, struct err *err)
 		named[count] = (struct named){ from[i].id, &infos[count] };
 		count++;
 	}
-	return call_reply(call, &(struct session_list){ { count, named } }, err);
+	return call_reply(call, &(struct nodejs_manage_session_list){ { count, named } }, err);
 }
 
 static const struct field which_fields[] = {
@@ -187,7 +195,7 @@ static struct nodejs_session *find(struct call *call, const char *id, const char
 }
 
 struct session_answer {
-	const struct session_info *session;
+	const struct nodejs_manage_session_info *session;
 };
 static const struct field session_answer_fields[] = {
 	OBJ(session_answer, session, REQUIRED, "The session.", .of = &session_info_schema),
@@ -204,7 +212,7 @@ int nodejs_manage_get(struct call *call, const void *in, struct err *err)
 		find(call, request->session_id, request->version, err);
 	if (!session)
 		return -1;
-	struct session_info info = describe(session, call->arena);
+	struct nodejs_manage_session_info info = describe(session, call->arena);
 	return call_reply(call, &(struct session_answer){ &info }, err);
 }
 
@@ -224,7 +232,7 @@ const struct schema nodejs_manage_update_schema =
 
 struct updated {
 	bool updated;
-	const struct session_info *session;
+	const struct nodejs_manage_session_info *session;
 };
 static const struct field updated_fields[] = {
 	BOOL(updated, updated, REQUIRED, "Whether something was changed."),
@@ -245,19 +253,19 @@ int nodejs_manage_update(struct call *call, const void *in, struct err *err)
 	nodejs_session_change(session, cwd,
 			      request->max_idle_time == INT_ABSENT ? INT_ABSENT
 								   : request->max_idle_time * 1000);
-	struct session_info info = describe(session, call->arena);
+	struct nodejs_manage_session_info info = describe(session, call->arena);
 	struct updated updated = { cwd || request->max_idle_time != INT_ABSENT, &info };
 	return call_reply(call, &updated, err);
 }
 
-struct deleted {
+struct nodejs_manage_deleted {
 	bool deleted;
 };
 static const struct field deleted_fields[] = {
-	BOOL(deleted, deleted, REQUIRED, "Whether it was deleted."),
+	BOOL(nodejs_manage_deleted, deleted, REQUIRED, "Whether it was deleted."),
 };
 static const struct schema deleted_schema =
-	SCHEMA(deleted, "NodeJSDeleteSessionResponse", deleted_fields);
+	SCHEMA(nodejs_manage_deleted, "NodeJSDeleteSessionResponse", deleted_fields);
 const struct field nodejs_manage_deleted_data = { .type = T_OBJ, .of = &deleted_schema };
 
 int nodejs_manage_delete(struct call *call, const void *in, struct err *err)
@@ -267,5 +275,5 @@ int nodejs_manage_delete(struct call *call, const void *in, struct err *err)
 		find(call, request->session_id, request->version, err);
 	if (!session || nodejs_session_close(request->session_id, err) < 0)
 		return -1;
-	return call_reply(call, &(struct deleted){ true }, err);
+	return call_reply(call, &(struct nodejs_manage_deleted){ true }, err);
 }

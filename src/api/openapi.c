@@ -21,7 +21,7 @@ static const char about[] =
 
 enum { SCHEMAS_MAX = 1024 };
 
-struct seen {
+struct openapi_seen {
 	const struct schema *schemas[SCHEMAS_MAX];
 	bool answer[SCHEMAS_MAX];
 	size_t count;
@@ -30,7 +30,7 @@ struct seen {
 
 static bool note(const struct schema *schema, void *arg)
 {
-	struct seen *seen = arg;
+	struct openapi_seen *seen = arg;
 	for (size_t i = 0; i < seen->count; i++)
 		if (!strcmp(seen->schemas[i]->name, schema->name))
 			return false;
@@ -83,7 +83,7 @@ static void put_components(const struct route_group *const *groups, struct jw *j
 		"\"X-AIO-API-Key\",\"description\":\"A token or the API key. " WHICH_KEY "\"},"
 		"\"ticket\":{\"type\":\"apiKey\",\"in\":\"query\",\"name\":\"ticket\",\"description\":\"From "
 		"POST /tickets, where headers are impossible.\"}}";
-	struct seen *seen = xcalloc(1, sizeof *seen);
+	struct openapi_seen *seen = xcalloc(1, sizeof *seen);
 	for (size_t g = 0; groups[g]; g++)
 		for (size_t i = 0; i < groups[g]->count; i++) {
 			const struct route *route = &groups[g]->routes[i];

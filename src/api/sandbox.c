@@ -64,10 +64,10 @@ static const struct field runtime_fields[] = {
 static const struct schema runtime_schema = SCHEMA(runtime_env, "RuntimeEnv", runtime_fields);
 
 static const struct field tool_fields[] = {
-	STR(tool, name, REQUIRED, "Command."),
-	STR(tool, description, NULLABLE, "What it does."),
+	STR(installed_tool, name, REQUIRED, "Command."),
+	STR(installed_tool, description, NULLABLE, "What it does."),
 };
-static const struct schema tool_schema = SCHEMA(tool, "AvailableTool", tool_fields);
+static const struct schema tool_schema = SCHEMA(installed_tool, "AvailableTool", tool_fields);
 static const struct field category_fields[] = {
 	STR(tool_category, category, REQUIRED, "What they are for."),
 	LIST(tool_category, tools, REQUIRED, "Those that are installed.", .item = T_OBJ,
@@ -87,17 +87,19 @@ static const struct field detail_fields[] = {
 };
 static const struct schema detail_schema = SCHEMA(detail, "SandboxDetail", detail_fields);
 
-struct context {
+struct sandbox_context {
 	const char *home_dir, *workspace, *version;
 	const struct detail *detail;
 };
 static const struct field context_fields[] = {
-	STR(context, home_dir, REQUIRED, "The sandbox user's home directory."),
-	STR(context, workspace, NULLABLE, "Default directory of everything."),
-	STR(context, version, REQUIRED, "Of this server."),
-	OBJ(context, detail, REQUIRED, "The text of `data` as a structure.", .of = &detail_schema),
+	STR(sandbox_context, home_dir, REQUIRED, "The sandbox user's home directory."),
+	STR(sandbox_context, workspace, NULLABLE, "Default directory of everything."),
+	STR(sandbox_context, version, REQUIRED, "Of this server."),
+	OBJ(sandbox_context, detail, REQUIRED, "The text of `data` as a structure.",
+	    .of = &detail_schema),
 };
-static const struct schema context_schema = SCHEMA(context, "SandboxResponse", context_fields);
+static const struct schema context_schema =
+	SCHEMA(sandbox_context, "SandboxResponse", context_fields);
 static const struct field context_data = {
 	.type = T_STR,
 	.help = "Text for an agent: the system, the interpreters and the tools that are there.",
@@ -270,7 +272,7 @@ static void put_tools(struct buf *to, const struct list *categories)
 	for (size_t i = 0; i < categories->count; i++) {
 		const struct tool_category *category =
 			(const struct tool_category *)categories->items + i;
-		const struct tool *tools = category->tools.items;
+		const struct installed_tool *tools = category->tools.items;
 		buf_printf(to, "- %s: ", category->category);
 		for (size_t k = 0; k < category->tools.count; k++)
 			buf_printf(to, "%s%s", k ? ", " : "", tools[k].name);
@@ -309,8 +311,8 @@ static int keep_write(struct sink *sink, const void *data, size_t len, struct er
 }
 
 /* Writes the answer that the route's tables describe. */
-static int put_body(struct server *server, struct arena *arena, const struct context *context,
-		    struct view *view, struct err *err)
+static int put_body(struct server *server, struct arena *arena,
+		    const struct sandbox_context *context, struct view *view, struct err *err)
 {
 	struct keeper keeper = { { keep_begin, keep_write, NULL, -1, false }, &view->body };
 	struct call call = { .route = &sandbox_group.routes[0],
@@ -345,7 +347,7 @@ static int fill(struct view *view, const struct view *old, struct server *server
 	struct runtime_env runtime = { view->tools->runtimes[TOOLS_PYTHON].specs,
 				       view->tools->runtimes[TOOLS_NODEJS].specs };
 	struct detail detail = { &system, &runtime, view->tools->categories };
-	struct context context = { system.home_dir, system.workspace, version, &detail };
+	struct sandbox_context context = { system.home_dir, system.workspace, version, &detail };
 	put_system(&view->text, &system);
 	put_network(&view->text, server->config);
 	put_runtimes(&view->text, view->tools);

@@ -135,28 +135,29 @@ static const char *screen_of(struct shell *shell, const struct shell_command *co
 	return result;
 }
 
-struct exec_result {
+struct shell_exec_result {
 	const char *session_id, *command, *status, *screen;
 	struct stream output;
 	struct list console;
 	int64_t exit_code;
 };
 static const struct field exec_result_fields[] = {
-	STR(exec_result, session_id, 0, "Session identifier."),
-	STR(exec_result, command, 0, "The command."),
-	ENUM(exec_result, status, 0,
+	STR(shell_exec_result, session_id, 0, "Session identifier."),
+	STR(shell_exec_result, command, 0, "The command."),
+	ENUM(shell_exec_result, status, 0,
 	     "`running`: goes on; `completed`, whatever its exit code; `no_change_timeout`: goes on, silent; "
 	     "`hard_timeout` and `terminated`: was stopped.",
 	     .choices = states),
-	STREAM(exec_result, output, NULLABLE,
+	STREAM(shell_exec_result, output, NULLABLE,
 	       "What it printed, as plain text; the screen, while a full-screen program is on."),
-	LIST(exec_result, console, NULLABLE, "The same with its prompt.", .item = T_OBJ,
+	LIST(shell_exec_result, console, NULLABLE, "The same with its prompt.", .item = T_OBJ,
 	     .of = &console_schema),
-	INT(exec_result, exit_code, NULLABLE, "Once it is completed."),
-	STR(exec_result, screen, NULLABLE, "The terminal's screen, while something runs on it."),
+	INT(shell_exec_result, exit_code, NULLABLE, "Once it is completed."),
+	STR(shell_exec_result, screen, NULLABLE,
+	    "The terminal's screen, while something runs on it."),
 };
 static const struct schema exec_result_schema =
-	SCHEMA(exec_result, "ShellCommandResult", exec_result_fields);
+	SCHEMA(shell_exec_result, "ShellCommandResult", exec_result_fields);
 static const struct field exec_result_data = { .type = T_OBJ, .of = &exec_result_schema };
 
 static struct output *text_output(struct arena *arena, const char *text)
@@ -166,8 +167,8 @@ static struct output *text_output(struct arena *arena, const char *text)
 	return output;
 }
 
-static struct exec_result result_of(struct call *call, struct shell *shell,
-				    struct shell_command *command, int64_t max)
+static struct shell_exec_result result_of(struct call *call, struct shell *shell,
+					  struct shell_command *command, int64_t max)
 {
 	bool alternate;
 	struct console *console = arena_alloc(call->arena, sizeof *console);
@@ -180,13 +181,13 @@ static struct exec_result result_of(struct call *call, struct shell *shell,
 				     arena_strdup(call->arena, command->text),
 				     plain_stream(plain, max) };
 	shell_lock(shell);
-	struct exec_result result = { .session_id = shell_id(shell),
-				      .command = console->command,
-				      .status = shells_status(command),
-				      .output = console->output,
-				      .console = { 1, console },
-				      .exit_code = shells_exit_code(command),
-				      .screen = screen };
+	struct shell_exec_result result = { .session_id = shell_id(shell),
+					    .command = console->command,
+					    .status = shells_status(command),
+					    .output = console->output,
+					    .console = { 1, console },
+					    .exit_code = shells_exit_code(command),
+					    .screen = screen };
 	if (command->shell_ended)
 		call->hint = "The command ended its shell. The next one starts a fresh shell.";
 	else if (command->fresh)
@@ -199,7 +200,7 @@ static struct exec_result result_of(struct call *call, struct shell *shell,
 
 /* ---- exec ---- */
 
-struct exec {
+struct shell_exec {
 	const char *id, *exec_dir, *command;
 	bool async_mode, preserve_symlinks, truncate;
 	double timeout, hard_timeout;
@@ -207,28 +208,28 @@ struct exec {
 	enum tri strict;
 };
 static const struct field exec_fields[] = {
-	STR(exec, command, REQUIRED, "Command to run.", .max_len = 1 << 20),
-	STR(exec, id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
+	STR(shell_exec, command, REQUIRED, "Command to run.", .max_len = 1 << 20),
+	STR(shell_exec, id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
 	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
-	STR(exec, exec_dir, OPTIONAL, "Directory to go to first, an absolute path."),
-	BOOL(exec, async_mode, OPTIONAL, "Answer at once; look later with view or wait.",
+	STR(shell_exec, exec_dir, OPTIONAL, "Directory to go to first, an absolute path."),
+	BOOL(shell_exec, async_mode, OPTIONAL, "Answer at once; look later with view or wait.",
 	     .def = "false"),
-	NUM(exec, timeout, MIN, "Seconds to wait before answering `running`; the command goes on.",
-	    .min = 0),
-	TRI(exec, strict, OPTIONAL,
+	NUM(shell_exec, timeout, MIN,
+	    "Seconds to wait before answering `running`; the command goes on.", .min = 0),
+	TRI(shell_exec, strict, OPTIONAL,
 	    "Answer an error when exec_dir does not exist, instead of running where the session is."),
-	INT(exec, no_change_timeout, MIN,
+	INT(shell_exec, no_change_timeout, MIN,
 	    "Seconds without new output after which the answer is `no_change_timeout`; the command goes on. "
 	    "The session's when absent.",
 	    .min = 0),
-	NUM(exec, hard_timeout, MIN, "Seconds after which the command is stopped: `hard_timeout`.",
-	    .min = 0),
-	BOOL(exec, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir in the path.",
-	     .def = "false"),
-	BOOL(exec, truncate, OPTIONAL, "Cut output over 30000 characters in the middle.",
+	NUM(shell_exec, hard_timeout, MIN,
+	    "Seconds after which the command is stopped: `hard_timeout`.", .min = 0),
+	BOOL(shell_exec, preserve_symlinks, OPTIONAL,
+	     "Keep the symbolic links of exec_dir in the path.", .def = "false"),
+	BOOL(shell_exec, truncate, OPTIONAL, "Cut output over 30000 characters in the middle.",
 	     .def = "true"),
 };
-static const struct schema exec_schema = SCHEMA(exec, "ShellExecRequest", exec_fields);
+static const struct schema exec_schema = SCHEMA(shell_exec, "ShellExecRequest", exec_fields);
 
 static int64_t ms_from_now(double seconds)
 {
@@ -265,7 +266,7 @@ static void release(struct shell *shell, struct shell_command *command)
 	shell_unlock(shell);
 }
 
-static void say_outcome(struct call *call, const struct exec *exec, const char *status,
+static void say_outcome(struct call *call, const struct shell_exec *exec, const char *status,
 			int64_t silence)
 {
 	bool silent = !strcmp(status, "no_change_timeout");
@@ -284,7 +285,7 @@ static void say_outcome(struct call *call, const struct exec *exec, const char *
 			"Wait with /v1/shell/wait, look with /v1/shell/view; /v1/shell/kill ends it.";
 }
 
-static int answer_exec(struct call *call, const struct exec *exec, struct shell *shell,
+static int answer_exec(struct call *call, const struct shell_exec *exec, struct shell *shell,
 		       struct shell_command *command, int64_t killed, struct err *err)
 {
 	bool silent = false;
@@ -299,7 +300,7 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	if (!exec->async_mode &&
 	    wait_command(call, shell, command, until, silence * 1000, &silent) == WAKE_LEFT)
 		return wake_err(WAKE_LEFT, err);
-	struct exec_result result =
+	struct shell_exec_result result =
 		result_of(call, shell, command, exec->truncate ? OUTPUT_CHARS_MAX : 0);
 	if (silent && !strcmp(result.status, "running"))
 		result.status = "no_change_timeout";
@@ -311,7 +312,8 @@ static int answer_exec(struct call *call, const struct exec *exec, struct shell 
 	return call_reply(call, &result, err);
 }
 
-static int exec_in(struct call *call, const struct exec *exec, const char *dir, struct err *err)
+static int exec_in(struct call *call, const struct shell_exec *exec, const char *dir,
+		   struct err *err)
 {
 	auto_shell struct shell *shell =
 		shells_open(call->server, exec->id, NULL, exec->preserve_symlinks, 0, err);
@@ -333,7 +335,7 @@ static int exec_in(struct call *call, const struct exec *exec, const char *dir, 
 
 static int exec_command(struct call *call, const void *in, struct err *err)
 {
-	const struct exec *exec = in;
+	const struct shell_exec *exec = in;
 	bool unnamed = !exec->id || !*exec->id;
 	const char *dir;
 	if (workdir_find(call, "exec_dir", exec->exec_dir, &dir, err) < 0 &&
@@ -458,17 +460,18 @@ static const struct schema write_result_schema =
 static const struct field wait_result_data = { .type = T_OBJ, .of = &wait_result_schema };
 static const struct field write_result_data = { .type = T_OBJ, .of = &write_result_schema };
 
-struct wait_request {
+struct shell_wait_request {
 	const char *id;
 	int64_t seconds, max_wait_seconds;
 };
 static const struct field wait_fields[] = {
-	STR(wait_request, id, REQUIRED, "Session.", .alias = "session_id"),
-	INT(wait_request, seconds, MIN | MAX, "Seconds to wait at most; 30 when absent.", .min = 0,
-	    .max = 86400),
-	INT(wait_request, max_wait_seconds, MIN | MAX, "The same.", .min = 0, .max = 86400),
+	STR(shell_wait_request, id, REQUIRED, "Session.", .alias = "session_id"),
+	INT(shell_wait_request, seconds, MIN | MAX, "Seconds to wait at most; 30 when absent.",
+	    .min = 0, .max = 86400),
+	INT(shell_wait_request, max_wait_seconds, MIN | MAX, "The same.", .min = 0, .max = 86400),
 };
-static const struct schema wait_schema = SCHEMA(wait_request, "ShellWaitRequest", wait_fields);
+static const struct schema wait_schema =
+	SCHEMA(shell_wait_request, "ShellWaitRequest", wait_fields);
 
 static struct shell_command *hold_latest(struct shell *shell)
 {
@@ -491,7 +494,7 @@ static const char *locked_status(struct shell *shell, const struct shell_command
 
 static int wait_for(struct call *call, const void *in, struct err *err)
 {
-	const struct wait_request *request = in;
+	const struct shell_wait_request *request = in;
 	auto_shell struct shell *shell = shells_find(request->id, err);
 	bool silent;
 	if (!shell)
@@ -511,19 +514,19 @@ static int wait_for(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &result, err);
 }
 
-struct write_request {
+struct shell_write_request {
 	const char *id;
 	struct text input;
 	bool press_enter;
 };
 static const struct field write_fields[] = {
-	STR(write_request, id, REQUIRED, "Session.", .alias = "session_id"),
-	TEXT(write_request, input, REQUIRED,
+	STR(shell_write_request, id, REQUIRED, "Session.", .alias = "session_id"),
+	TEXT(shell_write_request, input, REQUIRED,
 	     "What to type. Control characters are keys: \\u0003 is Ctrl+C."),
-	BOOL(write_request, press_enter, REQUIRED, "Press Enter afterwards."),
+	BOOL(shell_write_request, press_enter, REQUIRED, "Press Enter afterwards."),
 };
 static const struct schema write_schema =
-	SCHEMA(write_request, "ShellWriteToProcessRequest", write_fields);
+	SCHEMA(shell_write_request, "ShellWriteToProcessRequest", write_fields);
 
 /* With the lock: waits until there may be room for more. */
 static int wait_room(struct shell *shell, int64_t until_ms, struct err *err)
@@ -559,7 +562,7 @@ int shells_type(struct shell *shell, const char *data, size_t len, struct err *e
 
 static int write_input(struct call *call, const void *in, struct err *err)
 {
-	const struct write_request *request = in;
+	const struct shell_write_request *request = in;
 	auto_shell struct shell *shell = shells_find(request->id, err);
 	if (!shell)
 		return -1;

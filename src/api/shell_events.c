@@ -23,15 +23,16 @@ static const struct field state_fields[] = {
 	INT(state, exit_code, NULLABLE, "Once it is completed."),
 };
 static const struct schema state_schema = SCHEMA(state, "ShellStateEvent", state_fields);
-struct piece {
+struct shell_events_piece {
 	const char *session_id;
 	struct text data;
 };
 static const struct field piece_fields[] = {
-	STR(piece, session_id, 0, "Session identifier."),
-	TEXT(piece, data, 0, "What it printed, as plain text."),
+	STR(shell_events_piece, session_id, 0, "Session identifier."),
+	TEXT(shell_events_piece, data, 0, "What it printed, as plain text."),
 };
-static const struct schema piece_schema = SCHEMA(piece, "ShellOutputEvent", piece_fields);
+static const struct schema piece_schema =
+	SCHEMA(shell_events_piece, "ShellOutputEvent", piece_fields);
 static const struct variant events[] = {
 	{ "start", &state_schema, "It runs, or waits for its turn." },
 	{ "output", &piece_schema },
@@ -63,7 +64,7 @@ static int send_new(struct call *call, struct shell *shell, const struct shell_c
 		plain_feed(plain, piece, n, &text);
 		if (!n && last)
 			plain_finish(plain, &text);
-		struct piece event = { shell_id(shell), { text.data, text.len } };
+		struct shell_events_piece event = { shell_id(shell), { text.data, text.len } };
 		if (text.len && call_send(call, "output", NULL, &event, err) < 0)
 			return -1;
 	}

@@ -15,23 +15,25 @@
 
 enum { ACTIVE_MS = 5 * 60 * 1000 };
 
-struct create_request {
+struct shell_sessions_create_request {
 	const char *id, *exec_dir;
 	int64_t no_change_timeout;
 	bool preserve_symlinks;
 };
 static const struct field create_fields[] = {
-	STR(create_request, id, OPTIONAL, "Its identifier; a new one when absent or empty.",
-	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
-	STR(create_request, exec_dir, OPTIONAL, "Where it starts, an absolute path."),
-	INT(create_request, no_change_timeout, MIN | MAX,
+	STR(shell_sessions_create_request, id, OPTIONAL,
+	    "Its identifier; a new one when absent or empty.", .max_len = SESSION_ID_MAX,
+	    .alias = "session_id"),
+	STR(shell_sessions_create_request, exec_dir, OPTIONAL,
+	    "Where it starts, an absolute path."),
+	INT(shell_sessions_create_request, no_change_timeout, MIN | MAX,
 	    "Seconds of silence after which a command's caller gets an answer; 120 when absent.",
 	    .min = 1, .max = 86400),
-	BOOL(create_request, preserve_symlinks, OPTIONAL, "Keep the symbolic links of exec_dir.",
-	     .def = "false"),
+	BOOL(shell_sessions_create_request, preserve_symlinks, OPTIONAL,
+	     "Keep the symbolic links of exec_dir.", .def = "false"),
 };
 static const struct schema create_schema =
-	SCHEMA(create_request, "ShellCreateSessionRequest", create_fields);
+	SCHEMA(shell_sessions_create_request, "ShellCreateSessionRequest", create_fields);
 
 struct create_result {
 	const char *session_id, *working_dir;
@@ -46,7 +48,7 @@ static const struct field create_result_data = { .type = T_OBJ, .of = &create_re
 
 static int create_session(struct call *call, const void *in, struct err *err)
 {
-	const struct create_request *request = in;
+	const struct shell_sessions_create_request *request = in;
 	const char *dir;
 	char cwd[4096];
 	if (workdir_find(call, "exec_dir", request->exec_dir, &dir, err) < 0)
@@ -137,41 +139,42 @@ static int session_stats(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &stats, err);
 }
 
-struct session_info {
+struct shell_sessions_session_info {
 	const char *working_dir, *created_at, *last_used_at, *status, *current_command;
 	int64_t age_seconds;
 };
 static const struct field session_info_fields[] = {
-	STR(session_info, working_dir, 0, "Where it is."),
-	STR(session_info, created_at, 0, "When it was made."),
-	STR(session_info, last_used_at, 0, "When it was last used."),
-	INT(session_info, age_seconds, 0, "How old it is."),
-	STR(session_info, status, 0, "`running` while a command runs, else `ready`."),
-	STR(session_info, current_command, NULLABLE, "The command that is running."),
+	STR(shell_sessions_session_info, working_dir, 0, "Where it is."),
+	STR(shell_sessions_session_info, created_at, 0, "When it was made."),
+	STR(shell_sessions_session_info, last_used_at, 0, "When it was last used."),
+	INT(shell_sessions_session_info, age_seconds, 0, "How old it is."),
+	STR(shell_sessions_session_info, status, 0,
+	    "`running` while a command runs, else `ready`."),
+	STR(shell_sessions_session_info, current_command, NULLABLE, "The command that is running."),
 };
 static const struct schema session_info_schema =
-	SCHEMA(session_info, "ShellSessionInfo", session_info_fields);
+	SCHEMA(shell_sessions_session_info, "ShellSessionInfo", session_info_fields);
 
-struct session_list {
+struct shell_sessions_session_list {
 	struct list sessions;
 };
 static const struct field session_list_fields[] = {
-	MAP(session_list, sessions, 0, "Sessions by their id.", .item = T_OBJ,
+	MAP(shell_sessions_session_list, sessions, 0, "Sessions by their id.", .item = T_OBJ,
 	    .of = &session_info_schema),
 };
 static const struct schema session_list_schema =
-	SCHEMA(session_list, "ActiveShellSessionsResult", session_list_fields);
+	SCHEMA(shell_sessions_session_list, "ActiveShellSessionsResult", session_list_fields);
 static const struct field session_list_data = { .type = T_OBJ, .of = &session_list_schema };
 
 static struct named describe(const struct shell_session *session, struct arena *arena)
 {
 	struct shell *shell = session->shell;
-	struct session_info *info = arena_alloc(arena, sizeof *info);
+	struct shell_sessions_session_info *info = arena_alloc(arena, sizeof *info);
 	char cwd[4096];
 	shell_lock(shell);
 	shell_cwd(shell, cwd, sizeof cwd);
 	const struct shell_command *current = shell_current(shell);
-	*info = (struct session_info){
+	*info = (struct shell_sessions_session_info){
 		.working_dir = arena_strdup(arena, cwd),
 		.created_at = moment_text(arena, shell_created(shell)),
 		.last_used_at = moment_text(arena, shell_used(shell)),
@@ -192,7 +195,7 @@ static int list_sessions(struct call *call, const void *in, struct err *err)
 	struct named *named = arena_alloc(call->arena, count * sizeof *named);
 	for (size_t i = 0; i < count; i++)
 		named[i] = describe(all[i], call->arena);
-	struct session_list result = { { count, named } };
+	struct shell_sessions_session_list result = { { count, named } };
 	return call_reply(call, &result, err);
 }
 

@@ -69,13 +69,13 @@ struct code {
 };
 static const struct field code_fields[] = { INT(code, exit_code, 0, "Of the shell.") };
 static const struct schema code_schema = SCHEMA(code, "TerminalExitCode", code_fields);
-struct ended {
+struct shell_ws_ended {
 	const struct code *data;
 };
 static const struct field ended_fields[] = {
-	OBJ(ended, data, 0, "{exit_code}.", .of = &code_schema),
+	OBJ(shell_ws_ended, data, 0, "{exit_code}.", .of = &code_schema),
 };
-static const struct schema ended_schema = SCHEMA(ended, "TerminalEnded", ended_fields);
+static const struct schema ended_schema = SCHEMA(shell_ws_ended, "TerminalEnded", ended_fields);
 
 struct beat {
 	int64_t timestamp;
@@ -99,14 +99,14 @@ static const struct variant sent[] = {
 };
 static const struct schema terminal_sends = TAGGED("TerminalMessage", "type", sent);
 
-struct stamp {
+struct shell_ws_stamp {
 	double timestamp;
 };
 static const struct field stamp_fields[] = {
-	NUM(stamp, timestamp, EXACT | MIN | MAX, "Any number: the `pong` has it too.", .def = "0",
-	    .alias = "data", .min = -0x1p53, .max = 0x1p53),
+	NUM(shell_ws_stamp, timestamp, EXACT | MIN | MAX, "Any number: the `pong` has it too.",
+	    .def = "0", .alias = "data", .min = -0x1p53, .max = 0x1p53),
 };
-static const struct schema stamp_schema = SCHEMA(stamp, "TerminalStamp", stamp_fields);
+static const struct schema stamp_schema = SCHEMA(shell_ws_stamp, "TerminalStamp", stamp_fields);
 
 static const struct variant taken[] = {
 	{ "input", &words_schema, "What is typed." },
@@ -199,7 +199,7 @@ static int send_changes(struct viewer *v, struct err *err)
 		ws_close(v->call->ws, WS_NORMAL, "the session was ended");
 		return 0;
 	}
-	struct ended ended = { &(struct code){ code } };
+	struct shell_ws_ended ended = { &(struct code){ code } };
 	if (!running && !v->told_end && call_send(v->call, "exit", NULL, &ended, err) < 0)
 		return -1;
 	if (ready && !v->told_ready && send_text(v, "ready", "Terminal ready", 14, err) < 0)
@@ -263,7 +263,7 @@ static int obey(struct viewer *v, const char *type, const void *in, struct err *
 	if (!strcmp(type, "restart"))
 		return restart(v, err);
 	if (!strcmp(type, "ping")) {
-		struct beat beat = { (int64_t)((const struct stamp *)in)->timestamp };
+		struct beat beat = { (int64_t)((const struct shell_ws_stamp *)in)->timestamp };
 		return call_send(v->call, "pong", NULL, &beat, err);
 	}
 	return 0;

@@ -46,7 +46,7 @@ static const struct field skill_data = { .type = T_OBJ, .of = &skill_schema };
 
 /* ---- installing what a skill needs ---- */
 
-static const struct recipe {
+static const struct skills_recipe {
 	const char *file, *program;
 	const char *arguments[6];
 } recipes[] = {
@@ -88,7 +88,7 @@ static struct text say(struct arena *arena, const char *message)
 	return (struct text){ arena_strdup(arena, message), strlen(message) };
 }
 
-static void install(struct call *call, const char *dir, const struct recipe *recipe,
+static void install(struct call *call, const char *dir, const struct skills_recipe *recipe,
 		    struct install *ret)
 {
 	struct err err;
@@ -205,15 +205,15 @@ static const struct field wanted_fields[] = {
 };
 static const struct schema wanted_schema = SCHEMA(wanted, "SkillsWanted", wanted_fields);
 
-struct collection {
+struct skills_collection {
 	struct list skills;
 };
 static const struct field collection_fields[] = {
-	LIST(collection, skills, OPTIONAL, "Collection of skill metadata entries.", .item = T_OBJ,
-	     .of = &skill_schema),
+	LIST(skills_collection, skills, OPTIONAL, "Collection of skill metadata entries.",
+	     .item = T_OBJ, .of = &skill_schema),
 };
 static const struct schema collection_schema =
-	SCHEMA(collection, "SkillMetadataCollection", collection_fields);
+	SCHEMA(skills_collection, "SkillMetadataCollection", collection_fields);
 static const struct field collection_data = { .type = T_OBJ, .of = &collection_schema };
 
 /* Whether a name is among those between commas. */
@@ -234,7 +234,7 @@ static bool is_wanted(const char *names, const char *name)
 static int list_skills(struct call *call, const void *in, struct err *err)
 {
 	const struct wanted *request = in;
-	struct collection all;
+	struct skills_collection all;
 	if (skills_list(call, &all.skills, err) < 0)
 		return -1;
 	struct skill *skills = (struct skill *)all.skills.items;
@@ -246,11 +246,11 @@ static int list_skills(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &all, err);
 }
 
-struct one {
+struct skills_one {
 	const char *name;
 };
-static const struct field one_fields[] = { STR(one, name, PATH | REQUIRED, "Skill name.") };
-static const struct schema one_schema = SCHEMA(one, "SkillName", one_fields);
+static const struct field one_fields[] = { STR(skills_one, name, PATH | REQUIRED, "Skill name.") };
+static const struct schema one_schema = SCHEMA(skills_one, "SkillName", one_fields);
 
 struct content {
 	const char *name, *path;
@@ -266,7 +266,7 @@ static const struct field content_data = { .type = T_OBJ, .of = &content_schema 
 
 static int get_content(struct call *call, const void *in, struct err *err)
 {
-	const struct one *request = in;
+	const struct skills_one *request = in;
 	struct skill skill;
 	struct content content;
 	if (skills_find(call, request->name, &skill, &content.content, err) < 0)
@@ -280,7 +280,7 @@ static int get_content(struct call *call, const void *in, struct err *err)
 
 static int delete_skill(struct call *call, const void *in, struct err *err)
 {
-	const struct one *request = in;
+	const struct skills_one *request = in;
 	struct skill skill;
 	if (skills_remove(call, request->name, &skill, err) < 0)
 		return -1;

@@ -10,7 +10,7 @@
 
 /* ---- the pre-scan ---- */
 
-struct scan {
+struct json_scan {
 	char *at, *end;
 	uint64_t objects; /* bit n: the container at depth n is an object */
 	int depth;
@@ -37,7 +37,7 @@ static int hex4(const char *at, const char *end)
 }
 
 /* Repairs the \u escape at scan->at and steps over it. */
-static void scan_escape(struct scan *scan, bool key)
+static void scan_escape(struct json_scan *scan, bool key)
 {
 	char *at = scan->at;
 	int code = hex4(at + 2, scan->end);
@@ -57,7 +57,7 @@ static void scan_escape(struct scan *scan, bool key)
 		memcpy(at + 2, "fffd", 4);
 }
 
-static void scan_string(struct scan *scan)
+static void scan_string(struct json_scan *scan)
 {
 	bool key = scan->key;
 	scan->key = false;
@@ -76,7 +76,7 @@ static void scan_string(struct scan *scan)
 
 /* An integer that 64 bits cannot hold becomes a real of the same length: its last two digits give
  * way to "e2", far below what a double can tell. */
-static void scan_number(struct scan *scan)
+static void scan_number(struct json_scan *scan)
 {
 	bool negative = *scan->at == '-';
 	char *digits = scan->at + negative;
@@ -93,7 +93,7 @@ static void scan_number(struct scan *scan)
 	scan->at = at > scan->at ? at : scan->at + 1;
 }
 
-static const char *scan_open(struct scan *scan)
+static const char *scan_open(struct json_scan *scan)
 {
 	bool object = *scan->at++ == '{';
 	if (scan->depth == JSON_DEPTH_MAX)
@@ -109,7 +109,7 @@ static const char *scan_open(struct scan *scan)
 	return NULL;
 }
 
-static const char *scan_step(struct scan *scan)
+static const char *scan_step(struct json_scan *scan)
 {
 	switch (*scan->at) {
 	case '"':
@@ -143,7 +143,7 @@ static const char *scan_step(struct scan *scan)
 
 json_t *json_parse_at(char *text, size_t len, size_t *ret_at, struct err *err)
 {
-	struct scan scan = { .at = text, .end = text + len, .values = 1 };
+	struct json_scan scan = { .at = text, .end = text + len, .values = 1 };
 	while (scan.at < scan.end) {
 		const char *wrong = scan_step(&scan);
 		if (!wrong && scan.values > JSON_VALUES_MAX)

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-struct reader {
+struct yaml_reader {
 	yaml_parser_t parser;
 	json_t *stack[YAML_DEPTH_MAX]; /* what is open, each owned by the one below; [0] by us */
 	json_t *keys[YAML_DEPTH_MAX];  /* of an open mapping: the key that waits for its value */
@@ -63,7 +63,7 @@ static json_t *scalar(const yaml_event_t *event)
 }
 
 /* Puts a value where it belongs; it is taken. */
-static int place(struct reader *r, json_t *value, const yaml_event_t *event, struct err *err)
+static int place(struct yaml_reader *r, json_t *value, const yaml_event_t *event, struct err *err)
 {
 	json_t *top = r->depth ? r->stack[r->depth - 1] : NULL;
 	if (!value)
@@ -82,12 +82,13 @@ static int place(struct reader *r, json_t *value, const yaml_event_t *event, str
 	return result < 0 ? refuse(&event->start_mark, "a key that cannot be one", err) : 0;
 }
 
-static bool wants_key(const struct reader *r)
+static bool wants_key(const struct yaml_reader *r)
 {
 	return r->depth && json_is_object(r->stack[r->depth - 1]) && !r->keys[r->depth - 1];
 }
 
-static int open_value(struct reader *r, json_t *value, const yaml_event_t *event, struct err *err)
+static int open_value(struct yaml_reader *r, json_t *value, const yaml_event_t *event,
+		      struct err *err)
 {
 	if (wants_key(r) || r->depth == YAML_DEPTH_MAX) {
 		json_decref(value);
@@ -101,7 +102,7 @@ static int open_value(struct reader *r, json_t *value, const yaml_event_t *event
 	return 0;
 }
 
-static int take_scalar(struct reader *r, const yaml_event_t *event, struct err *err)
+static int take_scalar(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
 {
 	if (!wants_key(r))
 		return place(r, scalar(event), event, err);
@@ -111,7 +112,7 @@ static int take_scalar(struct reader *r, const yaml_event_t *event, struct err *
 }
 
 /* 1 at the end of the first document. */
-static int take(struct reader *r, const yaml_event_t *event, struct err *err)
+static int take(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
 {
 	switch (event->type) {
 	case YAML_SCALAR_EVENT:
@@ -134,7 +135,7 @@ static int take(struct reader *r, const yaml_event_t *event, struct err *err)
 	}
 }
 
-static int read_all(struct reader *r, struct err *err)
+static int read_all(struct yaml_reader *r, struct err *err)
 {
 	int result = 0;
 	while (result == 0) {
@@ -151,7 +152,7 @@ static int read_all(struct reader *r, struct err *err)
 
 json_t *yaml_parse(const char *text, size_t len, struct err *err)
 {
-	struct reader r = { .depth = 0 };
+	struct yaml_reader r = { .depth = 0 };
 	if (len > YAML_MAX) {
 		err_set(err, ERR_INVALID, "longer than %d bytes", YAML_MAX);
 		return NULL;

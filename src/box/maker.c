@@ -32,7 +32,7 @@ enum { NO_MORE, DONE }; /* how a process ends that was ready to make a box */
 
 /* What of a spec is no string. The strings follow: id, dir, template ("": the machine's), cgroup,
  * environment, and of each mount its root, source, target and "w" or "". */
-struct request {
+struct maker_request {
 	struct box_limits limits;
 	enum box_network network;
 	uint32_t uid_base;
@@ -68,10 +68,10 @@ static bool is_gone(int code)
 int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 {
 	auto_buf struct buf text = BUF(REQUEST_MAX);
-	struct request request = { .limits = spec->limits,
-				   .network = spec->network,
-				   .uid_base = spec->uid_base,
-				   .mounts = spec->mount_count };
+	struct maker_request request = { .limits = spec->limits,
+					 .network = spec->network,
+					 .uid_base = spec->uid_base,
+					 .mounts = spec->mount_count };
 	add(&text, spec->id);
 	add(&text, spec->dir);
 	add(&text, spec->template ? spec->template : "");
@@ -104,7 +104,7 @@ int maker_send(int fd, const struct box_spec *spec, int reply, struct err *err)
 
 /* --- making ---------------------------------------------------------------------------------- */
 
-struct job {
+struct maker_job {
 	struct box_spec spec;
 	struct box_mount mounts[COUNT(((struct inside *)0)->mounts)];
 	const char *env[LIST_MAX + 1];
@@ -119,7 +119,7 @@ static const char *next(char **at, const char *end)
 	return string;
 }
 
-static int decode(const struct request *request, struct job *job, size_t len)
+static int decode(const struct maker_request *request, struct maker_job *job, size_t len)
 {
 	char *at = job->text, *end = job->text + len;
 	job->text[len] = 0;
@@ -150,9 +150,9 @@ static int decode(const struct request *request, struct job *job, size_t len)
 }
 
 /* 1: there was one, and *ret_reply is where its answer goes; 0: there will be no more. */
-static int receive(int fd, struct job *job, int *ret_reply)
+static int receive(int fd, struct maker_job *job, int *ret_reply)
 {
-	struct request request;
+	struct maker_request request;
 	union control control;
 	struct iovec parts[] = { { &request, sizeof request }, { job->text, REQUEST_MAX } };
 	struct msghdr message = { .msg_iov = parts,
@@ -177,7 +177,7 @@ static int receive(int fd, struct job *job, int *ret_reply)
 /* Makes one box, and ends: what is in a box's memory when it begins is the program and its own spec. */
 static _Noreturn void make_one(pid_t maker, int fd, const char *state, inside_serve *serve)
 {
-	struct job *job = xcalloc(1, sizeof *job);
+	struct maker_job *job = xcalloc(1, sizeof *job);
 	struct box_answer answer = { 0 };
 	int reply;
 	title_set("birth");

@@ -36,7 +36,7 @@
 enum { LAST_KNOWN = 463 };
 
 /* The numbers are the same on every architecture since 424. */
-static const struct denied {
+static const struct seccomp_denied {
 	int number, code;
 } denied[] = {
 	/* mounts: what is masked stays masked */
@@ -115,7 +115,7 @@ static const uint32_t ioctls_denied[] = { TIOCSTI, TIOCLINUX };
 /* Options of sockets, answered as by a kernel without them. Whoever makes a network namespace may use the
  * tables in it: kernel code with a history. Socket filters are programs, of which the machine can have so
  * many, whoever loads them; without room for one, no box could load this filter. */
-static const struct range {
+static const struct seccomp_range {
 	uint32_t level, first, last;
 } sockopts_denied[] = {
 	{ SOL_IP, 64, 67 },     /* iptables */
@@ -140,7 +140,7 @@ enum {
 
 enum { ROOM = 256, CASES = 96, LINEAR = 3 };
 
-struct program {
+struct seccomp_program {
 	struct sock_filter code[ROOM];
 	unsigned short at; /* of the first instruction yet */
 	unsigned short allow, eperm, enosys, eafnosupport, enoprotoopt, eprotonosupport;
@@ -152,7 +152,7 @@ struct filter_case {
 	unsigned short to;
 };
 
-static unsigned short put(struct program *p, struct sock_filter instruction)
+static unsigned short put(struct seccomp_program *p, struct sock_filter instruction)
 {
 	if (!p->at)
 		abort(); /* ROOM is also as far as a jump reaches */
@@ -160,36 +160,36 @@ static unsigned short put(struct program *p, struct sock_filter instruction)
 	return p->at;
 }
 
-static unsigned short load(struct program *p, size_t offset)
+static unsigned short load(struct seccomp_program *p, size_t offset)
 {
 	return put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
 /* The low half: what these calls take are ints. */
-static unsigned short load_argument(struct program *p, int index)
+static unsigned short load_argument(struct seccomp_program *p, int index)
 {
 	return load(p, offsetof(struct seccomp_data, args) + (size_t)index * sizeof(uint64_t));
 }
 
-static unsigned short give(struct program *p, uint32_t answer)
+static unsigned short give(struct seccomp_program *p, uint32_t answer)
 {
 	return put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer));
 }
 
-static unsigned short branch(struct program *p, int test, uint32_t value, unsigned short yes,
-			     unsigned short no)
+static unsigned short branch(struct seccomp_program *p, int test, uint32_t value,
+			     unsigned short yes, unsigned short no)
 {
 	return put(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | test | BPF_K), value,
 						   (uint8_t)(yes - p->at), (uint8_t)(no - p->at)));
 }
 
-static unsigned short check_flags(struct program *p, uint32_t never)
+static unsigned short check_flags(struct seccomp_program *p, uint32_t never)
 {
 	branch(p, BPF_JSET, never, p->eperm, p->allow);
 	return load_argument(p, 0);
 }
 
-static unsigned short check_socket(struct program *p)
+static unsigned short check_socket(struct seccomp_program *p)
 {
 	unsigned short next = p->eafnosupport;
 	for (size_t i = 0; i < COUNT(netlink_allowed); i++)
@@ -212,7 +212,7 @@ static unsigned short check_socket(struct program *p)
 	return load_argument(p, 0);
 }
 
-static unsigned short check_ioctl(struct program *p)
+static unsigned short check_ioctl(struct seccomp_program *p)
 {
 	unsigned short next = p->allow;
 	for (size_t i = 0; i < COUNT(ioctls_denied); i++)
@@ -220,11 +220,11 @@ static unsigned short check_ioctl(struct program *p)
 	return load_argument(p, 1);
 }
 
-static unsigned short check_sockopt(struct program *p)
+static unsigned short check_sockopt(struct seccomp_program *p)
 {
 	unsigned short next = p->allow;
 	for (size_t i = COUNT(sockopts_denied); i--;) {
-		const struct range *range = &sockopts_denied[i];
+		const struct seccomp_range *range = &sockopts_denied[i];
 		branch(p, BPF_JGT, range->last, next, p->enoprotoopt);
 		branch(p, BPF_JGE, range->first, p->at, next);
 		unsigned short option = load_argument(p, 2);
@@ -240,7 +240,8 @@ static int by_number(const void *a, const void *b)
 	return first->number < second->number ? -1 : first->number > second->number;
 }
 
-static unsigned short look_up(struct program *p, const struct filter_case *cases, size_t count)
+static unsigned short look_up(struct seccomp_program *p, const struct filter_case *cases,
+			      size_t count)
 {
 	unsigned short next = p->allow;
 	if (count > LINEAR) {
@@ -254,7 +255,7 @@ static unsigned short look_up(struct program *p, const struct filter_case *cases
 	return next;
 }
 
-static void compile(struct program *p)
+static void compile(struct seccomp_program *p)
 {
 	struct filter_case cases[CASES];
 	size_t count = 0;
@@ -310,7 +311,7 @@ static const struct sealed {
 	{ SYS_personality, 0, 0 }, /* which can make all memory executable that can be read */
 };
 
-static unsigned short check_sealed(struct program *p, const struct sealed *call)
+static unsigned short check_sealed(struct seccomp_program *p, const struct sealed *call)
 {
 	if (!call->flag)
 		return p->eperm;
@@ -318,7 +319,7 @@ static unsigned short check_sealed(struct program *p, const struct sealed *call)
 	return load_argument(p, call->argument);
 }
 
-static void compile_seal(struct program *p)
+static void compile_seal(struct seccomp_program *p)
 {
 	struct filter_case cases[COUNT(sealed)];
 	p->at = ROOM;
@@ -334,7 +335,7 @@ static void compile_seal(struct program *p)
 
 /* --- loading --------------------------------------------------------------------------------- */
 
-static struct program program, seal; /* the same for every box */
+static struct seccomp_program program, seal; /* the same for every box */
 
 void seccomp_prepare(void)
 {
@@ -344,7 +345,7 @@ void seccomp_prepare(void)
 	compile_seal(&seal);
 }
 
-static int install(const struct program *p, struct err *err)
+static int install(const struct seccomp_program *p, struct err *err)
 {
 	struct sock_fprog filter = { (unsigned short)(ROOM - p->at),
 				     (struct sock_filter *)p->code + p->at };
@@ -374,7 +375,7 @@ int seccomp_load_alone(struct err *err)
 		SYS_fork,    SYS_vfork,
 #endif
 	};
-	struct program p = { .at = ROOM };
+	struct seccomp_program p = { .at = ROOM };
 	unsigned short next = p.allow = give(&p, SECCOMP_RET_ALLOW);
 	p.eperm = give(&p, SECCOMP_RET_ERRNO | EPERM);
 	for (size_t i = 0; i < COUNT(never); i++)

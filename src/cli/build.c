@@ -68,7 +68,7 @@ static const struct field flag_fields[] = {
 };
 const struct schema build_schema = SCHEMA(flags, "TemplateBuildFlags", flag_fields);
 
-struct names {
+struct build_names {
 	char tag[64], file[PATH_MAX];
 	const char *driver; /* of its storage; NULL: its own choice */
 };
@@ -107,7 +107,7 @@ static bool is_overlay(const char *path)
 
 /* What buildah and podman must be told where they would choose what cannot work. What the caller or
  * the machine's configuration has chosen stays. */
-static void adapt(struct names *names)
+static void adapt(struct build_names *names)
 {
 	const char *driver = getenv("STORAGE_DRIVER"); /* not every version heeds it by itself */
 	bool runtime = is_there("crun") || is_there("runc") || access("/usr/sbin/runc", X_OK) == 0;
@@ -163,7 +163,7 @@ static int run(char *const *argv, bool quiet)
 }
 
 /* The words of a command, to be freed. */
-static size_t fill(char **argv, const char *const *words, const struct names *names)
+static size_t fill(char **argv, const char *const *words, const struct build_names *names)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < WORDS && words[i]; i++) {
@@ -177,7 +177,7 @@ static size_t fill(char **argv, const char *const *words, const struct names *na
 	return count;
 }
 
-static int run_words(const char *const *words, const struct names *names, bool quiet)
+static int run_words(const char *const *words, const struct build_names *names, bool quiet)
 {
 	char *argv[WORDS + 2] = { NULL };
 	size_t count = fill(argv, words, names);
@@ -213,7 +213,7 @@ static const struct builder *choose(const char *wanted, struct err *err)
 		const struct builder *b = &builders[i];
 		if ((wanted && strcmp(wanted, b->program) != 0) || !is_there(b->program))
 			continue;
-		if (!b->probe[0] || run_words(b->probe, &(struct names){ 0 }, true) == 0)
+		if (!b->probe[0] || run_words(b->probe, &(struct build_names){ 0 }, true) == 0)
 			return b;
 		unfit = b->when_unfit;
 	}
@@ -250,7 +250,7 @@ static char *find_file(const char *dir, const char *given, struct err *err)
 }
 
 static int build(const struct builder *builder, const char *dir, const char *file,
-		 const json_t *flags, const struct names *names, struct err *err)
+		 const json_t *flags, const struct build_names *names, struct err *err)
 {
 	char *argv[ARGUMENTS] = { NULL };
 	const json_t *args = json_object_get(flags, "build_arg");
@@ -280,7 +280,7 @@ static int build(const struct builder *builder, const char *dir, const char *fil
 
 int build_image(const char *dir, const json_t *flags, char **ret_archive, struct err *err)
 {
-	struct names names = { 0 };
+	struct build_names names = { 0 };
 	const char *folder = getenv("TMPDIR");
 	auto_free char *file = find_file(dir, flag(flags, "file"), err);
 	const struct builder *builder = file ? choose(flag(flags, "builder"), err) : NULL;

@@ -65,7 +65,7 @@ static void command_line(int argc, char **argv, struct buf *to)
 	}
 }
 
-struct run {
+struct exec_run {
 	struct ws *ws;
 	bool terminal, ended;
 	char *message; /* why it was killed, or could not be started */
@@ -106,7 +106,7 @@ static struct exec_size terminal_size(void)
 
 /* ---- to the box: a thread of its own, for both directions may be busy at once ---- */
 
-static int feed(struct run *r, char *data, struct err *err)
+static int feed(struct exec_run *r, char *data, struct err *err)
 {
 	ssize_t n = read(STDIN_FILENO, data, PIECE);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -120,7 +120,7 @@ static int feed(struct run *r, char *data, struct err *err)
 }
 
 /* The second time a signal is one that cannot be ignored. */
-static int tell_signal(const struct run *r, int *asked, struct err *err)
+static int tell_signal(const struct exec_run *r, int *asked, struct err *err)
 {
 	struct signalfd_siginfo info;
 	if (read(r->signals, &info, sizeof info) != sizeof info)
@@ -138,7 +138,7 @@ static int tell_signal(const struct run *r, int *asked, struct err *err)
 
 static void *feed_all(void *arg)
 {
-	struct run *r = arg;
+	struct exec_run *r = arg;
 	struct err err;
 	int asked = 0, input = STDIN_FILENO;
 	eventfd_t ignored;
@@ -178,7 +178,7 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-static void obey(struct run *r, const char *type, const void *word)
+static void obey(struct exec_run *r, const char *type, const void *word)
 {
 	const struct exec_taken *taken = word;
 	const struct exec_end *end = word;
@@ -195,7 +195,7 @@ static void obey(struct run *r, const char *type, const void *word)
 	}
 }
 
-static void take(struct run *r, const struct ws_message *message)
+static void take(struct exec_run *r, const struct ws_message *message)
 {
 	if (message->opcode == WS_BINARY && message->len) {
 		int fd = message->data[0] == 2 ? STDERR_FILENO : STDOUT_FILENO;
@@ -213,7 +213,7 @@ static void take(struct run *r, const struct ws_message *message)
 	arena_done(&arena);
 }
 
-static int receive(struct run *r, struct err *err)
+static int receive(struct exec_run *r, struct err *err)
 {
 	struct ws_message message;
 	int got = 1;
@@ -229,7 +229,7 @@ static int receive(struct run *r, struct err *err)
 
 /* ---- both ---- */
 
-static void block_signals(struct run *r)
+static void block_signals(struct exec_run *r)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	sigset_t signals;
@@ -245,7 +245,7 @@ static void block_signals(struct run *r)
 	r->credit = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-static int converse(struct run *r, struct err *err)
+static int converse(struct exec_run *r, struct err *err)
 {
 	pthread_t thread;
 	struct termios before, raw;
@@ -278,8 +278,8 @@ int exec_in_box(const struct remote *remote, const json_t *flags, const char *id
 	char *headers[3] = { NULL };
 	bool tty = json_is_true(json_object_get(flags, "tty"));
 	bool piped = !tty && json_is_true(json_object_get(flags, "interactive"));
-	struct run r = { .terminal = !piped && isatty(STDIN_FILENO) &&
-				     (tty || isatty(STDOUT_FILENO)) };
+	struct exec_run r = { .terminal = !piped && isatty(STDIN_FILENO) &&
+					  (tty || isatty(STDOUT_FILENO)) };
 	auto_buf struct buf line = BUF(1 << 20);
 	auto_free char *url = xasprintf("ws%s/v1/bash/ws", remote->url + strlen("http"));
 	if (argc && !strcmp(argv[0], "--")) {

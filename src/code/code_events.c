@@ -7,21 +7,21 @@
 #include "kernel/outputs.h"
 #include "net/call.h"
 
-struct start {
+struct code_events_start {
 	const char *language, *session_id;
 };
 static const struct field start_fields[] = {
-	STR(start, language, 0, "What runs."),
-	STR(start, session_id, NULLABLE, "Its session."),
+	STR(code_events_start, language, 0, "What runs."),
+	STR(code_events_start, session_id, NULLABLE, "Its session."),
 };
-static const struct schema start_schema = SCHEMA(start, "CodeStartEvent", start_fields);
-struct piece {
+static const struct schema start_schema = SCHEMA(code_events_start, "CodeStartEvent", start_fields);
+struct code_events_piece {
 	struct text text;
 };
 static const struct field piece_fields[] = {
-	TEXT(piece, text, 0, "What it printed."),
+	TEXT(code_events_piece, text, 0, "What it printed."),
 };
-static const struct schema piece_schema = SCHEMA(piece, "CodeTextEvent", piece_fields);
+static const struct schema piece_schema = SCHEMA(code_events_piece, "CodeTextEvent", piece_fields);
 struct failure {
 	const char *ename, *evalue;
 	struct each traceback;
@@ -66,13 +66,14 @@ const struct schema code_events_sends = TAGGED("CodeEvent", "event", events, .ou
 int code_events_start(struct call *call, const char *language, const char *session_id,
 		      struct err *err)
 {
-	return call_send(call, "start", NULL, &(struct start){ language, session_id }, err);
+	return call_send(call, "start", NULL, &(struct code_events_start){ language, session_id },
+			 err);
 }
 
 int code_events_text(struct call *call, const char *name, const char *data, size_t len,
 		     struct err *err)
 {
-	return call_send(call, name, NULL, &(struct piece){ { data, len } }, err);
+	return call_send(call, name, NULL, &(struct code_events_piece){ { data, len } }, err);
 }
 
 int code_events_error(struct call *call, const char *name, const char *value,

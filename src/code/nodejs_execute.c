@@ -22,7 +22,7 @@ static const char not_started[] =
 	"If Node.js itself did not start: the product's needs glibc and libstdc++ (package libstdc++6) in "
 	"the image of this box, or add a Node.js to it (package nodejs).";
 
-struct listener {
+struct nodejs_execute_listener {
 	struct call *call;
 	const struct nodejs_job *job;
 	bool gone;
@@ -32,7 +32,7 @@ struct listener {
 static int write_output(void *arg, enum node_stream stream, const char *data, size_t len,
 			struct err *err)
 {
-	struct listener *listener = arg;
+	struct nodejs_execute_listener *listener = arg;
 	if (!len)
 		return listener->call->wants_events ? call_event_ping(listener->call, err) : 0;
 	if (listener->gone || listener->job->write(listener->job->arg, stream, data, len, err) == 0)
@@ -41,7 +41,7 @@ static int write_output(void *arg, enum node_stream stream, const char *data, si
 	return listener->job->stateful ? 0 : -1;
 }
 
-static void record_start(struct listener *listener, const char *session_id)
+static void record_start(struct nodejs_execute_listener *listener, const char *session_id)
 {
 	const struct node_request *request = &listener->job->request;
 	const struct journal_started started = { request->typescript ? "typescript" : "javascript",
@@ -49,7 +49,7 @@ static void record_start(struct listener *listener, const char *session_id)
 	listener->run = journal_begin(JOURNAL_CODE_STARTED, &started);
 }
 
-static int run_in_session(struct listener *listener, const struct node_where *where,
+static int run_in_session(struct nodejs_execute_listener *listener, const struct node_where *where,
 			  const struct node_caller *caller, struct node_result *ret,
 			  const char **ret_session, struct err *err)
 {
@@ -95,7 +95,7 @@ static void put_notice(struct call *call, struct node_result *result, const char
 int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_result *ret,
 		   const char **ret_session, struct err *err)
 {
-	struct listener listener = { .call = call, .job = job };
+	struct nodejs_execute_listener listener = { .call = call, .job = job };
 	struct node_caller caller = { .client_fd = call->sink->client_fd,
 				      .stop_fd = server_stop_fd(call->server),
 				      .write = job->write ? write_output : NULL,

@@ -185,27 +185,33 @@ static const struct field package_fields[] = {
 };
 static const struct schema package_schema = SCHEMA(package, "NodeJSPackageInfo", package_fields);
 
-struct info {
+struct nodejs_programs_info {
 	const char *node_version, *npm_version, *description, *runtime_directory,
 		*global_npm_directory, *error, *current_version;
 	struct list supported_languages, runtime_packages, global_packages, available_versions;
 };
 static const struct field info_fields[] = {
-	STR(info, node_version, REQUIRED, "Of the Node.js that is used first."),
-	STR(info, npm_version, REQUIRED, "Of npm; empty when there is none."),
-	LIST(info, supported_languages, REQUIRED, "What /v1/nodejs/execute runs.", .item = T_STR),
-	STR(info, description, REQUIRED, "In a few words."),
-	STR(info, runtime_directory, NULLABLE, "Where the product's own packages are."),
-	STR(info, global_npm_directory, NULLABLE, "Where `npm install -g` puts packages."),
-	LIST(info, runtime_packages, OPTIONAL, "The product's own.", .item = T_OBJ,
+	STR(nodejs_programs_info, node_version, REQUIRED, "Of the Node.js that is used first."),
+	STR(nodejs_programs_info, npm_version, REQUIRED, "Of npm; empty when there is none."),
+	LIST(nodejs_programs_info, supported_languages, REQUIRED, "What /v1/nodejs/execute runs.",
+	     .item = T_STR),
+	STR(nodejs_programs_info, description, REQUIRED, "In a few words."),
+	STR(nodejs_programs_info, runtime_directory, NULLABLE,
+	    "Where the product's own packages are."),
+	STR(nodejs_programs_info, global_npm_directory, NULLABLE,
+	    "Where `npm install -g` puts packages."),
+	LIST(nodejs_programs_info, runtime_packages, OPTIONAL, "The product's own.", .item = T_OBJ,
 	     .of = &package_schema),
-	LIST(info, global_packages, OPTIONAL, "Those of `npm install -g`.", .item = T_OBJ,
-	     .of = &package_schema),
-	STR(info, error, NULLABLE, "What is missing."),
-	LIST(info, available_versions, OPTIONAL, "What `version` can be.", .item = T_STR),
-	STR(info, current_version, NULLABLE, "The one that is used when none is asked for."),
+	LIST(nodejs_programs_info, global_packages, OPTIONAL, "Those of `npm install -g`.",
+	     .item = T_OBJ, .of = &package_schema),
+	STR(nodejs_programs_info, error, NULLABLE, "What is missing."),
+	LIST(nodejs_programs_info, available_versions, OPTIONAL, "What `version` can be.",
+	     .item = T_STR),
+	STR(nodejs_programs_info, current_version, NULLABLE,
+	    "The one that is used when none is asked for."),
 };
-static const struct schema info_schema = SCHEMA(info, "NodeJSRuntimeInfo", info_fields);
+static const struct schema info_schema =
+	SCHEMA(nodejs_programs_info, "NodeJSRuntimeInfo", info_fields);
 const struct field nodejs_programs_data = { .type = T_OBJ, .of = &info_schema };
 
 /* What says which package a command belongs to. The user may have put any link in its way. */
@@ -255,11 +261,12 @@ int nodejs_programs_info(struct call *call, const void *in, struct err *err)
 		return -1;
 	const struct tool_spec *specs = all->items;
 	const char **versions = arena_alloc(call->arena, (all->count + 1) * sizeof *versions);
-	struct info info = { .node_version = "",
-			     .npm_version = npm_version(call, &where),
-			     .supported_languages = { COUNT(languages), languages },
-			     .description = "JavaScript and TypeScript, run by Node.js",
-			     .error = all->count ? NULL : missing };
+	struct nodejs_programs_info info = { .node_version = "",
+					     .npm_version = npm_version(call, &where),
+					     .supported_languages = { COUNT(languages), languages },
+					     .description =
+						     "JavaScript and TypeScript, run by Node.js",
+					     .error = all->count ? NULL : missing };
 	for (size_t i = 0; i < all->count; i++)
 		if (specs[i].ver)
 			versions[info.available_versions.count++] = short_name(call, specs[i].ver);

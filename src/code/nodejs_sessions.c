@@ -65,7 +65,7 @@ struct sessions nodejs_sessions = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-struct recipe {
+struct nodejs_sessions_recipe {
 	const struct config *config;
 	const struct nodejs_session_wish *wish;
 	bool made;
@@ -74,7 +74,7 @@ struct recipe {
 static void session_fill(void *arg, void *how)
 {
 	struct nodejs_session *session = arg;
-	struct recipe *recipe = how;
+	struct nodejs_sessions_recipe *recipe = how;
 	const struct nodejs_session_wish *wish = recipe->wish;
 	snprintf(session->program, sizeof session->program, "%s", wish->program);
 	session->cwd = xstrdup(wish->cwd ? wish->cwd : recipe->config->workspace);
@@ -91,7 +91,7 @@ struct nodejs_session *nodejs_session_open(const struct config *config,
 					   const struct nodejs_session_wish *wish, bool *ret_made,
 					   struct err *err)
 {
-	struct recipe recipe = { config, wish, false };
+	struct nodejs_sessions_recipe recipe = { config, wish, false };
 	struct nodejs_session *session =
 		sessions_open(&nodejs_sessions, wish->id, session_fill, &recipe, err);
 	*ret_made = recipe.made;

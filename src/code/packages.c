@@ -93,7 +93,7 @@ static const char python_lister[] =
 	"print(json.dumps({'path': path, 'packages': list(found.values())}))\n";
 
 /* What a file or directory was like; all zeroes when there was none. */
-struct stamp {
+struct packages_stamp {
 	const char *path;
 	dev_t dev;
 	ino_t ino;
@@ -101,10 +101,10 @@ struct stamp {
 	struct timespec changed;
 };
 
-static struct stamp stamp_of(const char *path)
+static struct packages_stamp stamp_of(const char *path)
 {
 	struct stat st;
-	struct stamp stamp = { .path = path };
+	struct packages_stamp stamp = { .path = path };
 	if (stat(path, &st) == 0) {
 		stamp.dev = st.st_dev;
 		stamp.ino = st.st_ino;
@@ -114,23 +114,23 @@ static struct stamp stamp_of(const char *path)
 	return stamp;
 }
 
-static bool stamp_holds(const struct stamp *was)
+static bool stamp_holds(const struct packages_stamp *was)
 {
-	struct stamp now = stamp_of(was->path);
+	struct packages_stamp now = stamp_of(was->path);
 	return now.dev == was->dev && now.ino == was->ino && now.size == was->size &&
 	       now.changed.tv_sec == was->changed.tv_sec &&
 	       now.changed.tv_nsec == was->changed.tv_nsec;
 }
 
 /* One listing of one interpreter. */
-struct listing {
+struct packages_listing {
 	struct memo_value memo;
 	struct arena arena;
 	const char *problem; /* NULL: all is well */
 	struct list packages;
 	int64_t started_us;
 	bool settled; /* no directory had just been changed: stamps will tell of the next change */
-	struct stamp python, dirs[DIRS_MAX];
+	struct packages_stamp python, dirs[DIRS_MAX];
 	size_t dir_count;
 };
 
@@ -142,7 +142,7 @@ struct python_ask {
 
 static bool listing_fresh(const struct memo_value *value, void *arg)
 {
-	const struct listing *listing = (const struct listing *)value;
+	const struct packages_listing *listing = (const struct packages_listing *)value;
 	const struct python_ask *ask = arg;
 	if (strcmp(listing->python.path, ask->python) != 0)
 		return false;
@@ -156,7 +156,7 @@ static bool listing_fresh(const struct memo_value *value, void *arg)
 	return true;
 }
 
-static void take_dirs(struct listing *listing, const json_t *path, time_t started)
+static void take_dirs(struct packages_listing *listing, const json_t *path, time_t started)
 {
 	size_t count = json_array_size(path);
 	listing->settled = json_is_array(path) && count <= DIRS_MAX;
@@ -164,14 +164,14 @@ static void take_dirs(struct listing *listing, const json_t *path, time_t starte
 		const char *dir = json_string_value(json_array_get(path, i));
 		if (!dir)
 			continue;
-		struct stamp stamp = stamp_of(arena_strdup(&listing->arena, dir));
+		struct packages_stamp stamp = stamp_of(arena_strdup(&listing->arena, dir));
 		if (stamp.changed.tv_sec >= started - SETTLE_S)
 			listing->settled = false;
 		listing->dirs[listing->dir_count++] = stamp;
 	}
 }
 
-static void take_packages(struct listing *listing, const json_t *from)
+static void take_packages(struct packages_listing *listing, const json_t *from)
 {
 	size_t count = json_array_size(from), used = 0;
 	count = count < PACKAGES_MAX ? count : PACKAGES_MAX;
@@ -188,7 +188,8 @@ static void take_packages(struct listing *listing, const json_t *from)
 	listing->packages = tidy(packages, used);
 }
 
-static int ask_python(struct listing *listing, const struct python_ask *ask, struct err *err)
+static int ask_python(struct packages_listing *listing, const struct python_ask *ask,
+		      struct err *err)
 {
 	char *argv[] = { (char *)ask->python, (char *)"-I", (char *)"-c", (char *)python_lister,
 			 NULL };
@@ -214,7 +215,7 @@ static struct memo_value *listing_make(const struct memo_value *old, void *arg, 
 	(void)old;
 	(void)err;
 	const struct python_ask *ask = arg;
-	struct listing *listing = xcalloc(1, sizeof *listing);
+	struct packages_listing *listing = xcalloc(1, sizeof *listing);
 	struct err problem;
 	listing->started_us = clock_us();
 	listing->python = stamp_of(arena_strdup(&listing->arena, ask->python));
@@ -227,7 +228,7 @@ static struct memo_value *listing_make(const struct memo_value *old, void *arg, 
 
 static void listing_free(struct memo_value *value)
 {
-	arena_done(&((struct listing *)value)->arena);
+	arena_done(&((struct packages_listing *)value)->arena);
 	free(value);
 }
 
@@ -250,7 +251,8 @@ int packages_python(struct call *call, const void *in, struct err *err)
 			"install python3)",
 			err);
 	struct python_ask ask = { &where, python, clock_us() };
-	struct listing *listing = (struct listing *)memo_get(&memo, &how, &ask, err);
+	struct packages_listing *listing =
+		(struct packages_listing *)memo_get(&memo, &how, &ask, err);
 	if (!listing)
 		return -1;
 	int result = listing->problem ? refuse(call, listing->problem, err)
@@ -261,7 +263,7 @@ int packages_python(struct call *call, const void *in, struct err *err)
 
 /* ---- Node.js ---- */
 
-struct collection {
+struct packages_collection {
 	struct arena *arena;
 	struct package *packages;
 	size_t count, room;
@@ -283,7 +285,7 @@ static json_t *read_manifest(int dir, const char *folder)
 	return json_parse(text, (size_t)len, NULL);
 }
 
-static void collect_package(struct collection *to, int dir, const char *folder)
+static void collect_package(struct packages_collection *to, int dir, const char *folder)
 {
 	json_t *manifest = read_manifest(dir, folder);
 	const char *name = json_string_value(json_object_get(manifest, "name"));
@@ -300,7 +302,7 @@ static void collect_package(struct collection *to, int dir, const char *folder)
 }
 
 /* The packages of a node_modules directory, and of the scopes ("@types") in it. */
-static void collect(struct collection *to, int at, const char *path, bool scopes)
+static void collect(struct packages_collection *to, int at, const char *path, bool scopes)
 {
 	DIR *dir = dir_open_at(at, path, 0);
 	if (!dir)
@@ -350,7 +352,7 @@ int packages_of(struct arena *arena, const struct tools_where *where, const char
 		size_t count, struct list *ret, struct err *err)
 {
 	struct user_view view;
-	struct collection all = { .arena = arena };
+	struct packages_collection all = { .arena = arena };
 	if (user_enter(where->user, &view, err) < 0)
 		return -1;
 	for (size_t i = 0; i < count; i++)

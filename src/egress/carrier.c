@@ -23,7 +23,7 @@
 enum { CONNECT_MS = 15000, FORWARD_MS = 3000, SERVERS_MAX = 3 };
 
 /* What is asked; with it comes the stream to answer by. */
-struct ask {
+struct carrier_ask {
 	uint32_t port; /* 0: the data is a DNS query, else a name */
 	char data[CARRIER_DATAGRAM];
 };
@@ -91,7 +91,7 @@ struct errand {
 	struct carrier *carrier;
 	int answer;
 	size_t len; /* of the data */
-	struct ask ask;
+	struct carrier_ask ask;
 };
 
 static int dial(const struct sockaddr_in *to)
@@ -238,8 +238,8 @@ static int receive(int asked, struct errand *errand)
 	const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 	if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&errand->answer, CMSG_DATA(head), sizeof(int));
-	errand->len = (size_t)n - offsetof(struct ask, data);
-	return (size_t)n < offsetof(struct ask, data) ? -1 : 0;
+	errand->len = (size_t)n - offsetof(struct carrier_ask, data);
+	return (size_t)n < offsetof(struct carrier_ask, data) ? -1 : 0;
 }
 
 void carrier_run(const struct rules *rules, bool forwards, int asked)

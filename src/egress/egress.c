@@ -15,7 +15,7 @@
 
 enum { EVENTS_MAX = 1 << 20 };
 
-struct visit {
+struct egress_visit {
 	struct egress *egress;
 	int client;
 };
@@ -50,7 +50,7 @@ void egress_denied(struct egress *egress, const char *name, unsigned port, const
 
 static void *serve(void *arg)
 {
-	struct visit visit = *(struct visit *)arg;
+	struct egress_visit visit = *(struct egress_visit *)arg;
 	free(arg);
 	egress_relay(visit.egress, visit.client);
 	close(visit.client);
@@ -60,8 +60,8 @@ static void *serve(void *arg)
 
 static void admit(struct egress *egress, int client)
 {
-	struct visit *visit = xmalloc(sizeof *visit);
-	*visit = (struct visit){ egress, client };
+	struct egress_visit *visit = xmalloc(sizeof *visit);
+	*visit = (struct egress_visit){ egress, client };
 	if (atomic_fetch_add(&egress->connections, 1) < EGRESS_CONNECTIONS &&
 	    thread_start(serve, visit) == 0)
 		return;

@@ -8,12 +8,12 @@ enum { HOST_MAX = 255, TLS_RECORD = 22, TLS_MAJOR = 3, CLIENT_HELLO = 1 };
 enum { SERVER_NAMES = 0, SERVER_NAME = 0 };
 
 /* A reader that never goes beyond the end, and remembers that it wanted to. */
-struct reader {
+struct hello_reader {
 	const unsigned char *at, *end;
 	bool cut; /* not all is there */
 };
 
-static size_t number(struct reader *in, size_t bytes)
+static size_t number(struct hello_reader *in, size_t bytes)
 {
 	size_t value = 0;
 	if ((size_t)(in->end - in->at) < bytes) {
@@ -27,10 +27,10 @@ static size_t number(struct reader *in, size_t bytes)
 }
 
 /* A part with its length before it. One that is not all there ends where the bytes do. */
-static struct reader part(struct reader *in, size_t bytes)
+static struct hello_reader part(struct hello_reader *in, size_t bytes)
 {
 	size_t len = number(in, bytes), left = (size_t)(in->end - in->at);
-	struct reader inner = { in->at, in->at + (len < left ? len : left), len > left };
+	struct hello_reader inner = { in->at, in->at + (len < left ? len : left), len > left };
 	in->at = inner.end;
 	in->cut |= inner.cut;
 	return inner;
@@ -48,11 +48,11 @@ static int take(const unsigned char *from, size_t n, char *name)
 }
 
 /* One name, and nothing else: which of several counts, servers do not agree on. */
-static enum hello server_name(struct reader extension, char *name)
+static enum hello server_name(struct hello_reader extension, char *name)
 {
-	struct reader list = part(&extension, 2);
+	struct hello_reader list = part(&extension, 2);
 	size_t type = number(&list, 1);
-	struct reader entry = part(&list, 2);
+	struct hello_reader entry = part(&list, 2);
 	if (extension.cut || list.cut || type != SERVER_NAME || list.at < list.end ||
 	    extension.at < extension.end)
 		return HELLO_ODD;
@@ -60,23 +60,23 @@ static enum hello server_name(struct reader extension, char *name)
 									: HELLO_NAMED;
 }
 
-static enum hello in_hello(struct reader in, char *name)
+static enum hello in_hello(struct hello_reader in, char *name)
 {
 	if (in.at < in.end && *in.at != CLIENT_HELLO)
 		return HELLO_NAMELESS;
 	number(&in, 1);
-	struct reader hello = part(&in, 3);
+	struct hello_reader hello = part(&in, 3);
 	number(&hello, 2);
 	for (int i = 0; i < 32; i++) /* its random bytes */
 		number(&hello, 1);
 	part(&hello, 1); /* session */
 	part(&hello, 2); /* ciphers */
 	part(&hello, 1); /* compression */
-	struct reader extensions = part(&hello, 2);
+	struct hello_reader extensions = part(&hello, 2);
 	enum hello found = HELLO_NAMELESS;
 	for (bool named = false; extensions.end - extensions.at >= 4 && !extensions.cut;) {
 		size_t type = number(&extensions, 2);
-		struct reader extension = part(&extensions, 2);
+		struct hello_reader extension = part(&extensions, 2);
 		if (type == SERVER_NAMES) {
 			found = named ? HELLO_ODD : server_name(extension, name);
 			named = true;
@@ -90,7 +90,7 @@ static enum hello in_hello(struct reader in, char *name)
 static enum hello in_records(const unsigned char *data, size_t len, char *name)
 {
 	static _Thread_local unsigned char hello[HELLO_MAX];
-	struct reader in = { data, data + len, 0 };
+	struct hello_reader in = { data, data + len, 0 };
 	size_t n = 0, type = TLS_RECORD;
 	while (in.at < in.end && !in.cut) {
 		type = number(&in, 1);
@@ -100,13 +100,13 @@ static enum hello in_records(const unsigned char *data, size_t len, char *name)
 		if (!in.cut && major != TLS_MAJOR)
 			return HELLO_ODD;
 		number(&in, 1); /* minor version */
-		struct reader record = part(&in, 2);
+		struct hello_reader record = part(&in, 2);
 		size_t more = (size_t)(record.end - record.at);
 		more = more < sizeof hello - n ? more : sizeof hello - n;
 		memcpy(hello + n, record.at, more);
 		n += more;
 	}
-	enum hello kind = in_hello((struct reader){ hello, hello + n, 0 }, name);
+	enum hello kind = in_hello((struct hello_reader){ hello, hello + n, 0 }, name);
 	return kind == HELLO_MORE && type != TLS_RECORD ? HELLO_ODD : kind;
 }
 

@@ -132,7 +132,7 @@ static int open_inside(void *arg, struct err *err)
 	return egress_open_refused(egress, err) < 0 ? -1 : set_rules(egress, err);
 }
 
-struct visit {
+struct net_visit {
 	const char *netns;
 	int (*fn)(void *arg, struct err *err);
 	void *arg;
@@ -142,7 +142,7 @@ struct visit {
 
 static void *visit(void *arg)
 {
-	struct visit *visit = arg;
+	struct net_visit *visit = arg;
 	auto_close int inside = open(visit->netns, O_RDONLY | O_CLOEXEC);
 	if (inside < 0)
 		visit->result = err_set(&visit->err, errno, "open '%s'", visit->netns);
@@ -157,7 +157,7 @@ static void *visit(void *arg)
 int egress_visit(const char *netns, int (*fn)(void *arg, struct err *err), void *arg,
 		 struct err *err)
 {
-	struct visit there = { .netns = netns, .fn = fn, .arg = arg };
+	struct net_visit there = { .netns = netns, .fn = fn, .arg = arg };
 	pthread_t thread;
 	int code = pthread_create(&thread, NULL, visit, &there);
 	if (code)

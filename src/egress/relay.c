@@ -23,7 +23,7 @@ enum { FLOW_SIZE = 32768, DNS_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 
 enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 /* One direction of a connection. */
-struct flow {
+struct relay_flow {
 	int from, to;
 	char data[FLOW_SIZE];
 	size_t at, len;
@@ -33,7 +33,7 @@ struct flow {
 	_Atomic uint64_t *counter;
 };
 
-struct relay {
+struct egress_relay {
 	struct egress *egress;
 	char name[DNS_NAME_MAX + 1];
 	unsigned port;
@@ -42,7 +42,7 @@ struct relay {
 	bool agreed;  /* so far, what the server says agrees to an upgrade */
 	size_t heard; /* of the server, as far as it matters */
 	struct web web;
-	struct flow out, in;
+	struct relay_flow out, in;
 };
 
 /* Waits; -1 when nothing comes in time. */
@@ -82,14 +82,14 @@ static void serve_dns(struct egress *egress, int client)
 	}
 }
 
-static int deny(struct relay *relay, const char *why)
+static int deny(struct egress_relay *relay, const char *why)
 {
 	egress_denied(relay->egress, relay->name, relay->port, why);
 	return -1;
 }
 
 /* Why a connection that begins like this may not pass; NULL: it may. */
-static const char *why_denied(const struct relay *relay, enum hello kind, const char *name)
+static const char *why_denied(const struct egress_relay *relay, enum hello kind, const char *name)
 {
 	if (kind == HELLO_ODD)
 		return "malformed TLS, or a version that is not TLS 1.x";
@@ -105,10 +105,10 @@ static const char *why_denied(const struct relay *relay, enum hello kind, const 
 }
 
 /* Looks at the first bytes of the client. -1: they may not pass. */
-static int look(struct relay *relay)
+static int look(struct egress_relay *relay)
 {
 	char name[256];
-	struct flow *out = &relay->out;
+	struct relay_flow *out = &relay->out;
 	enum hello kind =
 		hello_name((const unsigned char *)out->data, out->len, relay->heard > 0, name);
 	if (kind == HELLO_MORE)
@@ -122,7 +122,7 @@ static int look(struct relay *relay)
 	return 0;
 }
 
-static int check_requests(struct relay *relay, const char *data, size_t len)
+static int check_requests(struct egress_relay *relay, const char *data, size_t len)
 {
 	if (web_feed(&relay->web, data, len) < 0)
 		return deny(relay, "an HTTP request for another host, or one that is malformed");
@@ -133,7 +133,7 @@ static int check_requests(struct relay *relay, const char *data, size_t len)
 
 /* Only the first that a server says can be its answer to the first request, which may ask for a
  * WebSocket. If it agrees to that, what follows are no requests. */
-static void hear(struct relay *relay, const char *data, size_t len)
+static void hear(struct egress_relay *relay, const char *data, size_t len)
 {
 	static const char yes[] = "HTTP/1.1 101 ";
 	for (; len && relay->heard < sizeof yes - 1; len--, data++, relay->heard++)
@@ -142,7 +142,7 @@ static void hear(struct relay *relay, const char *data, size_t len)
 		relay->http = false;
 }
 
-static int took(struct relay *relay, struct flow *flow, size_t n)
+static int took(struct egress_relay *relay, struct relay_flow *flow, size_t n)
 {
 	const char *data = flow->data + flow->len;
 	flow->len += n;
@@ -158,7 +158,7 @@ static int took(struct relay *relay, struct flow *flow, size_t n)
 }
 
 /* Reads what there is room for. -1: the connection is over. */
-static int fill(struct relay *relay, struct flow *flow)
+static int fill(struct egress_relay *relay, struct relay_flow *flow)
 {
 	if (flow->at == flow->len)
 		flow->at = flow->len = 0;
@@ -171,7 +171,7 @@ static int fill(struct relay *relay, struct flow *flow)
 	return took(relay, flow, (size_t)n);
 }
 
-static int drain(struct flow *flow)
+static int drain(struct relay_flow *flow)
 {
 	ssize_t n = send(flow->to, flow->data + flow->at, flow->len - flow->at, MSG_NOSIGNAL);
 	if (n < 0)
@@ -181,12 +181,12 @@ static int drain(struct flow *flow)
 	return 0;
 }
 
-static int turn(struct relay *relay)
+static int turn(struct egress_relay *relay)
 {
-	struct flow *flows[] = { &relay->out, &relay->in };
+	struct relay_flow *flows[] = { &relay->out, &relay->in };
 	struct pollfd wait[2] = { { relay->out.from, 0, 0 }, { relay->in.from, 0, 0 } };
 	for (int i = 0; i < 2; i++) {
-		struct flow *flow = flows[i];
+		struct relay_flow *flow = flows[i];
 		bool waits = flow->at < flow->len && !flow->held;
 		if (flow->ended && !waits && !flow->told) {
 			shutdown(flow->to, SHUT_WR);
@@ -220,10 +220,10 @@ static int turn(struct relay *relay)
 }
 
 /* Both ends of it, which must not block, and their flows. */
-static void carry(struct relay *relay, int client, int server, struct counters *counters)
+static void carry(struct egress_relay *relay, int client, int server, struct counters *counters)
 {
-	relay->out = (struct flow){ client, server, .counter = &counters->out };
-	relay->in = (struct flow){ server, client, .counter = &counters->in };
+	relay->out = (struct relay_flow){ client, server, .counter = &counters->out };
+	relay->in = (struct relay_flow){ server, client, .counter = &counters->in };
 	relay->out.held = !relay->known;
 	while (turn(relay) == 0)
 		;
@@ -232,13 +232,13 @@ static void carry(struct relay *relay, int client, int server, struct counters *
 void egress_copy(int client, int server)
 {
 	static struct counters unread;
-	struct relay *relay = xcalloc(1, sizeof *relay);
+	struct egress_relay *relay = xcalloc(1, sizeof *relay);
 	relay->known = true;
 	carry(relay, client, server, &unread);
 	free(relay);
 }
 
-static void connect_to_name(struct relay *relay, int client)
+static void connect_to_name(struct egress_relay *relay, int client)
 {
 	char why[CARRIER_WHY];
 	auto_close int server =
@@ -258,7 +258,7 @@ void egress_relay(struct egress *egress, int client)
 		return;
 	char name[INET_ADDRSTRLEN];
 	uint32_t address = ntohl(called.sin_addr.s_addr);
-	struct relay *relay = xcalloc(1, sizeof *relay);
+	struct egress_relay *relay = xcalloc(1, sizeof *relay);
 	relay->egress = egress;
 	relay->port = ntohs(called.sin_port);
 	if (address == NAMES_SELF && relay->port == 53)

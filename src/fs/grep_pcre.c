@@ -13,7 +13,7 @@
 #include "fs/text.h"
 #include "fs/walk.h"
 
-struct search {
+struct grep_pcre_search {
 	struct grep *grep;
 	struct regex *regex;
 	struct buf text;
@@ -22,7 +22,7 @@ struct search {
 	struct err *err;
 };
 
-static bool go_on(struct search *s)
+static bool go_on(struct grep_pcre_search *s)
 {
 	if (s->result < 0 || s->grep->why || grep_enough(s->grep))
 		return false;
@@ -36,20 +36,20 @@ static bool go_on(struct search *s)
 
 /* ---- one file ---- */
 
-struct lines {
+struct grep_pcre_lines {
 	const char *text;
 	size_t len;
 	int64_t number; /* of the line at `at` */
 	size_t at;
 };
 
-static size_t line_end(const struct lines *l, size_t at)
+static size_t line_end(const struct grep_pcre_lines *l, size_t at)
 {
 	const char *newline = at < l->len ? memchr(l->text + at, '\n', l->len - at) : NULL;
 	return newline ? (size_t)(newline - l->text) + 1 : l->len;
 }
 
-static size_t line_start(const struct lines *l, size_t at)
+static size_t line_start(const struct grep_pcre_lines *l, size_t at)
 {
 	const char *newline = at ? memrchr(l->text, '\n', at) : NULL;
 	return newline ? (size_t)(newline - l->text) + 1 : 0;
@@ -57,7 +57,8 @@ static size_t line_start(const struct lines *l, size_t at)
 
 /* Gives the lines from `from`, before the one at `to`, that are context: of the match before, which ends
  * at `from`, and of the one after, which begins at `to`. */
-static void put_context(struct search *s, struct lines *l, size_t to, bool had, bool has)
+static void put_context(struct grep_pcre_search *s, struct grep_pcre_lines *l, size_t to, bool had,
+			bool has)
 {
 	const struct grep_spec *spec = s->grep->spec;
 	size_t back = to;
@@ -75,7 +76,8 @@ static void put_context(struct search *s, struct lines *l, size_t to, bool had, 
 	}
 }
 
-static void put_match(struct search *s, struct lines *l, size_t end, size_t start)
+static void put_match(struct grep_pcre_search *s, struct grep_pcre_lines *l, size_t end,
+		      size_t start)
 {
 	grep_put(s->grep, l->number, l->text + l->at, end - l->at, true, start);
 	for (; l->at < end; l->number++)
@@ -83,7 +85,7 @@ static void put_match(struct search *s, struct lines *l, size_t end, size_t star
 }
 
 /* Line by line, so that no match can reach into the next. */
-static void search_lines(struct search *s, struct lines *l, bool valid)
+static void search_lines(struct grep_pcre_search *s, struct grep_pcre_lines *l, bool valid)
 {
 	bool had = false;
 	size_t line = 0, start, stop;
@@ -106,7 +108,7 @@ static void search_lines(struct search *s, struct lines *l, bool valid)
 }
 
 /* All at once: matches whose lines touch are one. */
-static void search_whole(struct search *s, struct lines *l, bool valid)
+static void search_whole(struct grep_pcre_search *s, struct grep_pcre_lines *l, bool valid)
 {
 	bool had = false;
 	size_t from = 0, start, stop, begin = 0, end = 0, first = 0;
@@ -140,9 +142,9 @@ static void search_whole(struct search *s, struct lines *l, bool valid)
 	put_context(s, l, l->len, had, false);
 }
 
-static void search_text(struct search *s, const char *path)
+static void search_text(struct grep_pcre_search *s, const char *path)
 {
-	struct lines l = { s->text.data, s->text.len, 1, 0 };
+	struct grep_pcre_lines l = { s->text.data, s->text.len, 1, 0 };
 	bool valid = utf8_valid(l.text, l.len);
 	grep_open(s->grep, path);
 	if (s->grep->spec->multiline)
@@ -152,7 +154,7 @@ static void search_text(struct search *s, const char *path)
 	grep_close(s->grep, true);
 }
 
-static int search_file(struct search *s, int fd, const char *path, struct err *err)
+static int search_file(struct grep_pcre_search *s, int fd, const char *path, struct err *err)
 {
 	enum text_encoding encoding;
 	s->text.len = 0;
@@ -172,7 +174,7 @@ static int search_file(struct search *s, int fd, const char *path, struct err *e
 static enum walk_next visit(const struct walk_entry *entry, void *arg)
 {
 	static const char *const never[] = { ".git", ".hg", ".svn" };
-	struct search *s = arg;
+	struct grep_pcre_search *s = arg;
 	const struct grep_spec *spec = s->grep->spec;
 	struct stat st;
 	if (!go_on(s))
@@ -195,7 +197,7 @@ static enum walk_next visit(const struct walk_entry *entry, void *arg)
 	return WALK_ON;
 }
 
-static int search(struct search *s, struct err *err)
+static int search(struct grep_pcre_search *s, struct err *err)
 {
 	const struct grep_spec *spec = s->grep->spec;
 	s->grep->searched = 0;
@@ -221,7 +223,9 @@ int grep_pcre(struct grep *grep, struct err *err)
 		return err_set(err, ERR_PATTERN, "there is no file type '%.60s'", spec->type_name);
 	unsigned flags = (spec->literal ? REGEX_LITERAL : 0) | (spec->fold ? REGEX_FOLD : 0) |
 			 (spec->multiline ? REGEX_LINES : 0);
-	struct search s = { .grep = grep, .text = BUF(cap * 2), .wait = &spec->wait, .err = err };
+	struct grep_pcre_search s = {
+		.grep = grep, .text = BUF(cap * 2), .wait = &spec->wait, .err = err
+	};
 	s.regex = regex_compile(spec->pattern, strlen(spec->pattern), flags, err);
 	int result = s.regex ? search(&s, err) : -1;
 	regex_free(s.regex);

@@ -14,7 +14,7 @@
 
 enum { MESSAGE_MAX = 16 << 20 };
 
-struct search {
+struct grep_rg_search {
 	struct grep *grep;
 	struct rg_message message;
 	struct buf partial; /* the beginning of a message whose end has not come yet */
@@ -26,7 +26,7 @@ struct search {
 
 /* ---- what it says ---- */
 
-static void handle(struct search *s, const char *text, size_t len)
+static void handle(struct grep_rg_search *s, const char *text, size_t len)
 {
 	struct rg_message *m = &s->message;
 	struct grep *grep = s->grep;
@@ -61,7 +61,7 @@ static void handle(struct search *s, const char *text, size_t len)
 
 static bool take(void *arg, const char *data, size_t len)
 {
-	struct search *s = arg;
+	struct grep_rg_search *s = arg;
 	while (len && !s->refused) {
 		const char *newline = memchr(data, '\n', len);
 		size_t n = newline ? (size_t)(newline - data) : len;
@@ -196,7 +196,8 @@ static const char *find_program(struct arena *arena)
 	return NULL;
 }
 
-static int search(struct search *s, struct arena *arena, const char *program, struct err *err)
+static int search(struct grep_rg_search *s, struct arena *arena, const char *program,
+		  struct err *err)
 {
 	static char *const env[] = { (char *)"LANG=C.UTF-8", NULL };
 	const struct grep_spec *spec = s->grep->spec;
@@ -228,7 +229,7 @@ static int search(struct search *s, struct arena *arena, const char *program, st
 int grep_rg(struct grep *grep, struct err *err)
 {
 	struct arena arena = { 0 };
-	struct search s = { .grep = grep, .partial = BUF(MESSAGE_MAX) };
+	struct grep_rg_search s = { .grep = grep, .partial = BUF(MESSAGE_MAX) };
 	rg_message_init(&s.message, MESSAGE_MAX);
 	const char *program = find_program(&arena);
 	int result = program ? search(&s, &arena, program, err) : 1;

@@ -11,20 +11,20 @@
 
 enum { DEPTH_MAX = 32, KEY_MAX = 32, PATH_BYTES_MAX = 65536, NUMBER_MAX = 30 };
 
-struct reader {
+struct rg_json_reader {
 	const char *at, *end;
 	int depth;
 	bool failed;
 };
 
-static char peek(struct reader *r)
+static char peek(struct rg_json_reader *r)
 {
 	while (r->at < r->end && strchr(" \t\r\n", *r->at) && *r->at)
 		r->at++;
 	return r->at < r->end && !r->failed ? *r->at : 0;
 }
 
-static bool take(struct reader *r, char c)
+static bool take(struct rg_json_reader *r, char c)
 {
 	if (peek(r) != c)
 		return false;
@@ -32,12 +32,12 @@ static bool take(struct reader *r, char c)
 	return true;
 }
 
-static void want(struct reader *r, char c)
+static void want(struct rg_json_reader *r, char c)
 {
 	r->failed = !take(r, c) || r->failed;
 }
 
-static int hex4(const struct reader *r, const char *at)
+static int hex4(const struct rg_json_reader *r, const char *at)
 {
 	int value = 0;
 	for (int i = 0; i < 4; i++) {
@@ -61,7 +61,7 @@ static void put_code(struct buf *to, uint32_t code)
 }
 
 /* \uXXXX, or two of them: at is behind the backslash. */
-static void take_unicode(struct reader *r, struct buf *to)
+static void take_unicode(struct rg_json_reader *r, struct buf *to)
 {
 	int code = hex4(r, r->at + 1), low = -1;
 	r->failed = r->failed || code < 0;
@@ -81,7 +81,7 @@ static void take_unicode(struct reader *r, struct buf *to)
 		put_code(to, (uint32_t)code);
 }
 
-static void take_escape(struct reader *r, struct buf *to)
+static void take_escape(struct rg_json_reader *r, struct buf *to)
 {
 	static const char from[] = "\"\\/bfnrt", as[] = "\"\\/\b\f\n\r\t";
 	const char *found = r->at < r->end && *r->at ? strchr(from, *r->at) : NULL;
@@ -97,7 +97,7 @@ static void take_escape(struct reader *r, struct buf *to)
 }
 
 /* A string, into a buffer or, with NULL, nowhere. */
-static void take_string(struct reader *r, struct buf *to)
+static void take_string(struct rg_json_reader *r, struct buf *to)
 {
 	if (to && to->data)
 		to->len = 0;
@@ -120,7 +120,7 @@ static void take_string(struct reader *r, struct buf *to)
 	}
 }
 
-static int64_t take_int(struct reader *r)
+static int64_t take_int(struct rg_json_reader *r)
 {
 	char text[NUMBER_MAX];
 	size_t len = 0;
@@ -135,10 +135,10 @@ static int64_t take_int(struct reader *r)
 	return strtoll(text, NULL, 10);
 }
 
-static void skip(struct reader *r);
+static void skip(struct rg_json_reader *r);
 
 /* The next key of an object: false at its end. */
-static bool next_key(struct reader *r, char key[KEY_MAX], bool *first)
+static bool next_key(struct rg_json_reader *r, char key[KEY_MAX], bool *first)
 {
 	if (take(r, '}') || r->failed)
 		return false;
@@ -157,7 +157,7 @@ static bool next_key(struct reader *r, char key[KEY_MAX], bool *first)
 	return !r->failed;
 }
 
-static void skip_all(struct reader *r, char close)
+static void skip_all(struct rg_json_reader *r, char close)
 {
 	char key[KEY_MAX];
 	r->at++;
@@ -175,7 +175,7 @@ static void skip_all(struct reader *r, char close)
 	r->depth--;
 }
 
-static void skip(struct reader *r)
+static void skip(struct rg_json_reader *r)
 {
 	char c = peek(r);
 	if (c == '"')
@@ -193,7 +193,7 @@ static void skip(struct reader *r)
 }
 
 /* {"text": "…"}, or {"bytes": "…"} in base64 for what is not UTF-8; or null. */
-static void take_text(struct reader *r, struct buf *to)
+static void take_text(struct rg_json_reader *r, struct buf *to)
 {
 	char key[KEY_MAX];
 	if (peek(r) != '{') {
@@ -217,8 +217,8 @@ static void take_text(struct reader *r, struct buf *to)
 }
 
 /* Calls fn with each key of an object; what is no object is passed over. */
-static void each_key(struct reader *r, struct rg_message *to,
-		     void (*fn)(struct reader *r, const char *key, struct rg_message *to))
+static void each_key(struct rg_json_reader *r, struct rg_message *to,
+		     void (*fn)(struct rg_json_reader *r, const char *key, struct rg_message *to))
 {
 	char key[KEY_MAX];
 	if (peek(r) != '{') {
@@ -230,7 +230,7 @@ static void each_key(struct reader *r, struct rg_message *to,
 		fn(r, key, to);
 }
 
-static void take_submatch(struct reader *r, const char *key, struct rg_message *to)
+static void take_submatch(struct rg_json_reader *r, const char *key, struct rg_message *to)
 {
 	if (!strcmp(key, "start") && to->start < 0 && peek(r) != 'n')
 		to->start = take_int(r);
@@ -238,7 +238,7 @@ static void take_submatch(struct reader *r, const char *key, struct rg_message *
 		skip(r);
 }
 
-static void take_submatches(struct reader *r, struct rg_message *to)
+static void take_submatches(struct rg_json_reader *r, struct rg_message *to)
 {
 	if (peek(r) != '[') {
 		skip(r);
@@ -252,7 +252,7 @@ static void take_submatches(struct reader *r, struct rg_message *to)
 	}
 }
 
-static void take_data(struct reader *r, const char *key, struct rg_message *to)
+static void take_data(struct rg_json_reader *r, const char *key, struct rg_message *to)
 {
 	if (!strcmp(key, "path"))
 		take_text(r, &to->path);
@@ -268,7 +268,7 @@ static void take_data(struct reader *r, const char *key, struct rg_message *to)
 		skip(r);
 }
 
-static void take_message(struct reader *r, const char *key, struct rg_message *to)
+static void take_message(struct rg_json_reader *r, const char *key, struct rg_message *to)
 {
 	static const char *const names[] = { "", "begin", "match", "context", "end", "summary" };
 	if (!strcmp(key, "data")) {
@@ -299,7 +299,7 @@ void rg_message_done(struct rg_message *message)
 
 int rg_json_parse(const char *line, size_t len, struct rg_message *to, struct err *err)
 {
-	struct reader r = { .at = line, .end = line + len };
+	struct rg_json_reader r = { .at = line, .end = line + len };
 	to->type = RG_OTHER;
 	to->line = 0;
 	to->start = -1;

@@ -53,25 +53,25 @@ static bool is_pseudo(int fd)
 	return false;
 }
 
-struct pending {
-	struct pending *next;
+struct walk_pending {
+	struct walk_pending *next;
 	size_t depth;
 	char path[];
 };
 
-struct walk {
+struct fs_walk {
 	int root_fd;
 	dev_t device;
 	bool pseudo; /* may be gone into */
-	struct pending *pending;
+	struct walk_pending *pending;
 	enum walk_next (*fn)(const struct walk_entry *entry, void *arg);
 	void *arg;
 };
 
-static void push(struct walk *walk, const char *path, size_t depth)
+static void push(struct fs_walk *walk, const char *path, size_t depth)
 {
 	size_t len = strlen(path) + 1;
-	struct pending *pending = xmalloc(sizeof *pending + len);
+	struct walk_pending *pending = xmalloc(sizeof *pending + len);
 	pending->next = walk->pending;
 	pending->depth = depth;
 	memcpy(pending->path, path, len);
@@ -88,7 +88,7 @@ static unsigned char type_of(int dir_fd, const struct dirent *entry)
 }
 
 /* Reads one directory. False when the walk is to end. */
-static bool visit(struct walk *walk, DIR *dir, const char *at, size_t depth)
+static bool visit(struct fs_walk *walk, DIR *dir, const char *at, size_t depth)
 {
 	char path[PATH_MAX];
 	size_t base = strlen(at);
@@ -112,7 +112,7 @@ static bool visit(struct walk *walk, DIR *dir, const char *at, size_t depth)
 	return true;
 }
 
-static DIR *open_below(const struct walk *walk, const char *path)
+static DIR *open_below(const struct fs_walk *walk, const char *path)
 {
 	struct stat st;
 	auto_close int fd = openat(walk->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -134,14 +134,14 @@ int walk_tree(const char *root, bool everywhere,
 	auto_close int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, errno, "'%.300s'", root);
-	struct walk walk = { .root_fd = fd,
-			     .device = st.st_dev,
-			     .pseudo = everywhere || is_pseudo(fd),
-			     .fn = fn,
-			     .arg = arg };
+	struct fs_walk walk = { .root_fd = fd,
+				.device = st.st_dev,
+				.pseudo = everywhere || is_pseudo(fd),
+				.fn = fn,
+				.arg = arg };
 	push(&walk, "", 0);
 	for (bool more = true; walk.pending;) {
-		struct pending *next = walk.pending;
+		struct walk_pending *next = walk.pending;
 		walk.pending = next->next;
 		DIR *dir = more ? open_below(&walk, *next->path ? next->path : ".") : NULL;
 		if (dir) {

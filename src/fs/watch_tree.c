@@ -23,8 +23,8 @@ struct todo {
 	size_t count;
 };
 
-struct seen {
-	struct seen *next;
+struct watch_tree_seen {
+	struct watch_tree_seen *next;
 	uint64_t dir;
 	char name[];
 };
@@ -32,7 +32,7 @@ struct seen {
 struct watch_tree {
 	struct watch_dir *root, *by_wd[BUCKETS], *by_name[BUCKETS];
 	struct todo fresh, later;
-	struct seen *seen[BUCKETS];
+	struct watch_tree_seen *seen[BUCKETS];
 	size_t count, seen_count;
 	uint64_t next_id;
 };
@@ -297,8 +297,8 @@ bool watch_tree_path(const struct watch_dir *dir, const char *name, char *to, si
 void watch_tree_see(struct watch_tree *tree, const struct watch_dir *dir, const char *name)
 {
 	size_t len = strlen(name) + 1;
-	struct seen **bucket = &tree->seen[hash(dir->id, name)];
-	struct seen *seen = xmalloc(sizeof *seen + len);
+	struct watch_tree_seen **bucket = &tree->seen[hash(dir->id, name)];
+	struct watch_tree_seen *seen = xmalloc(sizeof *seen + len);
 	seen->dir = dir->id;
 	memcpy(seen->name, name, len);
 	seen->next = *bucket;
@@ -308,10 +308,10 @@ void watch_tree_see(struct watch_tree *tree, const struct watch_dir *dir, const 
 
 bool watch_tree_unsee(struct watch_tree *tree, const struct watch_dir *dir, const char *name)
 {
-	struct seen **at = &tree->seen[hash(dir->id, name)];
+	struct watch_tree_seen **at = &tree->seen[hash(dir->id, name)];
 	while (*at && ((*at)->dir != dir->id || strcmp((*at)->name, name) != 0))
 		at = &(*at)->next;
-	struct seen *found = *at;
+	struct watch_tree_seen *found = *at;
 	if (!found)
 		return false;
 	*at = found->next;
@@ -323,7 +323,7 @@ bool watch_tree_unsee(struct watch_tree *tree, const struct watch_dir *dir, cons
 void watch_tree_unsee_all(struct watch_tree *tree)
 {
 	for (size_t i = 0; i < BUCKETS && tree->seen_count; i++)
-		for (struct seen *seen; (seen = tree->seen[i]); tree->seen_count--) {
+		for (struct watch_tree_seen *seen; (seen = tree->seen[i]); tree->seen_count--) {
 			tree->seen[i] = seen->next;
 			free(seen);
 		}

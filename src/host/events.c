@@ -13,27 +13,28 @@
 #include "net/call.h"
 #include "net/route.h"
 
-struct events {
+struct host_events {
 	const char *id;
 	int64_t after;
 	bool follow;
 };
 /* clang-format off */
 #define EVENTS_FIELDS                                                                               \
-	INT(events, after, QUERY | MIN | MAX, "Only those with a higher number.", .def = "0",       \
+	INT(host_events, after, QUERY | MIN | MAX, "Only those with a higher number.", .def = "0",       \
 	    .min = 0, .max = 0x1p53),                                                               \
-	BOOL(events, follow, QUERY,                                                                 \
+	BOOL(host_events, follow, QUERY,                                                                 \
 	     "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.", \
 	     .def = "false")
 /* clang-format on */
 static const struct field events_fields[] = {
-	STR(events, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
+	STR(host_events, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
 	EVENTS_FIELDS,
 };
 static const struct field host_events_fields[] = { EVENTS_FIELDS };
 static const struct schema host_events_schema =
-	SCHEMA(events, "HostEventsRequest", host_events_fields);
-static const struct schema events_schema = SCHEMA(events, "SandboxEventsRequest", events_fields);
+	SCHEMA(host_events, "HostEventsRequest", host_events_fields);
+static const struct schema events_schema =
+	SCHEMA(host_events, "SandboxEventsRequest", events_fields);
 
 /* As it is documented; events are encoded when they are added. */
 struct host_event {
@@ -168,7 +169,7 @@ static int follow(struct call *call, struct box *box, int64_t after, struct err 
 	return result;
 }
 
-static int reply_events(struct call *call, struct box *box, const struct events *request,
+static int reply_events(struct call *call, struct box *box, const struct host_events *request,
 			struct err *err)
 {
 	if (request->follow || call->wants_events)
@@ -185,7 +186,7 @@ static int reply_events(struct call *call, struct box *box, const struct events 
 
 static int show_events(struct call *call, const void *in, struct err *err)
 {
-	const struct events *request = in;
+	const struct host_events *request = in;
 	struct box *box = sandbox_find(call, request->id, err);
 	return box ? reply_events(call, box, request, err) : -1;
 }

@@ -28,7 +28,7 @@
 
 enum { REFUSED_MS = 1000, TOKENS_MAX = 8 };
 
-struct request {
+struct front_request {
 	struct link *link;
 	const struct gateway_config *config;
 	const struct http_head *head;
@@ -46,13 +46,13 @@ struct request {
 	struct box *entered; /* counted among its active requests, by nobody else yet */
 };
 
-static bool path_is(const struct request *r, const char *path)
+static bool path_is(const struct front_request *r, const char *path)
 {
 	return !strcmp(r->own_path, path);
 }
 
 /* Pages of a box may call that box, at whichever of its ports. */
-static bool same_box(const struct request *r, const char *page)
+static bool same_box(const struct front_request *r, const char *page)
 {
 	struct address from;
 	char name[URL_HOST_MAX + 1];
@@ -71,7 +71,7 @@ static bool same_box(const struct request *r, const char *page)
  * after a few is taken for secret. */
 static bool is_secret(void *arg, const char *text, size_t len)
 {
-	struct request *r = arg;
+	struct front_request *r = arg;
 	if (jwt_is_like(text, len) && ++r->tokens > TOKENS_MAX)
 		return true;
 	return boxes_have_token(r->config->boxes, text, len) ||
@@ -80,13 +80,13 @@ static bool is_secret(void *arg, const char *text, size_t len)
 }
 
 /* The answer is the host's own: whole, in link->answer. */
-static int answer_with(const struct request *r, struct buf *answer, struct err *err)
+static int answer_with(const struct front_request *r, struct buf *answer, struct err *err)
 {
 	r->link->answer = xstrndup(answer->data, answer->len);
 	return err_set(err, ERR_NOT_FOUND, "the host answers itself");
 }
 
-static int redirect(const struct request *r, int status, const char *to, const char *cookie,
+static int redirect(const struct front_request *r, int status, const char *to, const char *cookie,
 		    struct err *err)
 {
 	auto_buf struct buf out = BUF(r->config->max_head + 4096);
@@ -94,14 +94,14 @@ static int redirect(const struct request *r, int status, const char *to, const c
 	return answer_with(r, &out, err);
 }
 
-static bool is_known(const struct request *r)
+static bool is_known(const struct front_request *r)
 {
 	char page[URL_HOST_MAX + 32];
 	guard_page(r->head, page, sizeof page);
 	return guard_knows(&r->config->guard, r->head) || (*page && same_box(r, page));
 }
 
-static int check_page(struct request *r, struct err *err)
+static int check_page(struct front_request *r, struct err *err)
 {
 	r->known = is_known(r);
 	if (http_header(r->head, "service-worker") && !r->address.own_origin)
@@ -118,7 +118,7 @@ static int check_page(struct request *r, struct err *err)
 
 /* Below /s/ID a page of the product would have no origin: who opens one is led to the box's own
  * name. -1: so it is, or there is none. */
-static int send_home(const struct request *r, struct err *err)
+static int send_home(const struct front_request *r, struct err *err)
 {
 	const char *domain = r->config->guard.domain;
 	char name[URL_HOST_MAX + 1], at[16] = "";
@@ -145,7 +145,7 @@ static int send_home(const struct request *r, struct err *err)
 
 /* Of other boxes than the default one even the health is for who may call them: it would tell that
  * they are there. */
-static bool is_open(const struct request *r)
+static bool is_open(const struct front_request *r)
 {
 	bool form = path_is(r, SIGN_IN_PATH) && !r->head->chunked && r->head->length <= SIGN_IN_MAX;
 	return form ||
@@ -153,7 +153,7 @@ static bool is_open(const struct request *r)
 				     (path_is(r, "/health") && !strcmp(r->address.id, "default"))));
 }
 
-static bool is_preflight(const struct request *r)
+static bool is_preflight(const struct front_request *r)
 {
 	return r->origin && !strcmp(r->head->method, "OPTIONS") &&
 	       http_header(r->head, "access-control-request-method");
@@ -161,7 +161,7 @@ static bool is_preflight(const struct request *r)
 
 /* Browsers ask without credentials whether a page may send a request: so nothing of that reaches a
  * box, nor says whether there is one. */
-static int answer_preflight(const struct request *r, struct err *err)
+static int answer_preflight(const struct front_request *r, struct err *err)
 {
 	if (!r->known)
 		return guard_foreign(r->origin, err);
@@ -172,12 +172,12 @@ static int answer_preflight(const struct request *r, struct err *err)
 
 /* A cookie is one box's where the name of the address is, and the default box's where nothing names
  * one: there it comes from pages of the host's own, because those of boxes have no origin. */
-static bool takes_cookie(const struct request *r)
+static bool takes_cookie(const struct front_request *r)
 {
 	return r->address.own_origin || (!r->address.named && !r->address.port);
 }
 
-static bool has_cookie(const struct request *r)
+static bool has_cookie(const struct front_request *r)
 {
 	char name[COOKIE_NAME_ROOM];
 	bool own = r->address.own_origin;
@@ -188,7 +188,7 @@ static bool has_cookie(const struct request *r)
 	return cookie_ok(r->box->auth, r->head, name);
 }
 
-static void note_refusal(const struct request *r)
+static void note_refusal(const struct front_request *r)
 {
 	/* Whoever can reach the host can cause this: not so often that it drives out all else. */
 	int64_t now = r->link->loop->now_ms;
@@ -206,7 +206,7 @@ static void note_refusal(const struct request *r)
 }
 
 /* False: there is no page to ask by. */
-static bool ask_key(const struct request *r)
+static bool ask_key(const struct front_request *r)
 {
 	auto_buf struct buf back = BUF(r->config->max_head + 16), page = BUF(1 << 20),
 			    out = BUF(1 << 20);
@@ -224,16 +224,16 @@ static bool ask_key(const struct request *r)
 
 static bool is_hosts(void *arg, const char *text, size_t len)
 {
-	return auth_knows(((struct request *)arg)->config->host_auth, text, len);
+	return auth_knows(((struct front_request *)arg)->config->host_auth, text, len);
 }
 
 static bool is_a_boxs(void *arg, const char *text, size_t len)
 {
-	return boxes_have_token(((struct request *)arg)->config->boxes, text, len);
+	return boxes_have_token(((struct front_request *)arg)->config->boxes, text, len);
 }
 
 /* Who holds a token, but sends it to the wrong place, is told what it is; never whose. */
-static void explain(struct request *r, const struct auth_request *by, struct err *err)
+static void explain(struct front_request *r, const struct auth_request *by, struct err *err)
 {
 	if (auth_any(by, is_hosts, r))
 		err_set(err, ERR_UNAUTHORIZED,
@@ -245,7 +245,7 @@ static void explain(struct request *r, const struct auth_request *by, struct err
 }
 
 /* The host's own server says what is wrong with a key; but it knows no token of a box. */
-static int check_host(struct request *r, struct err *err)
+static int check_host(struct front_request *r, struct err *err)
 {
 	const struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 					 .api_key_header = http_header(r->head, "x-aio-api-key"),
@@ -257,7 +257,7 @@ static int check_host(struct request *r, struct err *err)
 }
 
 /* In the same words and bytes whether there is such a box or not. */
-static int refuse_caller(const struct request *r, struct err *err)
+static int refuse_caller(const struct front_request *r, struct err *err)
 {
 	if (r->box)
 		note_refusal(r);
@@ -271,14 +271,14 @@ static int refuse_caller(const struct request *r, struct err *err)
 }
 
 /* Whether a program of the box answers, and sees the address in a page of its own. */
-static bool is_guest(const struct request *r)
+static bool is_guest(const struct front_request *r)
 {
 	return r->place == TO_BOX &&
 	       (r->address.port || route_flagged(api_groups, GUEST, r->own_path));
 }
 
 /* By the query alone, which nothing else of the request has let in. */
-static int check_query(struct request *r, const struct auth *auth, struct auth_request *by,
+static int check_query(struct front_request *r, const struct auth *auth, struct auth_request *by,
 		       struct err *err)
 {
 	by->query = r->query;
@@ -291,7 +291,7 @@ static int check_query(struct request *r, const struct auth *auth, struct auth_r
 	return refuse_caller(r, err);
 }
 
-static int check_credentials(struct request *r, struct err *err)
+static int check_credentials(struct front_request *r, struct err *err)
 {
 	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 				   .api_key_header = http_header(r->head, WIRE_KEY),
@@ -311,7 +311,7 @@ static int check_credentials(struct request *r, struct err *err)
 }
 
 /* A page whose address carried a credential loads more, whose addresses do not. */
-static void grant_cookie(struct request *r, const struct box *box)
+static void grant_cookie(struct front_request *r, const struct box *box)
 {
 	char name[COOKIE_NAME_ROOM];
 	free(r->link->cookie);
@@ -324,7 +324,7 @@ static void grant_cookie(struct request *r, const struct box *box)
 
 /* A page can read the address that it was opened by, and so can what it asks, in Referer: a credential
  * there becomes a cookie, or where none can be a ticket, which soon expires. -1: so it does. */
-static int clean_address(struct request *r, struct err *err)
+static int clean_address(struct front_request *r, struct err *err)
 {
 	const char *target = r->path - r->address.prefix;
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
@@ -374,7 +374,7 @@ void front_leave(struct link *link)
 	link->to_host = false;
 }
 
-static int open_stream(struct request *r, struct err *err)
+static int open_stream(struct front_request *r, struct err *err)
 {
 	struct link *link = r->link;
 	if (r->place == TO_BOX && r->box->streams >= r->config->max_streams)
@@ -413,7 +413,7 @@ static int open_stream(struct request *r, struct err *err)
 }
 
 /* A stream is used again only for the same box, and is never another client's. */
-static int reach(struct request *r, struct err *err)
+static int reach(struct front_request *r, struct err *err)
 {
 	struct link *link = r->link;
 	if (link->box.fd >= 0 && !link->box.eof && !link->box.broken &&
@@ -428,13 +428,13 @@ static int reach(struct request *r, struct err *err)
 /* ---- the whole ---- */
 
 /* Whether its paths are below /s/ID for the client. */
-static bool is_below(const struct request *r)
+static bool is_below(const struct front_request *r)
 {
 	return r->place == TO_BOX && r->address.named && !r->address.own_origin &&
 	       (r->address.prefix || !r->address.port);
 }
 
-static void write_head(struct request *r)
+static void write_head(struct front_request *r)
 {
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
@@ -477,7 +477,7 @@ static void write_head(struct request *r)
 }
 
 /* "/v1/mcp/{server_name}/tools/{tool_name}" is in the history as "/v1/mcp/…/tools/…", with stars. */
-static void record_exec(const struct request *r, struct box *box, const char *pattern)
+static void record_exec(const struct front_request *r, struct box *box, const char *pattern)
 {
 	char path[128];
 	size_t len = 0;
@@ -489,7 +489,7 @@ static void record_exec(const struct request *r, struct box *box, const char *pa
 	r->config->event(r->config->arg, box, HISTORY_EXEC, &(struct history_text){ path });
 }
 
-static void account(struct request *r)
+static void account(struct front_request *r)
 {
 	struct box *box = r->link->target;
 	if (r->place != TO_BOX)
@@ -506,7 +506,7 @@ static void account(struct request *r)
 		record_exec(r, box, route->path);
 }
 
-static int check_state(struct request *r, struct err *err)
+static int check_state(struct front_request *r, struct err *err)
 {
 	struct boxes *boxes = r->config->boxes;
 	pthread_mutex_lock(&boxes->lock);
@@ -531,7 +531,7 @@ static int check_state(struct request *r, struct err *err)
 	return 1;
 }
 
-static int decide(struct request *r, struct err *err)
+static int decide(struct front_request *r, struct err *err)
 {
 	if (address_find(r->head, r->config->guard.domain, &r->address, err) < 0)
 		return -1;
@@ -567,11 +567,11 @@ static int decide(struct request *r, struct err *err)
 
 int front_decide(struct link *link, struct err *err)
 {
-	struct request r = { .link = link,
-			     .config = link->loop->config,
-			     .head = &link->loop->http.head,
-			     .host = http_header(&link->loop->http.head, "host"),
-			     .origin = http_header(&link->loop->http.head, "origin") };
+	struct front_request r = { .link = link,
+				   .config = link->loop->config,
+				   .head = &link->loop->http.head,
+				   .host = http_header(&link->loop->http.head, "host"),
+				   .origin = http_header(&link->loop->http.head, "origin") };
 	link->anonymous = false;
 	int result = decide(&r, err);
 	if (r.entered)

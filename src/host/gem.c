@@ -16,7 +16,7 @@ enum { GEM = 1000, TEXT_MAX = 1 << 20 };
 
 /* The tables of users. A name service gives the first line with a number: who else has 1000 keeps it
  * and his name, but what belongs to 1000 is shown as gem's. */
-static const struct table {
+static const struct gem_table {
 	const char *path, *line;
 	mode_t mode;
 	bool needed; /* else only where there is one */
@@ -59,7 +59,7 @@ static int write_text(const char *path, mode_t mode, const struct buf *text, str
 	return 0;
 }
 
-static int add_line(const struct table *table, struct err *err)
+static int add_line(const struct gem_table *table, struct err *err)
 {
 	auto_buf struct buf old = BUF(TEXT_MAX), text = BUF(TEXT_MAX + 256);
 	auto_close int fd = open(table->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -77,7 +77,7 @@ void host_secret(char *to, size_t room)
 
 /* ---- jobs ---- */
 
-struct job {
+struct host_job {
 	struct host *host;
 	void (*fn)(struct host *host, const char *id);
 	char id[BOX_ID_MAX + 1];
@@ -85,7 +85,7 @@ struct job {
 
 static void *run_job(void *arg)
 {
-	struct job *job = arg;
+	struct host_job *job = arg;
 	job->fn(job->host, job->id);
 	job->host->jobs--;
 	free(job);
@@ -94,7 +94,7 @@ static void *run_job(void *arg)
 
 int host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id)
 {
-	struct job *job = xcalloc(1, sizeof *job);
+	struct host_job *job = xcalloc(1, sizeof *job);
 	job->host = host;
 	job->fn = fn;
 	snprintf(job->id, sizeof job->id, "%s", id);

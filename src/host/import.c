@@ -36,7 +36,7 @@ enum { INDEX_DEPTH = 4, ENTRIES_MAX = 2000000 };
 /* How the process that unpacks ends. */
 enum { IN_ROOT, FAILED, IN_SCRATCH };
 
-struct job {
+struct import_job {
 	int archive;       /* an image or a root file system, or -1 */
 	int ask;           /* else who opens the files of an image */
 	int root, scratch; /* trees: what becomes the template, and where an image is unpacked */
@@ -45,7 +45,7 @@ struct job {
 
 /* ---- inside: everything here reads hostile bytes ---- */
 
-static int open_file(const struct job *job, const char *name, struct err *err)
+static int open_file(const struct import_job *job, const char *name, struct err *err)
 {
 	return job->ask >= 0 ? source_ask(job->ask, name, err)
 			     : source_open(job->scratch, name, err);
@@ -73,7 +73,7 @@ static int check_digest(int fd, const char *name, struct err *err)
 	return 0;
 }
 
-static int open_checked(const struct job *job, const char *name, bool oci, struct err *err)
+static int open_checked(const struct import_job *job, const char *name, bool oci, struct err *err)
 {
 	auto_close int fd = name ? open_file(job, name, err) : -1;
 	if (fd < 0 || (oci && check_digest(fd, name, err) < 0))
@@ -104,7 +104,7 @@ static json_t *read_json(int fd, struct err *err)
 }
 
 /* From the index on, to what has layers. */
-static json_t *read_oci(const struct job *job, int index, struct err *err)
+static json_t *read_oci(const struct import_job *job, int index, struct err *err)
 {
 	json_t *at = read_json(index, err);
 	for (int depth = 0; at && !json_object_get(at, "layers") && depth < INDEX_DEPTH; depth++) {
@@ -116,7 +116,7 @@ static json_t *read_oci(const struct job *job, int index, struct err *err)
 	return at;
 }
 
-static int unpack_layers(struct job *job, const json_t *manifest, bool oci, struct err *err)
+static int unpack_layers(struct import_job *job, const json_t *manifest, bool oci, struct err *err)
 {
 	const json_t *layers = manifest_layers(manifest, oci, err);
 	if (!layers || confine_move(job->root, err) < 0)
@@ -131,7 +131,7 @@ static int unpack_layers(struct job *job, const json_t *manifest, bool oci, stru
 }
 
 /* 1 if it was an image, 0 if not. */
-static int import_image(struct job *job, json_t **ret_config, struct err *err)
+static int import_image(struct import_job *job, json_t **ret_config, struct err *err)
 {
 	auto_close int index = open_file(job, "index.json", NULL);
 	auto_close int docker = index < 0 ? open_file(job, "manifest.json", NULL) : -1;
@@ -163,7 +163,7 @@ static int finish(const json_t *config, struct err *err)
 	return result < 0 || fflush(stdout) != 0 ? err_set(err, EIO, "telling of the image") : 0;
 }
 
-static int work(struct job *job, struct err *err)
+static int work(struct import_job *job, struct err *err)
 {
 	json_t *config = NULL;
 	if (job->archive >= 0 && (confine_move(job->scratch, err) < 0 ||
@@ -195,7 +195,7 @@ static void end_if_alone(void)
 		_exit(FAILED);
 }
 
-static void child(struct job *job)
+static void child(struct import_job *job)
 {
 	struct err err = { 0 };
 	const int kept[] = { job->archive, job->ask, job->root, job->scratch, IMPORT_ALIVE };
@@ -233,7 +233,7 @@ static struct unpack_room find_room(int64_t bytes)
 }
 
 /* Starts the process that unpacks, and sees it to its end: how it ended, or -1. */
-static int run(struct job *job, int dir, struct err *err)
+static int run(struct import_job *job, int dir, struct err *err)
 {
 	int pair[2] = { -1, -1 }, status;
 	if (dir >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -260,7 +260,7 @@ static int run(struct job *job, int dir, struct err *err)
 static int import_tree(int64_t bytes, struct err *err)
 {
 	struct stat st;
-	struct job job = { .room = find_room(bytes) };
+	struct import_job job = { .room = find_room(bytes) };
 	if (fstat(IMPORT_SOURCE, &st) < 0)
 		return err_set(err, errno, "the source");
 	if (unpack_load(err) < 0)

@@ -261,14 +261,14 @@ static void check_memory(struct host *host, struct box *box)
 		history_add(host, box, HISTORY_OOM, &(struct history_oom){ more });
 }
 
-struct denied {
+struct keeper_denied {
 	struct host *host;
 	struct box *box;
 };
 
 static void tell_denied(const char *line, void *arg)
 {
-	struct denied *denied = arg;
+	struct keeper_denied *denied = arg;
 	struct arena arena = { 0 };
 	struct history_denied event = { 0 };
 	if (desc_message(history_schema(HISTORY_DENIED), line, strlen(line), &arena, &event) == 0)
@@ -290,7 +290,7 @@ static void check_network(struct host *host, struct box *box, bool look)
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	if (look && !network_works(dir, run_network(box->spec)))
 		act(host, box, mend_network);
-	network_denied(dir, &box->denied_at, tell_denied, &(struct denied){ host, box });
+	network_denied(dir, &box->denied_at, tell_denied, &(struct keeper_denied){ host, box });
 }
 
 static void check_box(struct host *host, struct box *box, bool memory)

@@ -54,7 +54,7 @@ static const struct field mount_fields[] = {
 static const struct schema mount_schema =
 	SCHEMA(mount, "SandboxMount", mount_fields, .strict = true);
 
-struct create {
+struct sandboxes_create {
 	const char *template, *name, *auth;
 	double timeout, idle_timeout;
 	enum tri auto_resume;
@@ -65,34 +65,34 @@ struct create {
 static const char *const auth_modes[] = { "token", "none", NULL };
 #define SERVICE_HELP(name, option, what) " " name ": " what "."
 static const struct field create_fields[] = {
-	STR(create, template, OPTIONAL,
+	STR(sandboxes_create, template, OPTIONAL,
 	    "Template to start from; this machine's own programs when absent.", .max_len = 64),
-	STR(create, name, OPTIONAL,
+	STR(sandboxes_create, name, OPTIONAL,
 	    "Its id; a random one when absent. A letter, then letters, digits and single '-'.",
 	    .max_len = BOX_ID_MAX),
-	NUM(create, timeout, MIN | MAX | TIMED, "Seconds after which it is deleted.", .min = 0,
-	    .max = 315360000),
-	NUM(create, idle_timeout, MIN | MAX | TIMED,
+	NUM(sandboxes_create, timeout, MIN | MAX | TIMED, "Seconds after which it is deleted.",
+	    .min = 0, .max = 315360000),
+	NUM(sandboxes_create, idle_timeout, MIN | MAX | TIMED,
 	    "Seconds without a request after which it is paused.", .min = 0, .max = 315360000),
-	TRI(create, auto_resume, OPTIONAL,
+	TRI(sandboxes_create, auto_resume, OPTIONAL,
 	    "Does a request resume it when it is paused or stopped? When absent: if there is an idle_timeout."),
-	MAP(create, metadata, OPTIONAL, "The caller's own labels.", .max_len = 64),
-	MAP(create, env, OPTIONAL, "Environment of all that runs in it.", .max_len = 256),
-	OBJ(create, limits, OPTIONAL, "What it may use.", .of = &box_limits_schema),
-	OBJ(create, network, OPTIONAL, "What it may reach; nothing when absent.",
+	MAP(sandboxes_create, metadata, OPTIONAL, "The caller's own labels.", .max_len = 64),
+	MAP(sandboxes_create, env, OPTIONAL, "Environment of all that runs in it.", .max_len = 256),
+	OBJ(sandboxes_create, limits, OPTIONAL, "What it may use.", .of = &box_limits_schema),
+	OBJ(sandboxes_create, network, OPTIONAL, "What it may reach; nothing when absent.",
 	    .of = &network_schema),
-	LIST(create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ,
+	LIST(sandboxes_create, mounts, OPTIONAL, "Directories of the machine in it.", .item = T_OBJ,
 	     .of = &mount_schema, .max_len = 16),
-	LIST(create, services, OPTIONAL,
+	LIST(sandboxes_create, services, OPTIONAL,
 	     "What its server is to have ready at once, not on first use." SERVICE_NAMES(
 		     SERVICE_HELP),
 	     .item = T_STR, .max_len = 16, .choices = run_services),
-	ENUM(create, auth, OPTIONAL,
+	ENUM(sandboxes_create, auth, OPTIONAL,
 	     "token: callers send the box's token; none: whoever reaches the host may call it.",
 	     .choices = auth_modes, .def = "token"),
 };
 const struct schema sandboxes_create_schema =
-	SCHEMA(create, "SandboxCreateRequest", create_fields, .strict = true);
+	SCHEMA(sandboxes_create, "SandboxCreateRequest", create_fields, .strict = true);
 
 /* ---- what is answered ---- */
 
@@ -335,7 +335,7 @@ static int finish_spec(const struct host *host, json_t *spec, struct err *err)
 	return check_means(host, spec, err);
 }
 
-static json_t *spec_of(const struct create *request, struct err *err)
+static json_t *spec_of(const struct sandboxes_create *request, struct err *err)
 {
 	struct jw jw;
 	jw_init(&jw, 4 << 20);
@@ -379,20 +379,21 @@ static int get(struct call *call, const void *in, struct err *err)
 
 static const char *const state_names[] = { "creating", "running", "paused", "stopped", NULL };
 
-struct filter {
+struct sandboxes_filter {
 	struct list metadata, state;
 	int64_t limit, offset;
 };
 static const struct field filter_fields[] = {
-	LIST(filter, metadata, QUERY, "Only those with this label, as key=value; may be repeated.",
-	     .item = T_STR, .max_len = 16),
-	LIST(filter, state, QUERY, "Only those in one of these states; may be repeated.",
+	LIST(sandboxes_filter, metadata, QUERY,
+	     "Only those with this label, as key=value; may be repeated.", .item = T_STR,
+	     .max_len = 16),
+	LIST(sandboxes_filter, state, QUERY, "Only those in one of these states; may be repeated.",
 	     .item = T_STR, .max_len = 8, .choices = state_names),
-	INT(filter, limit, QUERY | MIN | MAX, "How many at most.", .def = "100", .min = 1,
+	INT(sandboxes_filter, limit, QUERY | MIN | MAX, "How many at most.", .def = "100", .min = 1,
 	    .max = 1000),
-	INT(filter, offset, QUERY | MIN, "How many to leave out.", .def = "0", .min = 0),
+	INT(sandboxes_filter, offset, QUERY | MIN, "How many to leave out.", .def = "0", .min = 0),
 };
-static const struct schema filter_schema = SCHEMA(filter, "SandboxFilter", filter_fields);
+static const struct schema filter_schema = SCHEMA(sandboxes_filter, "SandboxFilter", filter_fields);
 
 static bool has_label(const struct box *box, const char *label)
 {
@@ -401,7 +402,8 @@ static bool has_label(const struct box *box, const char *label)
 	return value && (!label[len] || !strcmp(json_string_value(value), label + len + 1));
 }
 
-static bool matches(const struct filter *filter, const struct box *box, enum box_state state)
+static bool matches(const struct sandboxes_filter *filter, const struct box *box,
+		    enum box_state state)
 {
 	const char *const *labels = filter->metadata.items, *const *states = filter->state.items;
 	bool found = !filter->state.count;
@@ -414,7 +416,7 @@ static bool matches(const struct filter *filter, const struct box *box, enum box
 
 static int list(struct call *call, const void *in, struct err *err)
 {
-	const struct filter *filter = in;
+	const struct sandboxes_filter *filter = in;
 	struct host *host = host_of(call->server);
 	size_t count, shown = 0;
 	struct box **boxes = boxes_list(&host->boxes, &count);

@@ -48,11 +48,11 @@ static const char schema[] =
 	" type TEXT NOT NULL, data TEXT, PRIMARY KEY (id, seq)) WITHOUT ROWID;"
 	"DELETE FROM event WHERE id NOT IN (SELECT id FROM box);";
 
-struct job {
+struct store_job {
 	enum write what;
 	char *id, *text, *type;
 	int64_t seq, at_ms, keep;
-	struct job *next;
+	struct store_job *next;
 	bool *done, *failed; /* of a caller who waits */
 };
 
@@ -63,7 +63,7 @@ struct store {
 	bool running;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t work, written;
-	struct job *first, **last;
+	struct store_job *first, **last;
 	bool stop;
 };
 
@@ -72,7 +72,7 @@ static int database_error(struct store *store, struct err *err)
 	return err_set(err, ERR_INTERNAL, "the host's store: %s", lite.errmsg(store->db));
 }
 
-static bool run(struct store *store, enum write what, const struct job *job, int64_t seq)
+static bool run(struct store *store, enum write what, const struct store_job *job, int64_t seq)
 {
 	sqlite3_stmt *s = store->writes[what];
 	lite.bind_text(s, 1, job->id, -1, SQLITE_STATIC);
@@ -89,7 +89,7 @@ static bool run(struct store *store, enum write what, const struct job *job, int
 	return ok;
 }
 
-static bool apply(struct store *store, const struct job *job)
+static bool apply(struct store *store, const struct store_job *job)
 {
 	bool ok = run(store, job->what, job, job->seq);
 	if (job->what == DELETE)
@@ -99,12 +99,12 @@ static bool apply(struct store *store, const struct job *job)
 	return ok;
 }
 
-static bool write_all(struct store *store, const struct job *jobs)
+static bool write_all(struct store *store, const struct store_job *jobs)
 {
 	if (lite.exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return false;
 	bool ok = true;
-	for (const struct job *job = jobs; job && ok; job = job->next)
+	for (const struct store_job *job = jobs; job && ok; job = job->next)
 		ok = apply(store, job);
 	if (ok && lite.exec(store->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
 		return true;
@@ -113,10 +113,10 @@ static bool write_all(struct store *store, const struct job *jobs)
 	return false;
 }
 
-static void finish_jobs(struct store *store, struct job *jobs, bool ok)
+static void finish_jobs(struct store *store, struct store_job *jobs, bool ok)
 {
 	pthread_mutex_lock(&store->lock);
-	for (struct job *job = jobs, *next; job; job = next) {
+	for (struct store_job *job = jobs, *next; job; job = next) {
 		next = job->next;
 		if (job->done) {
 			*job->failed = !ok;
@@ -138,7 +138,7 @@ static void *write_jobs(void *arg)
 		pthread_mutex_lock(&store->lock);
 		while (!store->first && !store->stop)
 			pthread_cond_wait(&store->work, &store->lock);
-		struct job *jobs = store->first;
+		struct store_job *jobs = store->first;
 		store->first = NULL;
 		store->last = &store->first;
 		pthread_mutex_unlock(&store->lock);
@@ -197,7 +197,7 @@ void store_close(struct store *store)
 	free(store);
 }
 
-static void add(struct store *store, struct job *job)
+static void add(struct store *store, struct store_job *job)
 {
 	*store->last = job;
 	store->last = &job->next;
@@ -208,12 +208,12 @@ static int write_now(struct store *store, enum write what, const char *id, const
 		     struct err *err)
 {
 	bool done = false, failed = false;
-	struct job *job = xcalloc(1, sizeof *job);
-	*job = (struct job){ .what = what,
-			     .id = xstrdup(id),
-			     .text = text ? xstrdup(text) : NULL,
-			     .done = &done,
-			     .failed = &failed };
+	struct store_job *job = xcalloc(1, sizeof *job);
+	*job = (struct store_job){ .what = what,
+				   .id = xstrdup(id),
+				   .text = text ? xstrdup(text) : NULL,
+				   .done = &done,
+				   .failed = &failed };
 	pthread_mutex_lock(&store->lock);
 	add(store, job);
 	while (!done)
@@ -235,14 +235,14 @@ int store_delete(struct store *store, const char *id, struct err *err)
 void store_event(struct store *store, const char *id, int64_t seq, int64_t at_ms, const char *type,
 		 const char *data, int64_t keep)
 {
-	struct job *job = xcalloc(1, sizeof *job);
-	*job = (struct job){ .what = EVENT,
-			     .id = xstrdup(id),
-			     .text = data ? xstrdup(data) : NULL,
-			     .type = xstrdup(type),
-			     .seq = seq,
-			     .at_ms = at_ms,
-			     .keep = keep };
+	struct store_job *job = xcalloc(1, sizeof *job);
+	*job = (struct store_job){ .what = EVENT,
+				   .id = xstrdup(id),
+				   .text = data ? xstrdup(data) : NULL,
+				   .type = xstrdup(type),
+				   .seq = seq,
+				   .at_ms = at_ms,
+				   .keep = keep };
 	pthread_mutex_lock(&store->lock);
 	add(store, job);
 	pthread_mutex_unlock(&store->lock);

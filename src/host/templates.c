@@ -346,13 +346,13 @@ static int upload(struct call *call, const void *in, struct err *err)
 	return import_in_turn(call, request, request->file->fd, err);
 }
 
-struct one {
+struct templates_one {
 	const char *name;
 };
 static const struct field one_fields[] = {
-	STR(one, name, PATH | REQUIRED, "Name of the template.", .max_len = 64),
+	STR(templates_one, name, PATH | REQUIRED, "Name of the template.", .max_len = 64),
 };
-static const struct schema one_schema = SCHEMA(one, "TemplateName", one_fields);
+static const struct schema one_schema = SCHEMA(templates_one, "TemplateName", one_fields);
 
 static bool in_use(struct host *host, const char *name)
 {
@@ -370,7 +370,7 @@ static bool in_use(struct host *host, const char *name)
 
 static int remove_template(struct call *call, const void *in, struct err *err)
 {
-	const struct one *request = in;
+	const struct templates_one *request = in;
 	struct host *host = host_of(call->server);
 	auto_free char *path = place(host, request->name, "");
 	char random[13];

@@ -12,18 +12,18 @@
 #include "net/call.h"
 #include "net/wire.h"
 
-struct ask {
+struct tickets_ask {
 	const char *box, *original_uri, *authorization, *api_key;
 };
 static const struct field ask_fields[] = {
-	NAMED(WIRE_BOX, STR, ask, box, HEADER, NULL),
-	NAMED("x-original-uri", STR, ask, original_uri, HEADER, NULL),
-	NAMED("authorization", STR, ask, authorization, HEADER, NULL),
-	NAMED(WIRE_KEY, STR, ask, api_key, HEADER, NULL),
+	NAMED(WIRE_BOX, STR, tickets_ask, box, HEADER, NULL),
+	NAMED("x-original-uri", STR, tickets_ask, original_uri, HEADER, NULL),
+	NAMED("authorization", STR, tickets_ask, authorization, HEADER, NULL),
+	NAMED(WIRE_KEY, STR, tickets_ask, api_key, HEADER, NULL),
 };
-static const struct schema ask_schema = SCHEMA(ask, "HostTicket", ask_fields);
+static const struct schema ask_schema = SCHEMA(tickets_ask, "HostTicket", ask_fields);
 
-static struct box *box_of(struct call *call, const struct ask *ask, struct err *err)
+static struct box *box_of(struct call *call, const struct tickets_ask *ask, struct err *err)
 {
 	struct box *box = ask->box ? boxes_get(&host_of(call->server)->boxes, ask->box) : NULL;
 	if (!box)
@@ -50,7 +50,7 @@ static const struct field check_data = { .type = T_MAP };
 
 static int check(struct call *call, const void *in, struct err *err)
 {
-	const struct ask *ask = in;
+	const struct tickets_ask *ask = in;
 	const char *mark = ask->original_uri ? strchr(ask->original_uri, '?') : NULL;
 	struct auth_request by = { .authorization = ask->authorization,
 				   .api_key_header = ask->api_key,

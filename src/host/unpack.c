@@ -39,7 +39,7 @@ static struct {
 
 /* The compressions that are undone in this process. libarchive has more, and some for which it runs a
  * program, which it would find in the image. */
-static struct filter {
+static struct unpack_filter {
 	const char *name;
 	int (**support)(struct archive *archive);
 	bool usable;
@@ -90,7 +90,7 @@ int unpack_load(struct err *err)
 /* Attributes that mean something to an overlay or to the machine are not an archive's to set. */
 static void filter_attributes(struct archive_entry *entry)
 {
-	struct kept {
+	struct unpack_kept {
 		char *name;
 		void *value;
 		size_t size;
@@ -104,7 +104,7 @@ static void filter_attributes(struct archive_entry *entry)
 		if (strcmp(name, "security.capability") != 0 &&
 		    (strncmp(name, "user.", 5) != 0 || !strncmp(name, "user.overlay.", 13)))
 			continue;
-		kept[count] = (struct kept){ xstrdup(name), xmalloc(size + 1), size };
+		kept[count] = (struct unpack_kept){ xstrdup(name), xmalloc(size + 1), size };
 		memcpy(kept[count++].value, value, size);
 	}
 	lib.entry_xattr_clear(entry);

@@ -32,28 +32,30 @@ static const struct field code_started_fields[] = {
 static const struct schema code_started_schema =
 	SCHEMA(journal_started, "JournalCodeStarted", code_started_fields);
 
-struct ended {
+struct journal_ended {
 	const char *by, *session_id, *command_id, *status;
 	int64_t exit_code, duration_ms;
 };
 static const struct field command_ended_fields[] = {
-	STR(ended, by, 0, "As when it began."),
-	STR(ended, session_id, NULLABLE, "Its session."),
-	STR(ended, command_id, NULLABLE, "Its identifier, of `bash`."),
-	STR(ended, status, 0, "As the route that ran it calls it: `completed`, `killed` …"),
-	INT(ended, exit_code, NULLABLE, "Its exit code; 128 and the number of a signal."),
-	INT(ended, duration_ms, 0, "How long it ran, in milliseconds."),
+	STR(journal_ended, by, 0, "As when it began."),
+	STR(journal_ended, session_id, NULLABLE, "Its session."),
+	STR(journal_ended, command_id, NULLABLE, "Its identifier, of `bash`."),
+	STR(journal_ended, status, 0, "As the route that ran it calls it: `completed`, `killed` …"),
+	INT(journal_ended, exit_code, NULLABLE, "Its exit code; 128 and the number of a signal."),
+	INT(journal_ended, duration_ms, 0, "How long it ran, in milliseconds."),
 };
 static const struct schema command_ended_schema =
-	SCHEMA(ended, "JournalCommandEnded", command_ended_fields);
+	SCHEMA(journal_ended, "JournalCommandEnded", command_ended_fields);
 static const struct field code_ended_fields[] = {
-	NAMED("language", STR, ended, by, 0, "What it is written in."),
-	STR(ended, session_id, NULLABLE, "Its session."),
-	STR(ended, status, 0, "`ok`, `error`, `timeout`, or `cancelled`: nobody gets its result."),
-	INT(ended, exit_code, NULLABLE, "Where there is one."),
-	INT(ended, duration_ms, 0, "How long it ran, in milliseconds."),
+	NAMED("language", STR, journal_ended, by, 0, "What it is written in."),
+	STR(journal_ended, session_id, NULLABLE, "Its session."),
+	STR(journal_ended, status, 0,
+	    "`ok`, `error`, `timeout`, or `cancelled`: nobody gets its result."),
+	INT(journal_ended, exit_code, NULLABLE, "Where there is one."),
+	INT(journal_ended, duration_ms, 0, "How long it ran, in milliseconds."),
 };
-static const struct schema code_ended_schema = SCHEMA(ended, "JournalCodeEnded", code_ended_fields);
+static const struct schema code_ended_schema =
+	SCHEMA(journal_ended, "JournalCodeEnded", code_ended_fields);
 
 static const struct field file_written_fields[] = {
 	STR(journal_file, path, 0, "Its path."),
@@ -89,14 +91,15 @@ static const struct field service_fields[] = {
 static const struct schema service_schema =
 	SCHEMA(journal_service, "JournalService", service_fields);
 
-struct lost {
+struct journal_lost {
 	int64_t after, next;
 };
 static const struct field lost_fields[] = {
-	INT(lost, after, 0, "The last event before the gap, which the reader has."),
-	INT(lost, next, 0, "The first event behind it, or the number that the next one will have."),
+	INT(journal_lost, after, 0, "The last event before the gap, which the reader has."),
+	INT(journal_lost, next, 0,
+	    "The first event behind it, or the number that the next one will have."),
 };
-static const struct schema lost_schema = SCHEMA(lost, "JournalLost", lost_fields);
+static const struct schema lost_schema = SCHEMA(journal_lost, "JournalLost", lost_fields);
 
 #define NAME(id, name, of, help)    name,
 #define VARIANT(id, name, of, help) { name, &of##_schema, help },
@@ -106,7 +109,7 @@ static const struct schema data_schema = TAGGED("JournalData", "type", variants,
 
 union data {
 	struct journal_started started;
-	struct ended ended;
+	struct journal_ended ended;
 	struct journal_file file;
 	struct journal_tool tool;
 	struct journal_session session;
@@ -271,12 +274,12 @@ void journal_end(struct journal_run *run, const char *status, int64_t exit_code)
 {
 	if (!run)
 		return;
-	struct ended ended = { run->by,
-			       *run->session_id ? run->session_id : NULL,
-			       *run->command_id ? run->command_id : NULL,
-			       status,
-			       exit_code,
-			       (clock_us() - run->began_us) / 1000 };
+	struct journal_ended ended = { run->by,
+				       *run->session_id ? run->session_id : NULL,
+				       *run->command_id ? run->command_id : NULL,
+				       status,
+				       exit_code,
+				       (clock_us() - run->began_us) / 1000 };
 	journal_add(run->kind + 1, &ended);
 	free(run);
 }
@@ -293,7 +296,7 @@ static bool find_gap(struct journal_reader *reader, struct arena *arena, struct 
 	if (!gap)
 		return false;
 	struct text json = write_event(reader->after, now_us() / 1000, JOURNAL_LOST,
-				       &(struct lost){ had, journal.first });
+				       &(struct journal_lost){ had, journal.first });
 	*to = (struct journal_item){ reader->after,
 				     journal_names[JOURNAL_LOST],
 				     { arena_strndup(arena, json.data, json.len), json.len } };

@@ -72,7 +72,7 @@ static bool ends_with(const char *name, size_t len, const char *text, bool word)
 
 /* ---- what is a secret: each gives where it begins, and its length, or 0 ---- */
 
-struct secret {
+struct mask_secret {
 	const char *at;
 	size_t len;
 };
@@ -106,34 +106,34 @@ static const char *find_quote(const char *at, const char *end, const char *opene
 	return at;
 }
 
-static struct secret value_at(const char *at, const char *end, bool line)
+static struct mask_secret value_at(const char *at, const char *end, bool line)
 {
 	at += end - at > 1 && *at == '$' && (at[1] == '\'' || at[1] == '"');
 	const char *from = skip_quote(at, end), *to = from;
 	if (from > at && !line) {
 		to = find_quote(from, end, at, (size_t)(from - at));
-		return (struct secret){ from, (size_t)(to - from) };
+		return (struct mask_secret){ from, (size_t)(to - from) };
 	}
 	const char *ends = line ? "\r\n\"'`" : " \t\r\n\"'`&;|";
 	while (to < end && *to && !strchr(ends, *to))
 		to += !line && *to == '\\' && end - to > 1 ? 2 : 1;
-	return (struct secret){ from, (size_t)(to - from) };
+	return (struct mask_secret){ from, (size_t)(to - from) };
 }
 
 /* "-u name:password", as curl has it. */
-static struct secret user_value(const char *at, const char *end)
+static struct mask_secret user_value(const char *at, const char *end)
 {
-	struct secret value = value_at(skip_blanks(at, end), end, false);
+	struct mask_secret value = value_at(skip_blanks(at, end), end, false);
 	const char *colon = memchr(value.at, ':', value.len);
 	if (!colon)
-		return (struct secret){ at, 0 };
-	return (struct secret){ colon + 1, (size_t)(value.at + value.len - colon - 1) };
+		return (struct mask_secret){ at, 0 };
+	return (struct mask_secret){ colon + 1, (size_t)(value.at + value.len - colon - 1) };
 }
 
 /* "name=value", "name: value", "--name value". */
-static struct secret named(const char *name, size_t len, const char *end)
+static struct mask_secret named(const char *name, size_t len, const char *end)
 {
-	static const struct secret none = { NULL, 0 };
+	static const struct mask_secret none = { NULL, 0 };
 	const char *behind = name + len, *at = skip_blanks(skip_quote(behind, end), end);
 	bool assigned = at < end && (*at == '=' || *at == ':');
 	bool flag = *name == '-' && len > 1;
@@ -163,7 +163,7 @@ static size_t key_length(const char *at, const char *end)
 }
 
 /* "Bearer x", and keys of services that begin in a way of their own. */
-static struct secret known(const char *word, size_t len, const char *end)
+static struct mask_secret known(const char *word, size_t len, const char *end)
 {
 	enum { SCHEME_MIN = 8, KEY_MIN = 16 };
 	static const char *const prefixes[] = { "sk-",   "sk_",         "rk_",   "ghp_",   "gho_",
@@ -175,20 +175,20 @@ static struct secret known(const char *word, size_t len, const char *end)
 		      (len == 5 && !strncasecmp(word, "basic", 5));
 	const char *key = skip_blanks(word + len, end);
 	if (scheme && key > word + len && key_length(key, end) >= SCHEME_MIN)
-		return (struct secret){ key, key_length(key, end) };
+		return (struct mask_secret){ key, key_length(key, end) };
 	for (size_t i = 0; i < COUNT(prefixes); i++) {
 		size_t n = strlen(prefixes[i]);
 		if (len < n || strncmp(word, prefixes[i], n) != 0)
 			continue;
 		size_t whole = key_length(word, end);
 		if (whole >= KEY_MIN)
-			return (struct secret){ word + n, whole - n };
+			return (struct mask_secret){ word + n, whole - n };
 	}
-	return (struct secret){ NULL, 0 };
+	return (struct mask_secret){ NULL, 0 };
 }
 
 /* "://name:password@", "://token@" */
-static struct secret in_url(const char *at, const char *end)
+static struct mask_secret in_url(const char *at, const char *end)
 {
 	const char *from = at + 3, *sign = NULL, *colon = NULL;
 	for (at = from; at < end && *at && !strchr("/?#\\ \t\r\n\"'`<>", *at); at++) {
@@ -199,11 +199,11 @@ static struct secret in_url(const char *at, const char *end)
 	}
 	if (colon && colon < sign)
 		from = colon + 1;
-	return (struct secret){ from, sign ? (size_t)(sign - from) : 0 };
+	return (struct mask_secret){ from, sign ? (size_t)(sign - from) : 0 };
 }
 
 /* "-----BEGIN … PRIVATE KEY-----": all up to its end. */
-static struct secret private_key(const char *at, const char *end)
+static struct mask_secret private_key(const char *at, const char *end)
 {
 	static const char begin[] = "-----BEGIN ", key[] = "PRIVATE KEY-----", last[] = "-----END";
 	size_t left = (size_t)(end - at);
@@ -211,10 +211,10 @@ static struct secret private_key(const char *at, const char *end)
 				   ? memmem(at, left < 64 ? left : 64, key, sizeof key - 1)
 				   : NULL;
 	if (!line)
-		return (struct secret){ NULL, 0 };
+		return (struct mask_secret){ NULL, 0 };
 	line += sizeof key - 1;
 	const char *to = memmem(line, (size_t)(end - line), last, sizeof last - 1);
-	return (struct secret){ line, (size_t)((to ? to : end) - line) };
+	return (struct mask_secret){ line, (size_t)((to ? to : end) - line) };
 }
 
 /* ---- the text ---- */
@@ -229,7 +229,7 @@ static bool put(struct masking *m, const char *data, size_t len)
 	return fits;
 }
 
-static struct secret secret_at(const struct masking *m, size_t *ret_word)
+static struct mask_secret secret_at(const struct masking *m, size_t *ret_word)
 {
 	const char *at = m->at;
 	size_t len = 0;
@@ -239,7 +239,7 @@ static struct secret secret_at(const struct masking *m, size_t *ret_word)
 	*ret_word = len ? len : 1;
 	if (m->end - at > 3 && !strncmp(at, "://", 3))
 		return in_url(at, m->end);
-	struct secret found = private_key(at, m->end);
+	struct mask_secret found = private_key(at, m->end);
 	if (!found.len && len)
 		found = named(at, len, m->end);
 	if (!found.len && len)
@@ -255,7 +255,7 @@ size_t mask_text(const char *text, size_t len, char *to, size_t room)
 	bool whole = true;
 	while (m.at < m.end && whole) {
 		size_t word;
-		struct secret secret = secret_at(&m, &word);
+		struct mask_secret secret = secret_at(&m, &word);
 		size_t plain = secret.len ? (size_t)(secret.at - m.at) : word;
 		whole = put(&m, m.at, plain);
 		if (whole && secret.len)

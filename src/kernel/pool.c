@@ -27,8 +27,8 @@
 enum { MESSAGE_MAX = 65536, MODULES_MAX = 64, TRIES = 3, END_MS = 3000, LAST_MESSAGES = 256 };
 
 /* One that the fork server was asked for and has not forked yet. */
-struct pending {
-	struct pending *next;
+struct pool_pending {
+	struct pool_pending *next;
 	uint64_t id;
 	struct kernel *kernel;
 };
@@ -41,7 +41,7 @@ struct forkserver {
 	int open;    /* of the two, control socket and program: those that have not ended */
 	int signal;  /* that ended the program */
 	int send_fd; /* the same socket: the pump may close its own at any time */
-	struct pending *pending;
+	struct pool_pending *pending;
 	struct kernel *spare; /* nobody's yet */
 	uint64_t next_id;
 	int64_t used_ms;
@@ -61,10 +61,10 @@ static struct {
 /* With the lock: takes the one with an id, or with 0 any, from those that are waited for. */
 static struct kernel *take_pending(struct forkserver *fs, uint64_t id)
 {
-	struct pending **at = &fs->pending;
+	struct pool_pending **at = &fs->pending;
 	while (*at && id && (*at)->id != id)
 		at = &(*at)->next;
-	struct pending *pending = *at;
+	struct pool_pending *pending = *at;
 	if (!pending)
 		return NULL;
 	struct kernel *kernel = pending->kernel;
@@ -320,8 +320,8 @@ static struct kernel *ask(struct forkserver *fs, const struct user *user, bool l
 		kernel_unref(kernel);
 		return NULL;
 	}
-	struct pending *pending = xmalloc(sizeof *pending);
-	*pending = (struct pending){ fs->pending, fs->next_id, kernel_ref(kernel) };
+	struct pool_pending *pending = xmalloc(sizeof *pending);
+	*pending = (struct pool_pending){ fs->pending, fs->next_id, kernel_ref(kernel) };
 	fs->pending = pending;
 	return kernel;
 }

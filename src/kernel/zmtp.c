@@ -68,13 +68,13 @@ static bool take_greeting(struct zmtp *zmtp)
 	return true;
 }
 
-struct head {
+struct zmtp_head {
 	unsigned flags;
 	uint64_t len;
 	size_t size; /* of the head itself */
 };
 
-static bool take_head(struct zmtp *zmtp, struct head *ret)
+static bool take_head(struct zmtp *zmtp, struct zmtp_head *ret)
 {
 	const unsigned char *data = (const unsigned char *)zmtp->in.data + zmtp->at;
 	size_t left = zmtp->in.len - zmtp->at;
@@ -112,7 +112,7 @@ static size_t gathered(const struct zmtp *zmtp)
  * that is wanted. *ret_again: there may be more to take. */
 static bool take_frame(struct zmtp *zmtp, bool *ret_again)
 {
-	struct head head;
+	struct zmtp_head head;
 	*ret_again = take_head(zmtp, &head);
 	if (!*ret_again)
 		return false;

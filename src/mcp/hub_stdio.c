@@ -31,8 +31,8 @@
 
 enum { WRITE_MS = 10000 }; /* for a program to take a message */
 
-struct pending {
-	struct pending *next;
+struct hub_stdio_pending {
+	struct hub_stdio_pending *next;
 	json_int_t id;
 	int event_fd;
 	struct exchange *ex; /* to be told of progress; NULL: nobody */
@@ -46,7 +46,7 @@ struct stdio_client {
 	struct buf line; /* of the reader alone */
 	pthread_mutex_t write_lock;
 	pthread_mutex_t lock; /* of what follows */
-	struct pending *pending;
+	struct hub_stdio_pending *pending;
 	json_int_t next_id;
 	bool over; /* the reader has ended, and with it the program */
 	char reason[400];
@@ -128,7 +128,7 @@ static void relay_progress(struct stdio_client *c, const json_t *params)
 	const json_t *token = json_object_get(params, "progressToken");
 	struct exchange *ex = NULL;
 	pthread_mutex_lock(&c->lock);
-	for (struct pending *at = c->pending; at && !ex; at = at->next)
+	for (struct hub_stdio_pending *at = c->pending; at && !ex; at = at->next)
 		if (at->ex && json_is_integer(token) && json_integer_value(token) == at->id)
 			ex = exchange_ref(at->ex);
 	pthread_mutex_unlock(&c->lock);
@@ -145,7 +145,7 @@ static void deliver(struct stdio_client *c, json_t *message)
 {
 	const json_t *id = json_object_get(message, "id");
 	pthread_mutex_lock(&c->lock);
-	for (struct pending *at = c->pending; at && json_is_integer(id); at = at->next)
+	for (struct hub_stdio_pending *at = c->pending; at && json_is_integer(id); at = at->next)
 		if (at->id == json_integer_value(id) && !at->answer) {
 			at->answer = TAKE(message);
 			(void)eventfd_write(at->event_fd, 1);
@@ -228,7 +228,7 @@ static void finish(struct stdio_client *c)
 	say_why(c, why);
 	pthread_mutex_lock(&c->lock);
 	c->over = true;
-	for (struct pending *at = c->pending; at; at = at->next)
+	for (struct hub_stdio_pending *at = c->pending; at; at = at->next)
 		(void)eventfd_write(at->event_fd, 1);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -256,9 +256,9 @@ static void *reader(void *arg)
 
 /* ---- requests ---- */
 
-static struct pending *add_pending(struct stdio_client *c, int fd, struct exchange *ex)
+static struct hub_stdio_pending *add_pending(struct stdio_client *c, int fd, struct exchange *ex)
 {
-	struct pending *pending = xcalloc(1, sizeof *pending);
+	struct hub_stdio_pending *pending = xcalloc(1, sizeof *pending);
 	pending->event_fd = fd;
 	pending->ex = ex && ex->token ? ex : NULL;
 	pthread_mutex_lock(&c->lock);
@@ -270,11 +270,11 @@ static struct pending *add_pending(struct stdio_client *c, int fd, struct exchan
 }
 
 /* Takes the answer, if there is one; *ret_why is the reason for none. */
-static json_t *remove_pending(struct stdio_client *c, struct pending *pending, char *ret_why,
-			      size_t room)
+static json_t *remove_pending(struct stdio_client *c, struct hub_stdio_pending *pending,
+			      char *ret_why, size_t room)
 {
 	pthread_mutex_lock(&c->lock);
-	for (struct pending **at = &c->pending; *at; at = &(*at)->next)
+	for (struct hub_stdio_pending **at = &c->pending; *at; at = &(*at)->next)
 		if (*at == pending) {
 			*at = pending->next;
 			break;
@@ -288,7 +288,7 @@ static json_t *remove_pending(struct stdio_client *c, struct pending *pending, c
 
 /* Waits for an answer, or the end of the program: false when it was cancelled, the server stops, or
  * time is over. */
-static bool await(struct stdio_client *c, struct pending *pending, struct exchange *ex,
+static bool await(struct stdio_client *c, struct hub_stdio_pending *pending, struct exchange *ex,
 		  int64_t timeout_ms)
 {
 	const struct wait wait = { clock_ms() + timeout_ms, ex ? ex->cancel_fds[0] : -1,
@@ -308,7 +308,7 @@ static json_t *request(struct hub_client *client, const char *method, const json
 {
 	struct stdio_client *c = (struct stdio_client *)client;
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct pending *pending = add_pending(c, fd, ex);
+	struct hub_stdio_pending *pending = add_pending(c, fd, ex);
 	json_int_t id = pending->id;
 	json_t *sent = params ? json_deep_copy(params) : json_object();
 	char why[400];

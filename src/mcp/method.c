@@ -145,12 +145,12 @@ static int set_level(struct exchange *ex, struct err *err)
 
 /* ---- tools ---- */
 
-struct listing {
+struct method_listing {
 	struct exchange *ex;
 	size_t from, count;
 };
 
-static bool on_page(struct listing *listing)
+static bool on_page(struct method_listing *listing)
 {
 	size_t i = listing->count++;
 	return i >= listing->from && i < listing->from + PAGE_SIZE;
@@ -160,7 +160,7 @@ static bool on_page(struct listing *listing)
 static void list_other(const char *server, const char *name, const json_t *tool, void *arg)
 {
 	(void)server;
-	struct listing *listing = arg;
+	struct method_listing *listing = arg;
 	struct jw *jw = &listing->ex->jw;
 	const char *key;
 	json_t *value;
@@ -180,7 +180,7 @@ static void list_other(const char *server, const char *name, const json_t *tool,
 static int list_tools(struct exchange *ex, struct err *err)
 {
 	(void)err;
-	struct listing listing = { ex, 0, 0 };
+	struct method_listing listing = { ex, 0, 0 };
 	size_t count;
 	if (page_begin(ex, &listing.from) < 0)
 		return -1;
@@ -275,7 +275,7 @@ static int listen_to(struct exchange *ex, struct err *err)
 	(void)err;
 	if (!ex->from.listens)
 		return exchange_fail(ex, RPC_INVALID, "this needs Accept: text/event-stream");
-	struct listener *listener =
+	struct session_listener *listener =
 		session_listen(ex->stream, ex->id, json_object_get(ex->params, "notifications"));
 	while (exchange_sleep(ex, 3600000))
 		;

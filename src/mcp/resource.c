@@ -112,14 +112,14 @@ void resource_put_blob(struct exchange *ex, const char *uri, const char *type, c
 
 /* ---- the list ---- */
 
-struct file {
+struct resource_file {
 	char *path;
 	long long size;
 };
 
-struct walk {
+struct resource_walk {
 	struct arena *arena;
-	struct file *files;
+	struct resource_file *files;
 	size_t count;
 };
 
@@ -130,7 +130,7 @@ static int is_shown(const struct dirent *entry)
 	       strcmp(entry->d_name, "__pycache__") != 0;
 }
 
-static void walk_directory(struct walk *walk, const char *dir, int depth)
+static void walk_directory(struct resource_walk *walk, const char *dir, int depth)
 {
 	struct dirent **entries;
 	int count = scandir(dir, &entries, is_shown, alphasort);
@@ -144,7 +144,8 @@ static void walk_directory(struct walk *walk, const char *dir, int depth)
 			walk_directory(walk, path, depth + 1);
 		else if (S_ISREG(st.st_mode) && walk->count < FILES_MAX)
 			walk->files[walk->count++] =
-				(struct file){ arena_strdup(walk->arena, path), st.st_size };
+				(struct resource_file){ arena_strdup(walk->arena, path),
+							st.st_size };
 	}
 	if (count >= 0)
 		free(entries);
@@ -160,7 +161,7 @@ static int enter(struct exchange *ex, struct user_view *view, struct err *err)
 int resource_list(struct exchange *ex, struct err *err)
 {
 	const char *workspace = ex->from.server->config->workspace;
-	struct walk walk = { &ex->arena, NULL, 0 };
+	struct resource_walk walk = { &ex->arena, NULL, 0 };
 	struct user_view view;
 	size_t at;
 	if (page_begin(ex, &at) < 0 || enter(ex, &view, err) < 0)

@@ -230,7 +230,7 @@ static const char *const actions[] = { "read", "write", "replace", "search", "fi
 				       "list", "grep",  "glob",    NULL };
 static const char *const encodings[] = { "utf-8", "base64", "raw", NULL };
 
-struct file {
+struct sandbox_tools_file {
 	const char *action, *path, *content, *target, *pattern, *encoding;
 	int64_t start_line, end_line, max_results, context_before, context_after;
 	struct list file_types, include, exclude;
@@ -238,38 +238,44 @@ struct file {
 	enum tri include_metadata, files_only;
 };
 static const struct field file_fields[] = {
-	ENUM(file, action, REQUIRED,
+	ENUM(sandbox_tools_file, action, REQUIRED,
 	     "read; write (creates or overwrites); replace (content: old text, target: new text); "
 	     "search (content: regex in one file); find (pattern: names like *.py); list; grep "
 	     "(pattern: regex in a tree); glob (pattern like **/*.c).",
 	     .choices = actions, .alias = "operation,command"),
-	STR(file, path, REQUIRED, "File or directory; relative ones are in the workspace.",
-	    .alias = "file,directory"),
-	STR(file, content, OPTIONAL,
+	STR(sandbox_tools_file, path, REQUIRED,
+	    "File or directory; relative ones are in the workspace.", .alias = "file,directory"),
+	STR(sandbox_tools_file, content, OPTIONAL,
 	    "What to write; for replace the old text, for search the regex.",
 	    .alias = "text,old_str,regex"),
-	STR(file, target, OPTIONAL, "For replace: the new text.", .alias = "new_str"),
-	STR(file, pattern, OPTIONAL, "For find, grep and glob.", .alias = "glob"),
-	ENUM(file, encoding, OPTIONAL, "Of content, when writing.", .choices = encodings),
-	INT(file, start_line, MIN | MAX, "For read: the first line. Lines count from 1.", .min = 0,
+	STR(sandbox_tools_file, target, OPTIONAL, "For replace: the new text.", .alias = "new_str"),
+	STR(sandbox_tools_file, pattern, OPTIONAL, "For find, grep and glob.", .alias = "glob"),
+	ENUM(sandbox_tools_file, encoding, OPTIONAL, "Of content, when writing.",
+	     .choices = encodings),
+	INT(sandbox_tools_file, start_line, MIN | MAX,
+	    "For read: the first line. Lines count from 1.", .min = 0, .max = 1e15),
+	INT(sandbox_tools_file, end_line, MIN | MAX, "For read: the last line.", .min = 0,
 	    .max = 1e15),
-	INT(file, end_line, MIN | MAX, "For read: the last line.", .min = 0, .max = 1e15),
-	TRI(file, append, OPTIONAL, "For write: add at the end."),
-	TRI(file, recursive, OPTIONAL, "For list and grep: below the directory too."),
-	TRI(file, show_hidden, OPTIONAL, "For list and glob: names that begin with a dot."),
-	LIST(file, file_types, OPTIONAL, "For list: extensions such as .py.", .item = T_STR),
-	TRI(file, sudo, OPTIONAL, "As root."),
-	LIST(file, include, OPTIONAL, "For grep: globs of files to look in.", .item = T_STR),
-	LIST(file, exclude, OPTIONAL, "For grep and glob: globs to leave out.", .item = T_STR),
-	TRI(file, case_insensitive, OPTIONAL, "For grep."),
-	TRI(file, fixed_strings, OPTIONAL, "For grep: the pattern is plain text."),
-	INT(file, context_before, MIN, "For grep: lines before a match.", .min = 0),
-	INT(file, context_after, MIN, "For grep: lines after a match.", .min = 0),
-	INT(file, max_results, MIN, "For grep and glob.", .min = 1),
-	TRI(file, include_metadata, OPTIONAL, "For glob: sizes and times."),
-	TRI(file, files_only, OPTIONAL, "For glob: no directories."),
+	TRI(sandbox_tools_file, append, OPTIONAL, "For write: add at the end."),
+	TRI(sandbox_tools_file, recursive, OPTIONAL, "For list and grep: below the directory too."),
+	TRI(sandbox_tools_file, show_hidden, OPTIONAL,
+	    "For list and glob: names that begin with a dot."),
+	LIST(sandbox_tools_file, file_types, OPTIONAL, "For list: extensions such as .py.",
+	     .item = T_STR),
+	TRI(sandbox_tools_file, sudo, OPTIONAL, "As root."),
+	LIST(sandbox_tools_file, include, OPTIONAL, "For grep: globs of files to look in.",
+	     .item = T_STR),
+	LIST(sandbox_tools_file, exclude, OPTIONAL, "For grep and glob: globs to leave out.",
+	     .item = T_STR),
+	TRI(sandbox_tools_file, case_insensitive, OPTIONAL, "For grep."),
+	TRI(sandbox_tools_file, fixed_strings, OPTIONAL, "For grep: the pattern is plain text."),
+	INT(sandbox_tools_file, context_before, MIN, "For grep: lines before a match.", .min = 0),
+	INT(sandbox_tools_file, context_after, MIN, "For grep: lines after a match.", .min = 0),
+	INT(sandbox_tools_file, max_results, MIN, "For grep and glob.", .min = 1),
+	TRI(sandbox_tools_file, include_metadata, OPTIONAL, "For glob: sizes and times."),
+	TRI(sandbox_tools_file, files_only, OPTIONAL, "For glob: no directories."),
 };
-static const struct schema file_schema = SCHEMA(file, "FileOperations", file_fields);
+static const struct schema file_schema = SCHEMA(sandbox_tools_file, "FileOperations", file_fields);
 
 static const struct file_action {
 	const char *action, *route;
@@ -288,7 +294,7 @@ static const struct file_action {
 };
 
 /* Only what a route knows is sent to it; the others are ignored. */
-static json_t *file_arguments(struct tool_use *use, const struct file *file,
+static json_t *file_arguments(struct tool_use *use, const struct sandbox_tools_file *file,
 			      const struct file_action *to)
 {
 	json_t *args = json_object();
@@ -328,7 +334,7 @@ static json_t *file_arguments(struct tool_use *use, const struct file *file,
 
 static int file_operations(struct tool_use *use, const void *in, struct err *err)
 {
-	const struct file *file = in;
+	const struct sandbox_tools_file *file = in;
 	const struct file_action *to = file_actions;
 	while (strcmp(to->action, file->action) != 0)
 		to++;
@@ -354,13 +360,14 @@ static int file_operations(struct tool_use *use, const void *in, struct err *err
 
 /* ---- skills ---- */
 
-struct skill {
+struct sandbox_tools_skill {
 	const char *name;
 };
 static const struct field skill_fields[] = {
-	STR(skill, name, OPTIONAL, "Which one; a list of all when absent.", .max_len = 200),
+	STR(sandbox_tools_skill, name, OPTIONAL, "Which one; a list of all when absent.",
+	    .max_len = 200),
 };
-static const struct schema skill_schema = SCHEMA(skill, "LoadSkill", skill_fields);
+static const struct schema skill_schema = SCHEMA(sandbox_tools_skill, "LoadSkill", skill_fields);
 
 static void list_skills(struct tool_use *use, const json_t *data)
 {
@@ -379,7 +386,7 @@ static void list_skills(struct tool_use *use, const json_t *data)
 
 static int load_skill(struct tool_use *use, const void *in, struct err *err)
 {
-	const char *name = ((const struct skill *)in)->name;
+	const char *name = ((const struct sandbox_tools_skill *)in)->name;
 	bool one = name && *name;
 	json_t *data = one ? tool_ask(use, "GET /v1/skills/{name}/content",
 				      json_pack("{s:s}", "name", name), err)

@@ -28,8 +28,8 @@ enum {
 };
 
 /* A stream whose numbers a client knows. */
-struct kept {
-	struct kept *older;
+struct session_kept {
+	struct session_kept *older;
 	struct mcp_stream *stream;
 };
 
@@ -47,8 +47,8 @@ struct mcp_session {
 	struct mcp_stream *stream;
 	char *only;
 	_Atomic int revision, log_level;
-	json_t *capabilities; /* set once; under the lock, like what follows */
-	struct kept *kept;    /* the newest first */
+	json_t *capabilities;      /* set once; under the lock, like what follows */
+	struct session_kept *kept; /* the newest first */
 	struct exchange *exchanges;
 	struct asked *asked;
 	json_t *uris;
@@ -71,7 +71,7 @@ void session_unref(struct mcp_session *session)
 static void done(void *arg)
 {
 	struct mcp_session *session = arg;
-	for (struct kept *kept = session->kept, *older; kept; kept = older) {
+	for (struct session_kept *kept = session->kept, *older; kept; kept = older) {
 		older = kept->older;
 		stream_unref(kept->stream);
 		free(kept);
@@ -110,7 +110,7 @@ static void end(void *arg)
 	pthread_mutex_lock(&session->base.lock);
 	for (struct exchange *ex = session->exchanges; ex; ex = ex->next)
 		exchange_cancel(ex);
-	for (struct kept *kept = session->kept; kept; kept = kept->older)
+	for (struct session_kept *kept = session->kept; kept; kept = kept->older)
 		stream_close(kept->stream);
 	json_t *uris = session->uris;
 	session->uris = NULL;
@@ -140,7 +140,7 @@ void session_setup(const struct config *config)
 }
 
 /* What a session starts with. */
-struct start {
+struct session_start {
 	enum mcp_revision revision;
 	const json_t *capabilities;
 	const char *only;
@@ -150,7 +150,7 @@ struct start {
 static void fill(void *arg, void *how)
 {
 	struct mcp_session *session = arg;
-	const struct start *start = how;
+	const struct session_start *start = how;
 	session->revision = (int)start->revision;
 	session->log_level = RANK_INFO;
 	session->only = start->only ? xstrdup(start->only) : NULL;
@@ -165,7 +165,7 @@ struct mcp_session *session_open(enum mcp_revision revision, const json_t *capab
 {
 	unsigned char random[16];
 	char id[2 * sizeof random + 1];
-	struct start start = { revision, capabilities, only, 0 };
+	struct session_start start = { revision, capabilities, only, 0 };
 	if (RAND_bytes(random, sizeof random) != 1 ||
 	    RAND_bytes((unsigned char *)&start.tag, sizeof start.tag) != 1) {
 		err_set(err, ERR_INTERNAL, "no randomness for a session");
@@ -262,13 +262,13 @@ struct mcp_stream *session_new_stream(struct mcp_session *session)
 
 void session_keep_stream(struct mcp_session *session, struct mcp_stream *stream)
 {
-	struct kept *kept = xcalloc(1, sizeof *kept), *gone = NULL, *older;
+	struct session_kept *kept = xcalloc(1, sizeof *kept), *gone = NULL, *older;
 	kept->stream = stream_ref(stream);
 	pthread_mutex_lock(&session->base.lock);
 	kept->older = session->kept;
 	session->kept = kept;
 	size_t count = 0, bytes = 0;
-	for (struct kept **at = &session->kept; *at && !gone; at = &(*at)->older) {
+	for (struct session_kept **at = &session->kept; *at && !gone; at = &(*at)->older) {
 		bytes += stream_bytes((*at)->stream);
 		if (++count > KEPT_MAX || (count > 1 && bytes > KEPT_BYTES_MAX)) {
 			gone = *at;
@@ -290,7 +290,7 @@ struct mcp_stream *session_find_stream(struct mcp_session *session, uint64_t id)
 {
 	struct mcp_stream *found = id == 0 ? stream_ref(session->stream) : NULL;
 	pthread_mutex_lock(&session->base.lock);
-	for (struct kept *kept = session->kept; kept && !found; kept = kept->older)
+	for (struct session_kept *kept = session->kept; kept && !found; kept = kept->older)
 		if (stream_id(kept->stream) == id)
 			found = stream_ref(kept->stream);
 	pthread_mutex_unlock(&session->base.lock);
@@ -421,15 +421,15 @@ static const struct {
 	[NEWS_UPDATED] = { "notifications/resources/updated", "resourceSubscriptions" },
 };
 
-struct listener {
-	struct listener *next;
+struct session_listener {
+	struct session_listener *next;
 	struct mcp_stream *stream;
 	json_t *id, *wanted;
 };
 
 static struct {
 	pthread_mutex_t lock;
-	struct listener *first;
+	struct session_listener *first;
 } listeners = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void put_news(struct mcp_stream *stream, const char *method, const json_t *params)
@@ -481,7 +481,7 @@ static void tell_sessions(const struct news_item *item)
 	arena_done(&arena);
 }
 
-static bool wants(const struct listener *listener, enum news news, const char *uri)
+static bool wants(const struct session_listener *listener, enum news news, const char *uri)
 {
 	const json_t *wanted = json_object_get(listener->wanted, kinds[news].wanted);
 	size_t i;
@@ -495,7 +495,8 @@ static bool wants(const struct listener *listener, enum news news, const char *u
 }
 
 /* What a listener is sent carries the id of the request that began it. */
-static void tell_listener(const struct listener *listener, const char *method, const json_t *params)
+static void tell_listener(const struct session_listener *listener, const char *method,
+			  const json_t *params)
 {
 	json_t *tagged = params ? json_deep_copy(params) : json_object();
 	json_object_set_new(tagged, "_meta",
@@ -511,7 +512,7 @@ void session_tell(enum news news, const char *uri)
 				  uri ? json_pack("{s:s}", "uri", uri) : NULL };
 	tell_sessions(&item);
 	pthread_mutex_lock(&listeners.lock);
-	for (struct listener *at = listeners.first; at; at = at->next)
+	for (struct session_listener *at = listeners.first; at; at = at->next)
 		if (wants(at, news, uri))
 			tell_listener(at, item.method, item.params);
 	pthread_mutex_unlock(&listeners.lock);
@@ -529,7 +530,7 @@ void session_log(int rank, const char *logger, const char *text)
 }
 
 /* The resources that a listener wants are watched while it listens. */
-static void resource_watch_wanted(const struct listener *listener, bool add)
+static void resource_watch_wanted(const struct session_listener *listener, bool add)
 {
 	size_t i;
 	json_t *uri;
@@ -539,9 +540,10 @@ static void resource_watch_wanted(const struct listener *listener, bool add)
 				   : (resource_watch_remove(json_string_value(uri)), 0));
 }
 
-struct listener *session_listen(struct mcp_stream *stream, const json_t *id, const json_t *wanted)
+struct session_listener *session_listen(struct mcp_stream *stream, const json_t *id,
+					const json_t *wanted)
 {
-	struct listener *listener = xcalloc(1, sizeof *listener);
+	struct session_listener *listener = xcalloc(1, sizeof *listener);
 	listener->stream = stream_ref(stream);
 	listener->id = json_deep_copy(id);
 	listener->wanted = json_is_object(wanted) ? json_deep_copy(wanted) : json_object();
@@ -556,10 +558,10 @@ struct listener *session_listen(struct mcp_stream *stream, const json_t *id, con
 	return listener;
 }
 
-void session_unlisten(struct listener *listener)
+void session_unlisten(struct session_listener *listener)
 {
 	pthread_mutex_lock(&listeners.lock);
-	struct listener **at = &listeners.first;
+	struct session_listener **at = &listeners.first;
 	while (*at && *at != listener)
 		at = &(*at)->next;
 	if (*at)

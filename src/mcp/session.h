@@ -74,6 +74,7 @@ void session_log(int rank, const char *logger, const char *text);
 
 /* A client without a session that listens, to what `wanted` says: the parameter "notifications" of
  * subscriptions/listen. Stays until the returned listener is removed. */
-struct listener;
-struct listener *session_listen(struct mcp_stream *stream, const json_t *id, const json_t *wanted);
-void session_unlisten(struct listener *listener);
+struct session_listener;
+struct session_listener *session_listen(struct mcp_stream *stream, const json_t *id,
+					const json_t *wanted);
+void session_unlisten(struct session_listener *listener);

@@ -20,14 +20,15 @@
 
 enum { MAC_SIZE = 32, NAME_MAX_LEN = 16, SECRET_MAX = 8192, REDACT_DEPTH = 4 };
 
-struct ticket {
+struct auth_ticket {
 	uint64_t expires_ms; /* big-endian, of this process's clock */
 	unsigned char nonce[16];
 	unsigned char mac[MAC_SIZE]; /* of what is before it */
 };
-_Static_assert(sizeof(struct ticket) == 56 && AUTH_TICKET_ROOM == (56 * 4 + 2) / 3 + 1, "no gaps");
+_Static_assert(sizeof(struct auth_ticket) == 56 && AUTH_TICKET_ROOM == (56 * 4 + 2) / 3 + 1,
+	       "no gaps");
 
-struct secret {
+struct auth_secret {
 	bool set;
 	unsigned char mac[MAC_SIZE];
 };
@@ -35,7 +36,7 @@ struct secret {
 struct auth {
 	struct jwt_key *jwt;
 	char *jwt_audience;
-	struct secret api_key, auth_token;
+	struct auth_secret api_key, auth_token;
 	int ticket_ttl;
 	unsigned char secret_key[MAC_SIZE], ticket_key[MAC_SIZE], guest_key[MAC_SIZE],
 		cookie_key[MAC_SIZE];
@@ -80,7 +81,7 @@ static const char *trim(const char *text, size_t *ret_len)
 }
 
 /* A key from a file often ends in a line feed, which no header could carry: ends are trimmed. */
-static int secret_set(const struct auth *auth, struct secret *secret, const char *text,
+static int secret_set(const struct auth *auth, struct auth_secret *secret, const char *text,
 		      const char *name, struct err *err)
 {
 	if (!text || !*text)
@@ -150,15 +151,15 @@ bool auth_enabled(const struct auth *auth)
 
 /* --- tickets -------------------------------------------------------------------------------- */
 
-static void ticket_mac(const unsigned char key[MAC_SIZE], const struct ticket *ticket,
+static void ticket_mac(const unsigned char key[MAC_SIZE], const struct auth_ticket *ticket,
 		       unsigned char ret[MAC_SIZE])
 {
-	mac(key, ticket, offsetof(struct ticket, mac), ret);
+	mac(key, ticket, offsetof(struct auth_ticket, mac), ret);
 }
 
 static int ticket_new(const unsigned char key[MAC_SIZE], int ttl, char *ret, size_t room)
 {
-	struct ticket ticket = {
+	struct auth_ticket ticket = {
 		.expires_ms = htobe64((uint64_t)(clock_ms() + (int64_t)ttl * 1000)),
 	};
 	if (room < AUTH_TICKET_ROOM ||
@@ -175,7 +176,7 @@ static int ticket_new(const unsigned char key[MAC_SIZE], int ttl, char *ret, siz
 static int ticket_check(const unsigned char key[MAC_SIZE], const char *text, size_t len,
 			struct err *err)
 {
-	struct ticket ticket;
+	struct auth_ticket ticket;
 	unsigned char want[MAC_SIZE];
 	auto_buf struct buf raw = BUF(AUTH_TICKET_ROOM);
 	if (len != AUTH_TICKET_ROOM - 1 || base64url_decode(&raw, text, len) < 0 ||

@@ -172,12 +172,12 @@ int call_send(struct call *call, const char *name, const char *id, const void *v
 
 /* ---- files ---- */
 
-struct range {
+struct call_range {
 	int64_t first, count;
 };
 
 /* One range of a file, as RFC 9110 writes it: 1 found, 0 to be ignored, -1 beyond the file. */
-static int parse_range(const char *text, int64_t size, struct range *ret)
+static int parse_range(const char *text, int64_t size, struct call_range *ret)
 {
 	if (strncmp(text, "bytes=", 6) != 0 || strchr(text, ','))
 		return 0;
@@ -190,7 +190,7 @@ static int parse_range(const char *text, int64_t size, struct range *ret)
 		if (last == 0 || size == 0)
 			return -1;
 		last = last < size ? last : size;
-		*ret = (struct range){ size - last, last };
+		*ret = (struct call_range){ size - last, last };
 		return 1;
 	}
 	if (*text < '0' || *text > '9')
@@ -207,7 +207,7 @@ static int parse_range(const char *text, int64_t size, struct range *ret)
 	if (first >= size)
 		return -1;
 	last = last < size - 1 ? last : size - 1;
-	*ret = (struct range){ first, last - first + 1 };
+	*ret = (struct call_range){ first, last - first + 1 };
 	return 1;
 }
 
@@ -263,7 +263,7 @@ int call_file(struct call *call, int fd, const char *type, const char *name,
 		answer.length = 0;
 		return call->sink->begin(call->sink, &answer, err);
 	}
-	struct range range = { 0, st.st_size };
+	struct call_range range = { 0, st.st_size };
 	bool wanted = call->range && (!call->if_range || !strcmp(call->if_range, tag));
 	int ranged = wanted ? parse_range(call->range, st.st_size, &range) : 0;
 	if (ranged) {

@@ -169,11 +169,11 @@ static enum line judge(const struct multipart *parser, const char *text, size_t 
 
 /* --- the head of a part ----------------------------------------------------------------------- */
 
-struct head {
+struct multipart_head {
 	char *disposition, *type, *encoding;
 };
 
-static char **head_slot(struct head *head, const char *name)
+static char **head_slot(struct multipart_head *head, const char *name)
 {
 	return !strcasecmp(name, "content-disposition")         ? &head->disposition
 	       : !strcasecmp(name, "content-type")              ? &head->type
@@ -182,7 +182,7 @@ static char **head_slot(struct head *head, const char *name)
 }
 
 /* Takes one header line apart; those that nobody asks for are ignored. */
-static int head_line(struct head *head, char *line, struct err *err)
+static int head_line(struct multipart_head *head, char *line, struct err *err)
 {
 	char *colon = strchr(line, ':');
 	if (!colon || colon == line || strcspn(line, " \t\"") < (size_t)(colon - line))
@@ -239,7 +239,7 @@ static bool plain_encoding(const char *name)
 	       !strcasecmp(name, "binary");
 }
 
-static int begin_part(struct multipart *parser, const struct head *head, struct err *err)
+static int begin_part(struct multipart *parser, const struct multipart_head *head, struct err *err)
 {
 	struct multipart_part part = { .content_type = "text/plain" };
 	const char *encoded = NULL;
@@ -264,7 +264,7 @@ static int begin_part(struct multipart *parser, const struct head *head, struct 
 /* Parses the whole head: lines that each follow a line break, and an empty one. */
 static int parse_head(struct multipart *parser, struct err *err)
 {
-	struct head head = { 0 };
+	struct multipart_head head = { 0 };
 	char *line = parser->head + 2, *end = parser->head + parser->head_len - 2;
 	while (line < end) {
 		char *stop = memmem(line, (size_t)(end - line) + 2, "\r\n", 2);

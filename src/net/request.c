@@ -27,7 +27,7 @@
 
 enum { QUERY_VALUE_MAX = 1 << 20 };
 
-struct request {
+struct net_request {
 	struct conn *conn;
 	struct server *server;
 	const struct http_head *head;
@@ -50,7 +50,7 @@ static const char *new_id(struct arena *arena)
 			    (unsigned long long)n);
 }
 
-static int invalid(struct request *r, struct problems *problems)
+static int invalid(struct net_request *r, struct problems *problems)
 {
 	buf_str(&problems->json, "]");
 	int result = conn_fail(r->conn, 422, problems->json.data, true);
@@ -59,7 +59,7 @@ static int invalid(struct request *r, struct problems *problems)
 }
 
 /* What somebody else than the fields' tables finds wrong, in the shape of those. */
-static int refuse_value(struct request *r, const struct err *err)
+static int refuse_value(struct net_request *r, const struct err *err)
 {
 	struct problems problems = { 0 };
 	bool body = r->entry && body_wanted(r->entry->route);
@@ -68,7 +68,7 @@ static int refuse_value(struct request *r, const struct err *err)
 	return invalid(r, &problems);
 }
 
-static int fail(struct request *r, const struct err *err)
+static int fail(struct net_request *r, const struct err *err)
 {
 	if (err->code == ERR_GONE) {
 		r->conn->broken = true;
@@ -87,7 +87,7 @@ static void defer_decref(void *value)
 
 /* ---- before the route ---- */
 
-static int split_target(struct request *r, struct err *err)
+static int split_target(struct net_request *r, struct err *err)
 {
 	struct target target;
 	if (target_split(r->head, &target, err) < 0)
@@ -97,7 +97,7 @@ static int split_target(struct request *r, struct err *err)
 	return 0;
 }
 
-static void find_route(struct request *r)
+static void find_route(struct net_request *r)
 {
 	struct router *router = &r->server->router;
 	const char *method = r->head->method;
@@ -113,12 +113,12 @@ static void find_route(struct request *r)
 		arena_defer(&r->conn->arena, defer_decref, r->params);
 }
 
-static bool is_relayed(const struct request *r)
+static bool is_relayed(const struct net_request *r)
 {
 	return r->entry && r->entry->route->upstream;
 }
 
-static int check_caller(struct request *r, struct err *err)
+static int check_caller(struct net_request *r, struct err *err)
 {
 	const struct guard *guard = r->conn->guard;
 	const struct guard_caller caller = {
@@ -137,7 +137,7 @@ static int check_caller(struct request *r, struct err *err)
 	return guard_check(guard, &caller, err);
 }
 
-static int answer_preflight(struct request *r)
+static int answer_preflight(struct net_request *r)
 {
 	const char *headers = http_header(r->head, "access-control-request-headers");
 	struct err err;
@@ -155,7 +155,7 @@ static int answer_preflight(struct request *r)
 	return r->conn->sink.begin(&r->conn->sink, &answer, &err);
 }
 
-static struct visit visit_of(const struct request *r)
+static struct visit visit_of(const struct net_request *r)
 {
 	return (struct visit){
 		.conn = r->conn,
@@ -167,7 +167,7 @@ static struct visit visit_of(const struct request *r)
 	};
 }
 
-static int check_credentials(struct request *r, struct err *err)
+static int check_credentials(struct net_request *r, struct err *err)
 {
 	unsigned flags = r->entry ? r->entry->route->flags : 0;
 	struct visit visit = visit_of(r);
@@ -195,14 +195,14 @@ static int check_credentials(struct request *r, struct err *err)
 }
 
 /* Without credentials: people are asked for a key. */
-static void refuse(struct request *r, const struct err *err)
+static void refuse(struct net_request *r, const struct err *err)
 {
 	struct visit visit = visit_of(r);
 	if (err->code != ERR_UNAUTHORIZED || !visit_ask_key(&visit))
 		fail(r, err);
 }
 
-static int no_route(struct request *r)
+static int no_route(struct net_request *r)
 {
 	const char *allow = r->allow;
 	struct err err;
@@ -235,7 +235,7 @@ static json_t *any_string(const char *text, size_t len)
 }
 
 /* The query as an object of strings: a name that comes twice is a list. */
-static json_t *query_object(struct request *r)
+static json_t *query_object(struct net_request *r)
 {
 	json_t *object = json_object();
 	auto_buf struct buf name = BUF(4096), value = BUF(QUERY_VALUE_MAX);
@@ -273,7 +273,7 @@ static void settle_lists(const struct schema *schema, json_t *query)
 	}
 }
 
-static json_t *header_object(const struct request *r, const struct schema *schema)
+static json_t *header_object(const struct net_request *r, const struct schema *schema)
 {
 	json_t *object = json_object();
 	for (size_t i = 0; i < schema->count; i++) {
@@ -285,7 +285,7 @@ static json_t *header_object(const struct request *r, const struct schema *schem
 	return object;
 }
 
-static void decode_place(struct request *r, unsigned place, const char *name, json_t *from,
+static void decode_place(struct net_request *r, unsigned place, const char *name, json_t *from,
 			 void *to, struct problems *problems)
 {
 	const struct schema *schema = r->entry->route->in;
@@ -294,7 +294,7 @@ static void decode_place(struct request *r, unsigned place, const char *name, js
 }
 
 /* Fills the request struct of the route; -1 once the answer is an error. */
-static int decode(struct request *r, void **ret)
+static int decode(struct net_request *r, void **ret)
 {
 	const struct schema *schema = r->entry->route->in;
 	struct arena *arena = &r->conn->arena;
@@ -323,7 +323,7 @@ static int decode(struct request *r, void **ret)
 
 /* ---- the handler ---- */
 
-static int upgrade(struct request *r, struct call *call, struct err *err)
+static int upgrade(struct net_request *r, struct call *call, struct err *err)
 {
 	const char *key = http_header(r->head, "sec-websocket-key");
 	const char *version = http_header(r->head, "sec-websocket-version");
@@ -356,7 +356,7 @@ static int upgrade(struct request *r, struct call *call, struct err *err)
 }
 
 /* An error of a handler, in the envelope. */
-static void answer_error(struct request *r, struct call *call, const struct err *err)
+static void answer_error(struct net_request *r, struct call *call, const struct err *err)
 {
 	struct err ignored;
 	struct jw jw;
@@ -383,7 +383,7 @@ static void answer_error(struct request *r, struct call *call, const struct err 
 	jw_done(&jw);
 }
 
-static struct call make_call(struct request *r)
+static struct call make_call(struct net_request *r)
 {
 	const char *proto = http_header(r->head, "x-forwarded-proto");
 	const char *prefix = http_header(r->head, "x-forwarded-prefix");
@@ -408,7 +408,7 @@ static struct call make_call(struct request *r)
 	};
 }
 
-static void run_handler(struct request *r, const void *in)
+static void run_handler(struct net_request *r, const void *in)
 {
 	struct err err = { 0 };
 	struct call call = make_call(r);
@@ -431,7 +431,7 @@ static void run_handler(struct request *r, const void *in)
 }
 
 /* The part of a path that is the route's own: "/proxy/80" of "/proxy/80/x". */
-static const char *own_part(const struct request *r)
+static const char *own_part(const struct net_request *r)
 {
 	const char *end = r->path;
 	for (const char *at = r->entry->route->path; *at; at++)
@@ -440,7 +440,7 @@ static const char *own_part(const struct request *r)
 	return arena_strndup(&r->conn->arena, r->path, (size_t)(end - r->path));
 }
 
-static void run_relay(struct request *r, const void *in)
+static void run_relay(struct net_request *r, const void *in)
 {
 	const struct auth *auth = auth_enabled(r->server->auth) ? r->server->auth : NULL;
 	struct upstream upstream = { .prefix = own_part(r) };
@@ -457,14 +457,14 @@ static void run_relay(struct request *r, const void *in)
 
 /* Browsers ask without credentials whether a page may send a request. A server behind this one answers
  * that itself. */
-static bool is_preflight(const struct request *r)
+static bool is_preflight(const struct net_request *r)
 {
 	return r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->upgrade &&
 	       http_header(r->head, "access-control-request-method") &&
 	       !(is_relayed(r) && r->head->length);
 }
 
-static void answer_request(struct request *r)
+static void answer_request(struct net_request *r)
 {
 	struct err err;
 	void *in = NULL;
@@ -493,7 +493,7 @@ static void answer_request(struct request *r)
 		(is_relayed(r) ? run_relay : run_handler)(r, in);
 }
 
-static void log_request(const struct request *r, int64_t us)
+static void log_request(const struct net_request *r, int64_t us)
 {
 	char *target = arena_strdup(&r->conn->arena, r->head->target);
 	auth_redact(target);
@@ -508,7 +508,7 @@ static void log_request(const struct request *r, int64_t us)
 
 void request_serve(struct conn *conn)
 {
-	struct request r = { .conn = conn, .server = conn->server, .head = &conn->http.head };
+	struct net_request r = { .conn = conn, .server = conn->server, .head = &conn->http.head };
 	int64_t start = clock_us();
 	conn->request_id = new_id(&conn->arena);
 	conn->head_only = !strcmp(r.head->method, "HEAD");

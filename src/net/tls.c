@@ -93,14 +93,14 @@ struct way {
 	size_t at, len;
 };
 
-struct stream {
+struct tls_stream {
 	SSL *ssl;
 	int net, local;
 	bool over;
 	struct way in, out;
 };
 
-static void stream_free(struct stream *stream)
+static void stream_free(struct tls_stream *stream)
 {
 	SSL_free(stream->ssl);
 	own_close(&stream->net);
@@ -123,14 +123,14 @@ static bool given(struct way *way, ssize_t n)
 }
 
 /* After a call of the TLS stream, or of ours, that moved nothing: what to wait for. */
-static short net_waits(struct stream *s, int result)
+static short net_waits(struct tls_stream *s, int result)
 {
 	short events = wanted(s->ssl, result);
 	s->over = s->over || !events;
 	return events;
 }
 
-static short local_waits(struct stream *s, ssize_t n, short events)
+static short local_waits(struct tls_stream *s, ssize_t n, short events)
 {
 	bool later = n < 0 && (errno == EAGAIN || errno == EINTR);
 	s->over = s->over || !later;
@@ -138,7 +138,7 @@ static short local_waits(struct stream *s, ssize_t n, short events)
 }
 
 /* From the server to us. Whether something moved. */
-static bool carry_in(struct stream *s, struct pollfd *net, struct pollfd *local)
+static bool carry_in(struct tls_stream *s, struct pollfd *net, struct pollfd *local)
 {
 	bool moved = false;
 	if (!s->in.len) {
@@ -157,7 +157,7 @@ static bool carry_in(struct stream *s, struct pollfd *net, struct pollfd *local)
 }
 
 /* From us to the server. */
-static bool carry_out(struct stream *s, struct pollfd *net, struct pollfd *local)
+static bool carry_out(struct tls_stream *s, struct pollfd *net, struct pollfd *local)
 {
 	bool moved = false;
 	if (!s->out.len) {
@@ -177,7 +177,7 @@ static bool carry_out(struct stream *s, struct pollfd *net, struct pollfd *local
 /* Until one of the two ends it. What is closed is closed for both: nobody here closes by halves. */
 static void *carry(void *arg)
 {
-	struct stream *s = arg;
+	struct tls_stream *s = arg;
 	while (!s->over) {
 		struct pollfd pfds[] = { { .fd = s->net }, { .fd = s->local } };
 		bool in = carry_in(s, &pfds[0], &pfds[1]);
@@ -200,7 +200,7 @@ int tls_connect(int fd, const char *host, const struct dial_wait *wait, int64_t 
 		struct err *err)
 {
 	int pair[2] = { -1, -1 };
-	struct stream *stream = xcalloc(1, sizeof *stream);
+	struct tls_stream *stream = xcalloc(1, sizeof *stream);
 	stream->net = fd;
 	stream->local = -1;
 	pthread_once(&prepared, prepare);

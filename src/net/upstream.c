@@ -17,7 +17,7 @@
 #include "net/relay.h"
 #include "net/server.h"
 
-struct job {
+struct upstream_job {
 	struct conn *conn;
 	const struct upstream *upstream;
 	struct end client, server;
@@ -42,7 +42,7 @@ static int timeout(int64_t until_ms)
 }
 
 /* False when the client is gone, a tunnel's server stops, or nothing came until that time. */
-static bool wait_ready(struct job *job, int64_t until_ms)
+static bool wait_ready(struct upstream_job *job, int64_t until_ms)
 {
 	struct end *client = &job->client, *server = &job->server;
 	bool takes = relay_reads_client(&job->relay), gives = relay_reads_server(&job->relay);
@@ -67,7 +67,7 @@ static bool wait_ready(struct job *job, int64_t until_ms)
 
 /* ---- relaying ---- */
 
-static void fail(struct job *job, int status, const char *what)
+static void fail(struct upstream_job *job, int status, const char *what)
 {
 	const struct upstream *upstream = job->upstream;
 	char text[400];
@@ -80,7 +80,7 @@ static void fail(struct job *job, int status, const char *what)
 }
 
 /* Nothing has moved for too long. */
-static void fail_late(struct job *job, enum relay_fault fault)
+static void fail_late(struct upstream_job *job, enum relay_fault fault)
 {
 	char text[64];
 	if (fault == RELAY_SLOW_SERVER) {
@@ -96,7 +96,7 @@ static void fail_late(struct job *job, enum relay_fault fault)
 }
 
 /* Goes on until there is nothing to wait for. False: the wait was in vain, and said so. */
-static bool run(struct job *job, enum relay_step *ret_step, const char **ret_why)
+static bool run(struct upstream_job *job, enum relay_step *ret_step, const char **ret_why)
 {
 	const struct server_options *options = job->conn->server->options;
 	const struct relay_patience patience = { .send_ms = options->send_ms,
@@ -118,7 +118,7 @@ static bool run(struct job *job, enum relay_step *ret_step, const char **ret_why
 }
 
 /* The last bytes may not have been taken yet. */
-static bool is_sent(struct job *job)
+static bool is_sent(struct upstream_job *job)
 {
 	struct err ignored;
 	const struct end *client = &job->client;
@@ -127,7 +127,7 @@ static bool is_sent(struct job *job)
 	       conn_send_raw(job->conn, client->out.data + client->out_at, left, &ignored) == 0;
 }
 
-static void relay(struct job *job)
+static void relay(struct upstream_job *job)
 {
 	struct conn *conn = job->conn;
 	enum relay_step step;
@@ -149,7 +149,7 @@ static bool is_secret(void *auth, const char *text, size_t len)
 	return auth_knows(auth, text, len);
 }
 
-static void write_request(struct job *job, const struct auth *auth)
+static void write_request(struct upstream_job *job, const struct auth *auth)
 {
 	struct http *http = &job->conn->http;
 	const char *prefix = job->upstream->prefix;
@@ -206,7 +206,7 @@ void upstream_serve(struct conn *conn, const struct upstream *upstream, const st
 	int fd = connect_to(conn, upstream);
 	if (fd < 0)
 		return;
-	struct job *job = xcalloc(1, sizeof *job);
+	struct upstream_job *job = xcalloc(1, sizeof *job);
 	job->conn = conn;
 	job->upstream = upstream;
 	end_init(&job->client, conn->fd);

@@ -23,13 +23,13 @@ enum {
 	HEAD_MAX = 16 * 1024,
 };
 
-struct place {
+struct ws_client_place {
 	char socket[sizeof((struct sockaddr_un){ 0 }).sun_path]; /* its path; "" for TCP */
 	struct url_parts url;
 };
 
 /* ws+unix:/run/some.sock:/path?query */
-static int split_unix(const char *text, struct place *ret, struct err *err)
+static int split_unix(const char *text, struct ws_client_place *ret, struct err *err)
 {
 	size_t len = strcspn(text, ":");
 	const char *target = text[len] ? text + len + 1 : "/";
@@ -44,7 +44,7 @@ static int split_unix(const char *text, struct place *ret, struct err *err)
 	return 0;
 }
 
-static int split(const char *url, struct place *ret, struct err *err)
+static int split(const char *url, struct ws_client_place *ret, struct err *err)
 {
 	static const char unix_scheme[] = "ws+unix:";
 	if (!strncmp(url, unix_scheme, strlen(unix_scheme)))
@@ -58,7 +58,7 @@ static int split(const char *url, struct place *ret, struct err *err)
 	return 0;
 }
 
-static int send_request(int fd, const struct place *place, const char *key,
+static int send_request(int fd, const struct ws_client_place *place, const char *key,
 			const char *const *headers, const struct dial_wait *wait, struct err *err)
 {
 	auto_buf struct buf request = BUF(REQUEST_MAX);
@@ -145,7 +145,7 @@ struct ws *ws_connect(const char *url, const char *const *headers, const struct 
 	size_t max_message = options && options->max_message ? options->max_message : MESSAGE_MAX;
 	const struct dial_wait wait = { .connect_ms = timeout_ms,
 					.until_ms = clock_ms() + timeout_ms };
-	struct place place = { 0 };
+	struct ws_client_place place = { 0 };
 	if (split(url, &place, err) < 0)
 		return NULL;
 	auto_close int fd = *place.socket ? dial_unix(place.socket, &wait, err)

@@ -255,7 +255,7 @@ bool node_alive(struct node *node)
 /* ---- taking what it says and prints ---- */
 
 /* One execution. */
-struct run {
+struct node_run {
 	struct node *node;
 	const struct node_caller *caller;
 	struct outcome *outcome;
@@ -269,7 +269,7 @@ struct run {
 	enum wake left; /* WAKE_LEFT, WAKE_STOPPING: nobody waits any more */
 };
 
-static void run_begin(struct run *run)
+static void run_begin(struct node_run *run)
 {
 	run->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (int i = 0; i < 2; i++)
@@ -282,7 +282,7 @@ static void run_begin(struct run *run)
 	command_unlock(run->node->command);
 }
 
-static void run_end(struct run *run)
+static void run_end(struct node_run *run)
 {
 	pthread_mutex_lock(&run->node->lock);
 	waiter_leave(&run->node->waiters, &run->waiters[0]);
@@ -297,7 +297,7 @@ static void run_end(struct run *run)
 
 /* A program says {"error"}; a session {"ready"}, {"id", "status", …}, or {"error", "stray"} of what
  * nobody has caught. */
-static void take_message(struct run *run, char *data, size_t len)
+static void take_message(struct node_run *run, char *data, size_t len)
 {
 	json_t *message = json_parse(data, len, NULL);
 	const json_t *error = json_object_get(message, "error");
@@ -316,7 +316,7 @@ static void take_message(struct run *run, char *data, size_t len)
 	json_decref(message);
 }
 
-static int take_said(struct run *run, struct err *err)
+static int take_said(struct node_run *run, struct err *err)
 {
 	struct node *node = run->node;
 	int result = 0;
@@ -343,7 +343,7 @@ static int take_said(struct run *run, struct err *err)
 	return result;
 }
 
-static int take_printed(struct run *run, struct err *err)
+static int take_printed(struct node_run *run, struct err *err)
 {
 	auto_free char *piece = xmalloc(PIECE);
 	for (int i = 0; i < 2; i++) {
@@ -356,7 +356,7 @@ static int take_printed(struct run *run, struct err *err)
 	return 0;
 }
 
-static int take_all(struct run *run, struct err *err)
+static int take_all(struct node_run *run, struct err *err)
 {
 	int result = take_said(run, err) < 0 || take_printed(run, err) < 0 ? -1 : 0;
 	if (result < 0)
@@ -364,14 +364,14 @@ static int take_all(struct run *run, struct err *err)
 	return result;
 }
 
-static struct wait until(const struct run *run, int64_t until_ms)
+static struct wait until(const struct node_run *run, int64_t until_ms)
 {
 	return (struct wait){ until_ms, run->deserted ? -1 : run->caller->client_fd,
 			      run->caller->stop_fd };
 }
 
 /* Notes what has ended a wait; false when nobody waits any more. */
-static bool note(struct run *run, enum wake wake)
+static bool note(struct node_run *run, enum wake wake)
 {
 	if (wake == WAKE_LEFT && run->id)
 		run->deserted = true;
@@ -381,7 +381,7 @@ static bool note(struct run *run, enum wake wake)
 }
 
 /* Waits for news, or a moment: false when nobody waits any more. */
-static bool await_news(struct run *run, int64_t until_ms)
+static bool await_news(struct node_run *run, int64_t until_ms)
 {
 	const struct node_caller *caller = run->caller;
 	struct err ignored;
@@ -398,7 +398,7 @@ static bool await_news(struct run *run, int64_t until_ms)
 
 /* Waits and takes until there is an answer, the process has ended and told all, the caller has left,
  * or the moment has come. */
-static void wait_for(struct run *run, int64_t until_ms, struct err *err)
+static void wait_for(struct node_run *run, int64_t until_ms, struct err *err)
 {
 	struct node *node = run->node;
 	for (int64_t rest = INT64_MAX; take_all(run, err) == 0 && !(run->id && run->answer);) {
@@ -428,7 +428,7 @@ static void wait_for(struct run *run, int64_t until_ms, struct err *err)
 }
 
 /* Ends the process and waits for its end, which is certain. */
-static int put_down(struct run *run)
+static int put_down(struct node_run *run)
 {
 	int code;
 	node_end(run->node);
@@ -481,8 +481,8 @@ static struct node *launch_program(const struct node_where *where,
 			   "node", err);
 }
 
-static int run_program(struct run *run, const struct node_request *request, struct node_result *ret,
-		       struct err *err)
+static int run_program(struct node_run *run, const struct node_request *request,
+		       struct node_result *ret, struct err *err)
 {
 	struct node *node = run->node;
 	run_begin(run);
@@ -511,7 +511,7 @@ int node_run(const struct node_where *where, const struct node_request *request,
 	if (!request->cwd && node_files_dir(where->user, fresh, sizeof fresh, err) < 0)
 		return -1;
 	const char *dir = request->cwd ? request->cwd : fresh;
-	struct run run = { .caller = caller, .outcome = outcome_new(arena, caller) };
+	struct node_run run = { .caller = caller, .outcome = outcome_new(arena, caller) };
 	int result = node_files_write(where->user, dir, &request->files, err);
 	if (result == 0) {
 		run.node = launch_program(where, request, dir, err);
@@ -558,7 +558,7 @@ struct node *node_open(const struct node_where *where, const char *id, const cha
 
 /* Gives it the code. A process that is busy with what earlier code has left running may take it late,
  * or never. False when it was not taken. */
-static bool give(struct run *run, const char *data, size_t len, int64_t until_ms)
+static bool give(struct node_run *run, const char *data, size_t len, int64_t until_ms)
 {
 	for (size_t done = 0; done < len;) {
 		ssize_t n = write(run->node->input_fd, data + done, len - done);
@@ -575,7 +575,7 @@ static bool give(struct run *run, const char *data, size_t len, int64_t until_ms
 	return true;
 }
 
-static bool send_request(struct run *run, const struct node_request *request, int64_t until_ms)
+static bool send_request(struct node_run *run, const struct node_request *request, int64_t until_ms)
 {
 	struct jw jw;
 	jw_init(&jw, (size_t)NODE_CODE_MAX * 6 + 65536);
@@ -599,7 +599,7 @@ static bool send_request(struct run *run, const struct node_request *request, in
 }
 
 /* What the answer of a session says. */
-static void judge(struct run *run, struct arena *arena, struct node_result *ret)
+static void judge(struct node_run *run, struct arena *arena, struct node_result *ret)
 {
 	const json_t *error = json_object_get(run->answer, "error");
 	const char *status = json_string_value(json_object_get(run->answer, "status"));
@@ -617,7 +617,8 @@ static void judge(struct run *run, struct arena *arena, struct node_result *ret)
 }
 
 /* Without an answer the process is at its end, or is brought there. */
-static void bury(struct run *run, struct arena *arena, struct node_result *ret, struct err *err)
+static void bury(struct node_run *run, struct arena *arena, struct node_result *ret,
+		 struct err *err)
 {
 	struct node *node = run->node;
 	bool late = !has_ended(node, &ret->exit_code);
@@ -642,7 +643,7 @@ static void bury(struct run *run, struct arena *arena, struct node_result *ret, 
 		ret->exit_code, ": the session's state is lost, the next call starts it anew");
 }
 
-static void await_end(struct run *run, int64_t until_ms)
+static void await_end(struct node_run *run, int64_t until_ms)
 {
 	while (!has_ended(run->node, &(int){ 0 }) && clock_ms() < until_ms &&
 	       await_news(run, until_ms))
@@ -653,10 +654,10 @@ int node_execute(struct node *node, const struct node_request *request,
 		 const struct node_caller *caller, struct arena *arena, struct node_result *ret,
 		 struct err *err)
 {
-	struct run run = { .node = node,
-			   .caller = caller,
-			   .outcome = outcome_new(arena, caller),
-			   .id = ++node->count };
+	struct node_run run = { .node = node,
+				.caller = caller,
+				.outcome = outcome_new(arena, caller),
+				.id = ++node->count };
 	int64_t until_ms = clock_ms() + request->timeout_ms + GRACE_MS;
 	*ret = (struct node_result){ .count = node->count };
 	run_begin(&run);

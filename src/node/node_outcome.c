@@ -15,7 +15,7 @@ enum {
 };
 
 /* One stream: all of it in one buffer, of which each output is a part. */
-struct flow {
+struct node_outcome_flow {
 	struct buf text;
 	size_t sent;  /* of it, to the caller */
 	int64_t lost; /* bytes that had no room */
@@ -30,7 +30,7 @@ struct item {
 struct outcome {
 	struct arena *arena;
 	const struct node_caller *caller;
-	struct flow flows[2];
+	struct node_outcome_flow flows[2];
 	struct item *items;
 	size_t count, room;
 };
@@ -67,7 +67,7 @@ static struct item *add_item(struct outcome *outcome, enum node_output_type type
 /* Gives the caller what it has not got yet, without half a character unless it is the last. */
 static int forward(struct outcome *outcome, enum node_stream stream, bool last, struct err *err)
 {
-	struct flow *flow = &outcome->flows[stream];
+	struct node_outcome_flow *flow = &outcome->flows[stream];
 	if (!outcome->caller->write || flow->text.len == flow->sent)
 		return 0;
 	const char *from = flow->text.data + flow->sent;
@@ -81,7 +81,7 @@ static int forward(struct outcome *outcome, enum node_stream stream, bool last, 
 int outcome_output(struct outcome *outcome, enum node_stream stream, const char *data, size_t len,
 		   struct err *err)
 {
-	struct flow *flow = &outcome->flows[stream];
+	struct node_outcome_flow *flow = &outcome->flows[stream];
 	size_t used = outcome->flows[0].text.len + outcome->flows[1].text.len;
 	size_t room = used < NODE_OUTPUT_MAX ? NODE_OUTPUT_MAX - used : 0;
 	size_t kept = flow->lost ? 0 : len < room ? len : room;
@@ -111,7 +111,7 @@ void outcome_lost(struct outcome *outcome, enum node_stream stream, int64_t byte
 /* Text of stderr that is no output of its own: its error is. */
 static void note(struct outcome *outcome, const char *text, size_t len)
 {
-	struct flow *flow = &outcome->flows[NODE_STDERR];
+	struct node_outcome_flow *flow = &outcome->flows[NODE_STDERR];
 	flow->last = 0; /* not a part of an output */
 	if (flow->text.len + len <= flow->text.cap)
 		buf_add(&flow->text, text, len);
@@ -171,7 +171,7 @@ void outcome_error(struct outcome *outcome, const json_t *error, bool printed)
 static void mark_lost(struct outcome *outcome)
 {
 	for (int i = 0; i < 2; i++) {
-		struct flow *flow = &outcome->flows[i];
+		struct node_outcome_flow *flow = &outcome->flows[i];
 		if (!flow->lost)
 			continue;
 		auto_free char *mark =

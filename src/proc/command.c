@@ -18,7 +18,7 @@
 enum { READ_SIZE = 65536, PIPE_SIZE = 1 << 20, GRACE_MS = 2000 };
 
 /* A source and the command it is of; each source holds a reference. */
-struct link {
+struct command_link {
 	struct source source;
 	struct command *command;
 	int stream;
@@ -31,7 +31,7 @@ struct command {
 	struct waiter *waiters;
 	pid_t pid;
 	struct program *program; /* with a reference; NULL once it has ended */
-	struct link pipes[2], timer;
+	struct command_link pipes[2], timer;
 	int input_fd;
 	bool overdue, signalled;
 	bool at_end[2];        /* the pipes that the pump closes */
@@ -171,14 +171,14 @@ void command_record(struct command *command, struct journal_started as)
 
 /* ---- what the pump calls ---- */
 
-static struct link *link_of(struct source *source)
+static struct command_link *link_of(struct source *source)
 {
-	return (struct link *)source; /* its first member */
+	return (struct command_link *)source; /* its first member */
 }
 
 static void link_done(struct source *source)
 {
-	struct link *link = link_of(source);
+	struct command_link *link = link_of(source);
 	struct command *command = link->command;
 	if (link == &command->pipes[link->stream] && link->stream < 2) {
 		pthread_mutex_lock(&command->lock);
@@ -209,7 +209,7 @@ static bool take(struct command *command, int stream, size_t *ret_taken)
 
 static bool pipe_ready(struct source *source)
 {
-	struct link *link = link_of(source);
+	struct command_link *link = link_of(source);
 	size_t taken;
 	return take(link->command, link->stream, &taken);
 }
@@ -270,12 +270,12 @@ static bool timer_ready(struct source *source)
 
 /* ---- starting ---- */
 
-static int pump_link(struct command *command, struct link *link, int stream, int fd,
+static int pump_link(struct command *command, struct command_link *link, int stream, int fd,
 		     bool (*ready)(struct source *), struct err *err)
 {
-	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done },
-			       command_ref(command),
-			       stream };
+	*link = (struct command_link){ { .fd = fd, .ready = ready, .done = link_done },
+				       command_ref(command),
+				       stream };
 	if (pump_add(&link->source, err) == 0)
 		return 0;
 	close(fd);

@@ -26,7 +26,7 @@ enum { TEXT_MAX = 16 << 20, STEP_ROOM = 64 };
 enum { FDS = 5 }; /* the three standard ones, and two more */
 
 /* One program to start. Its strings follow: path, cwd ("": none), arguments, environment. */
-struct request {
+struct cradle_request {
 	uint64_t tag;
 	size_t size;
 	uint32_t arguments, variables;
@@ -36,7 +36,7 @@ struct request {
 	int group_count;
 };
 
-struct answer {
+struct cradle_answer {
 	pid_t pid;
 	int code;
 	char step[STEP_ROOM];
@@ -94,7 +94,8 @@ static uint32_t add_strings(struct buf *text, char *const *strings)
 	return count;
 }
 
-static int send_request(const struct request *request, const int fds[FDS], const struct buf *text)
+static int send_request(const struct cradle_request *request, const int fds[FDS],
+			const struct buf *text)
 {
 	union control control = { 0 };
 	struct iovec part = { (void *)request, sizeof *request };
@@ -128,9 +129,9 @@ static void end_without_cradle(void)
 
 pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_step)
 {
-	static _Thread_local struct answer answer; /* *ret_step points into it */
+	static _Thread_local struct cradle_answer answer; /* *ret_step points into it */
 	auto_buf struct buf text = BUF(TEXT_MAX);
-	struct request request = { .tag = spawn->tag, .terminal = spawn->terminal };
+	struct cradle_request request = { .tag = spawn->tag, .terminal = spawn->terminal };
 	buf_add(&text, spawn->path, strlen(spawn->path) + 1);
 	buf_add(&text, spawn->cwd ? spawn->cwd : "", strlen(spawn->cwd ? spawn->cwd : "") + 1);
 	request.arguments = add_strings(&text, spawn->argv);
@@ -169,7 +170,7 @@ pid_t cradle_start(const struct spawn *spawn, int *ret_code, const char **ret_st
 
 /* --- the cradle's side ----------------------------------------------------------------------- */
 
-static int receive_request(int fd, struct request *request, int fds[FDS])
+static int receive_request(int fd, struct cradle_request *request, int fds[FDS])
 {
 	union control control;
 	struct iovec part = { request, sizeof *request };
@@ -198,8 +199,8 @@ static char **point_at(char **at, uint32_t count)
 	return list;
 }
 
-static void start(const struct request *request, char *text, const int fds[FDS],
-		  struct answer *answer)
+static void start(const struct cradle_request *request, char *text, const int fds[FDS],
+		  struct cradle_answer *answer)
 {
 	char *at = text;
 	struct user user = { .uid = request->uid,
@@ -228,10 +229,10 @@ static void start(const struct request *request, char *text, const int fds[FDS],
 
 void cradle_run(int fd)
 {
-	struct request request;
+	struct cradle_request request;
 	int fds[FDS];
 	while (receive_request(fd, &request, fds) == 0) {
-		struct answer answer = { 0 };
+		struct cradle_answer answer = { 0 };
 		auto_free char *text = xmalloc(request.size + 1);
 		if (receive_all(fd, text, request.size) < 0)
 			break;

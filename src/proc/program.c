@@ -21,14 +21,14 @@
 enum { READS_AT_END = 16, END_MS = 30000 };
 
 /* A descriptor of a program in the pump; each holds a reference. */
-struct watched {
+struct program_watched {
 	struct source source; /* first: see program_of() */
 	struct program *program;
 };
 
 struct program {
 	_Atomic int refs;
-	struct watched end, errors;
+	struct program_watched end, errors;
 	char *marker;
 	pid_t pid;
 	int pidfd;
@@ -77,7 +77,7 @@ int program_fd(const struct program *program)
 
 static struct program *program_of(struct source *source)
 {
-	return ((struct watched *)source)->program;
+	return ((struct program_watched *)source)->program;
 }
 
 static void end_done(struct source *source)
@@ -138,10 +138,10 @@ static bool end_ready(struct source *source)
 
 /* ---- starting ---- */
 
-static int watch(struct program *program, struct watched *watched, struct source source,
+static int watch(struct program *program, struct program_watched *watched, struct source source,
 		 struct err *err)
 {
-	*watched = (struct watched){ source, program_ref(program) };
+	*watched = (struct program_watched){ source, program_ref(program) };
 	if (pump_add(&watched->source, err) == 0)
 		return 0;
 	if (!source.keep)

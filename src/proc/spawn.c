@@ -45,7 +45,7 @@ void spawn_raise_limit(void)
 }
 
 /* What the child tells its parent, whose memory it shares until it runs the program. */
-struct start {
+struct spawn_start {
 	const struct spawn *spawn;
 	int code;
 	const char *step;
@@ -60,7 +60,7 @@ __attribute__((no_sanitize("address", "thread", "undefined")))
 static int
 child(void *arg)
 {
-	struct start *start = arg;
+	struct spawn_start *start = arg;
 	const struct spawn *s = start->spawn;
 	static const uint64_t none, usual[8]; /* no signal; the kernel's struct for SIG_DFL */
 #define STEP(what, call)                              \
@@ -140,7 +140,7 @@ pid_t spawn_clone(const struct spawn *spawn, bool sibling, int *ret_pidfd, int *
 		  const char **ret_step)
 {
 	_Alignas(16) char stack[CHILD_STACK];
-	struct start start = { .spawn = spawn };
+	struct spawn_start start = { .spawn = spawn };
 	int flags = CLONE_VM | CLONE_VFORK | (sibling ? CLONE_PARENT : CLONE_PIDFD) | SIGCHLD;
 	sigset_t all, before;
 	sigfillset(&all);

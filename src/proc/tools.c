@@ -27,7 +27,7 @@ enum {
 
 /* ---- where programs are ---- */
 
-struct search {
+struct tools_search {
 	const char *dirs[DIRS_MAX];
 	struct stat stats[DIRS_MAX];
 	size_t count;
@@ -39,7 +39,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* Once each: /bin is often /usr/bin. */
-static void add_dir(struct search *search, const char *dir)
+static void add_dir(struct tools_search *search, const char *dir)
 {
 	struct stat st;
 	if (*dir != '/' || search->count == DIRS_MAX || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
@@ -52,7 +52,8 @@ static void add_dir(struct search *search, const char *dir)
 }
 
 /* The PATH that whatever runs in the sandbox gets. */
-static void search_init(struct search *search, const struct tools_where *where, struct arena *arena)
+static void search_init(struct tools_search *search, const struct tools_where *where,
+			struct arena *arena)
 {
 	char **env = environment_make(arena, where->user, where->home, NULL);
 	search->count = 0;
@@ -80,7 +81,7 @@ char *tools_find(const struct tools_where *where, const char *name, size_t nth)
 {
 	struct arena arena = { 0 };
 	struct user_view view;
-	struct search search;
+	struct tools_search search;
 	struct stat st;
 	char path[4096], *found = NULL;
 	if (user_enter(where->user, &view, NULL) < 0)
@@ -132,7 +133,7 @@ static const struct {
 };
 
 /* A program whose version is asked for. */
-struct program {
+struct tools_program {
 	enum tools_runtime runtime;
 	const char *path;
 	struct stat st, key;
@@ -149,7 +150,7 @@ struct program {
 
 struct tools_found {
 	struct arena arena;
-	struct program programs[PROGRAMS_MAX];
+	struct tools_program programs[PROGRAMS_MAX];
 	size_t count;
 };
 
@@ -162,7 +163,7 @@ static bool same_content(const struct stat *a, const struct stat *b)
 
 /* Names that lead to one file are one program; but the links in a virtual environment are a program
  * of their own, whatever they lead to. */
-static void find_key(const char *dir, struct program *program)
+static void find_key(const char *dir, struct tools_program *program)
 {
 	char path[4096];
 	if (!join(path, sizeof path, dir, "../pyvenv.cfg") || stat(path, &program->key) < 0)
@@ -180,7 +181,8 @@ static bool is_shim(const char *path, const char *name)
 	return fd >= 0 && read(fd, start, 2) == 2 && !memcmp(start, "#!", 2);
 }
 
-static struct program *add_program(struct tools_found *found, const struct program *candidate)
+static struct tools_program *add_program(struct tools_found *found,
+					 const struct tools_program *candidate)
 {
 	for (size_t i = 0; i < found->count; i++)
 		if (found->programs[i].runtime == candidate->runtime &&
@@ -188,7 +190,7 @@ static struct program *add_program(struct tools_found *found, const struct progr
 			return &found->programs[i];
 	if (found->count == PROGRAMS_MAX)
 		return NULL;
-	struct program *program = &found->programs[found->count++];
+	struct tools_program *program = &found->programs[found->count++];
 	*program = *candidate;
 	program->path = arena_strdup(&found->arena, candidate->path);
 	return program;
@@ -196,18 +198,18 @@ static struct program *add_program(struct tools_found *found, const struct progr
 
 /* All programs of a runtime, wherever they are; a command starts the first one of its name. */
 static void find_programs(struct tools_found *found, enum tools_runtime runtime,
-			  const struct search *search)
+			  const struct tools_search *search)
 {
 	char path[4096];
 	for (const char *const *name = runtimes[runtime].names; *name; name++) {
 		bool first = true;
 		for (size_t i = 0; i < search->count; i++) {
-			struct program candidate = { .runtime = runtime, .path = path };
+			struct tools_program candidate = { .runtime = runtime, .path = path };
 			if (!join(path, sizeof path, search->dirs[i], *name) ||
 			    !is_program(path, &candidate.st))
 				continue;
 			find_key(search->dirs[i], &candidate);
-			struct program *program =
+			struct tools_program *program =
 				is_shim(path, *name) ? NULL : add_program(found, &candidate);
 			if (program && first && program->name_count < NAMES_MAX)
 				program->names[program->name_count++] = *name;
@@ -241,7 +243,7 @@ static void find_version(const char *line, char *ret, size_t room)
 
 static void *ask_version(void *arg)
 {
-	struct program *program = arg;
+	struct tools_program *program = arg;
 	char *argv[] = { (char *)program->path, (char *)"--version", NULL };
 	struct program_status end = { 0 };
 	struct err err = { 0 };
@@ -257,10 +259,10 @@ static void *ask_version(void *arg)
 	return NULL;
 }
 
-static bool recall(struct program *program, const struct tools_found *old)
+static bool recall(struct tools_program *program, const struct tools_found *old)
 {
 	for (size_t i = 0; old && i < old->count; i++) {
-		const struct program *was = &old->programs[i];
+		const struct tools_program *was = &old->programs[i];
 		if (was->known && !strcmp(was->path, program->path) &&
 		    same_content(&was->st, &program->st) &&
 		    same_content(&was->key, &program->key) &&
@@ -280,7 +282,7 @@ static void find_versions(struct tools_found *found, const struct tools_where *w
 	pthread_t threads[PROGRAMS_MAX];
 	bool started[PROGRAMS_MAX] = { false };
 	for (size_t i = 0; i < found->count; i++) {
-		struct program *program = &found->programs[i];
+		struct tools_program *program = &found->programs[i];
 		program->where = where;
 		if (recall(program, old))
 			continue;
@@ -289,7 +291,7 @@ static void find_versions(struct tools_found *found, const struct tools_where *w
 			ask_version(program);
 	}
 	for (size_t i = 0; i < found->count; i++) {
-		struct program *program = &found->programs[i];
+		struct tools_program *program = &found->programs[i];
 		if (started[i])
 			pthread_join(threads[i], NULL);
 		program->where = NULL;
@@ -300,7 +302,7 @@ static void find_versions(struct tools_found *found, const struct tools_where *w
 /* ---- the result ---- */
 
 /* Two files of a directory with one version are one interpreter: a script for each of its names. */
-static bool is_twin(const struct program *a, const struct program *b)
+static bool is_twin(const struct tools_program *a, const struct tools_program *b)
 {
 	size_t len = (size_t)(strrchr(a->path, '/') - a->path) + 1;
 	return !b->broken && a->runtime == b->runtime && a->version && b->version &&
@@ -308,7 +310,7 @@ static bool is_twin(const struct program *a, const struct program *b)
 	       !strchr(b->path + len, '/');
 }
 
-static void add_names(const struct program *program, const char **names, size_t *count)
+static void add_names(const struct tools_program *program, const char **names, size_t *count)
 {
 	for (size_t i = 0; i < program->name_count; i++)
 		names[(*count)++] = program->names[i];
@@ -320,7 +322,7 @@ static struct list list_specs(struct tools_found *found, enum tools_runtime runt
 	bool taken[PROGRAMS_MAX] = { false };
 	size_t count = 0;
 	for (size_t i = 0; i < found->count; i++) {
-		const struct program *program = &found->programs[i];
+		const struct tools_program *program = &found->programs[i];
 		if (program->runtime != runtime || program->broken || taken[i])
 			continue;
 		const char **names =
@@ -354,7 +356,7 @@ static bool can_start(const char *path)
 }
 
 /* The first of that name in the PATH counts, as for a shell. */
-static bool is_found(const struct tools_row *row, const struct search *search)
+static bool is_found(const struct tools_row *row, const struct tools_search *search)
 {
 	char path[4096];
 	struct stat st;
@@ -367,10 +369,10 @@ static bool is_found(const struct tools_row *row, const struct search *search)
 }
 
 /* The rows of the table whose programs are there. */
-static struct list list_categories(struct arena *arena, const struct search *search)
+static struct list list_categories(struct arena *arena, const struct tools_search *search)
 {
 	struct tool_category *categories = arena_alloc(arena, tools_row_count * sizeof *categories);
-	struct tool *tools = arena_alloc(arena, tools_row_count * sizeof *tools);
+	struct installed_tool *tools = arena_alloc(arena, tools_row_count * sizeof *tools);
 	size_t count = 0, used = 0;
 	for (size_t i = 0; i < tools_row_count; i++) {
 		const struct tools_row *row = &tools_rows[i];
@@ -379,7 +381,7 @@ static struct list list_categories(struct arena *arena, const struct search *sea
 		if (!count || strcmp(categories[count - 1].category, row->category) != 0)
 			categories[count++] =
 				(struct tool_category){ row->category, { 0, &tools[used] } };
-		tools[used++] = (struct tool){ row->name, row->description };
+		tools[used++] = (struct installed_tool){ row->name, row->description };
 		categories[count - 1].tools.count++;
 	}
 	return (struct list){ count, categories };
@@ -388,7 +390,7 @@ static struct list list_categories(struct arena *arena, const struct search *sea
 struct tools *tools_look(const struct tools_where *where, const struct tools *old, struct err *err)
 {
 	struct user_view view;
-	struct search search;
+	struct tools_search search;
 	if (user_enter(where->user, &view, err) < 0)
 		return NULL;
 	struct tools *tools = xcalloc(1, sizeof *tools);

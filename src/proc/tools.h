@@ -25,12 +25,12 @@ struct tool_spec {
 	const char *bin;
 	struct list alias; /* of strings: the commands that start it */
 };
-struct tool {
+struct installed_tool {
 	const char *name, *description;
 };
 struct tool_category {
 	const char *category;
-	struct list tools; /* of struct tool */
+	struct list tools; /* of struct installed_tool */
 };
 
 enum tools_runtime { TOOLS_PYTHON, TOOLS_NODEJS, TOOLS_GIT, TOOLS_GH, TOOLS_UV, TOOLS_RUNTIMES };

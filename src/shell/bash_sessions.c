@@ -18,8 +18,8 @@
 #include "proc/tree.h"
 
 /* A command of a session. */
-struct entry {
-	struct entry *older;
+struct bash_sessions_entry {
+	struct bash_sessions_entry *older;
 	char id[32];
 	char *text;
 	struct command *command;
@@ -28,12 +28,12 @@ struct entry {
 struct bash_session {
 	struct session base;
 	char marker[112];
-	struct entry *commands; /* the newest first */
+	struct bash_sessions_entry *commands; /* the newest first */
 	int64_t count;
 	char *cwd, *snapshot;
 };
 
-static void entry_free(struct entry *entry)
+static void entry_free(struct bash_sessions_entry *entry)
 {
 	command_abandon(entry->command);
 	command_unref(entry->command);
@@ -44,7 +44,7 @@ static void entry_free(struct entry *entry)
 static void session_done(void *arg)
 {
 	struct bash_session *session = arg;
-	for (struct entry *entry = session->commands, *older; entry; entry = older) {
+	for (struct bash_sessions_entry *entry = session->commands, *older; entry; entry = older) {
 		older = entry->older;
 		entry_free(entry);
 	}
@@ -52,7 +52,7 @@ static void session_done(void *arg)
 	free(session->snapshot);
 }
 
-static bool is_running(struct entry *entry)
+static bool is_running(struct bash_sessions_entry *entry)
 {
 	bool running = command_lock(entry->command)->state == COMMAND_RUNNING;
 	command_unlock(entry->command);
@@ -60,9 +60,9 @@ static bool is_running(struct entry *entry)
 }
 
 /* The newest command that runs, else the newest. With the session's lock. */
-static struct entry *current(struct bash_session *session)
+static struct bash_sessions_entry *current(struct bash_session *session)
 {
-	for (struct entry *entry = session->commands; entry; entry = entry->older)
+	for (struct bash_sessions_entry *entry = session->commands; entry; entry = entry->older)
 		if (is_running(entry))
 			return entry;
 	return session->commands;
@@ -73,7 +73,7 @@ static bool session_busy(void *arg)
 {
 	struct bash_session *session = arg;
 	pthread_mutex_lock(&session->base.lock);
-	struct entry *entry = current(session);
+	struct bash_sessions_entry *entry = current(session);
 	bool busy = session->base.users > 0 || (entry && is_running(entry));
 	pthread_mutex_unlock(&session->base.lock);
 	return busy;
@@ -84,7 +84,7 @@ static void session_end(void *arg)
 	struct bash_session *session = arg;
 	pthread_mutex_lock(&session->base.lock);
 	bool used = session->count > 0;
-	for (struct entry *entry = session->commands; entry; entry = entry->older)
+	for (struct bash_sessions_entry *entry = session->commands; entry; entry = entry->older)
 		command_condemn(entry->command);
 	pthread_mutex_unlock(&session->base.lock);
 	if (used)
@@ -151,8 +151,8 @@ int bash_session_place(struct bash_session *session, const char *dir, struct are
 static void trim(struct bash_session *session, int64_t most)
 {
 	int64_t seen = 0;
-	for (struct entry **at = &session->commands; *at;) {
-		struct entry *entry = *at;
+	for (struct bash_sessions_entry **at = &session->commands; *at;) {
+		struct bash_sessions_entry *entry = *at;
 		if (++seen > most && !is_running(entry)) {
 			*at = entry->older;
 			entry_free(entry);
@@ -165,7 +165,7 @@ static void trim(struct bash_session *session, int64_t most)
 const char *bash_session_remember(struct bash_session *session, const char *text,
 				  struct command *command, int64_t most, struct arena *arena)
 {
-	struct entry *entry = xcalloc(1, sizeof *entry);
+	struct bash_sessions_entry *entry = xcalloc(1, sizeof *entry);
 	entry->text = xstrdup(text);
 	entry->command = command_ref(command);
 	pthread_mutex_lock(&session->base.lock);
@@ -189,7 +189,7 @@ struct command *bash_session_pick(struct bash_session *session, const char *id, 
 {
 	struct command *command = NULL;
 	pthread_mutex_lock(&session->base.lock);
-	struct entry *entry = id && *id ? session->commands : current(session);
+	struct bash_sessions_entry *entry = id && *id ? session->commands : current(session);
 	while (id && *id && entry && strcmp(entry->id, id) != 0)
 		entry = entry->older;
 	if (entry) {
@@ -211,7 +211,7 @@ int bash_session_signal(struct bash_session *session, const char *id, int number
 {
 	int sent = 0;
 	pthread_mutex_lock(&session->base.lock);
-	for (struct entry *entry = session->commands; entry; entry = entry->older)
+	for (struct bash_sessions_entry *entry = session->commands; entry; entry = entry->older)
 		if (!id || !*id || !strcmp(entry->id, id))
 			sent += command_signal(entry->command, number, NULL) == 0;
 	sessions_touch(&session->base);
@@ -223,32 +223,32 @@ int bash_session_signal(struct bash_session *session, const char *id, int number
 
 static const char *const session_states[] = { "ready", "closed", NULL };
 
-struct session_info {
+struct bash_sessions_session_info {
 	const char *session_id, *status, *working_dir, *created_at, *last_used_at, *current_command;
 	int64_t command_count;
 };
 static const struct field session_info_fields[] = {
-	STR(session_info, session_id, 0, "Session identifier."),
-	ENUM(session_info, status, 0, "`ready`, or `closed`: cannot be used any more.",
-	     .choices = session_states),
-	STR(session_info, working_dir, 0, "Where its next command runs."),
-	STR(session_info, created_at, 0, "When it was made."),
-	STR(session_info, last_used_at, 0, "When it was last used."),
-	STR(session_info, current_command, NULLABLE, "The command that is running."),
-	INT(session_info, command_count, 0, "How many commands it has run."),
+	STR(bash_sessions_session_info, session_id, 0, "Session identifier."),
+	ENUM(bash_sessions_session_info, status, 0,
+	     "`ready`, or `closed`: cannot be used any more.", .choices = session_states),
+	STR(bash_sessions_session_info, working_dir, 0, "Where its next command runs."),
+	STR(bash_sessions_session_info, created_at, 0, "When it was made."),
+	STR(bash_sessions_session_info, last_used_at, 0, "When it was last used."),
+	STR(bash_sessions_session_info, current_command, NULLABLE, "The command that is running."),
+	INT(bash_sessions_session_info, command_count, 0, "How many commands it has run."),
 };
 static const struct schema session_info_schema =
-	SCHEMA(session_info, "BashSessionInfo", session_info_fields);
+	SCHEMA(bash_sessions_session_info, "BashSessionInfo", session_info_fields);
 const struct field bash_session_data = { .type = T_OBJ, .of = &session_info_schema };
 const struct field bash_session_list_data = { .type = T_LIST,
 					      .item = T_OBJ,
 					      .of = &session_info_schema };
 
-static struct session_info describe(struct bash_session *session, struct arena *arena)
+static struct bash_sessions_session_info describe(struct bash_session *session, struct arena *arena)
 {
 	pthread_mutex_lock(&session->base.lock);
-	struct entry *entry = current(session);
-	struct session_info info = {
+	struct bash_sessions_entry *entry = current(session);
+	struct bash_sessions_session_info info = {
 		.session_id = arena_strdup(arena, session->base.id),
 		.status = session_states[session->base.closed],
 		.working_dir = arena_strdup(arena, session->cwd),
@@ -264,17 +264,19 @@ static struct session_info describe(struct bash_session *session, struct arena *
 
 /* ---- making, listing, closing ---- */
 
-struct create_request {
+struct bash_sessions_create_request {
 	const char *session_id, *exec_dir, *snapshot_path;
 };
 static const struct field create_fields[] = {
-	STR(create_request, session_id, OPTIONAL, "Its identifier; a new one when absent or empty.",
-	    .max_len = 64, .alias = "id"),
-	STR(create_request, exec_dir, OPTIONAL, "Where its commands run, an absolute path."),
-	STR(create_request, snapshot_path, OPTIONAL, "A script that each command sources first."),
+	STR(bash_sessions_create_request, session_id, OPTIONAL,
+	    "Its identifier; a new one when absent or empty.", .max_len = 64, .alias = "id"),
+	STR(bash_sessions_create_request, exec_dir, OPTIONAL,
+	    "Where its commands run, an absolute path."),
+	STR(bash_sessions_create_request, snapshot_path, OPTIONAL,
+	    "A script that each command sources first."),
 };
 const struct schema bash_session_create_schema =
-	SCHEMA(create_request, "BashSessionCreateRequest", create_fields);
+	SCHEMA(bash_sessions_create_request, "BashSessionCreateRequest", create_fields);
 
 /* Whether the user may read it. */
 static bool is_readable(struct call *call, const char *path)
@@ -289,7 +291,7 @@ static bool is_readable(struct call *call, const char *path)
 
 int bash_session_create(struct call *call, const void *in, struct err *err)
 {
-	const struct create_request *request = in;
+	const struct bash_sessions_create_request *request = in;
 	const char *snapshot = request->snapshot_path, *dir;
 	if (workdir_find(call, "exec_dir", request->exec_dir, &dir, err) < 0)
 		return -1;
@@ -306,7 +308,7 @@ int bash_session_create(struct call *call, const void *in, struct err *err)
 		session->snapshot = xstrdup(snapshot);
 		pthread_mutex_unlock(&session->base.lock);
 	}
-	struct session_info info = describe(session, call->arena);
+	struct bash_sessions_session_info info = describe(session, call->arena);
 	return call_reply(call, &info, err);
 }
 
@@ -316,7 +318,7 @@ int bash_session_list(struct call *call, const void *in, struct err *err)
 	sessions_expire(&bash_sessions);
 	size_t count;
 	void **all = sessions_list(&bash_sessions, call->arena, &count);
-	struct session_info *infos = arena_alloc(call->arena, count * sizeof *infos);
+	struct bash_sessions_session_info *infos = arena_alloc(call->arena, count * sizeof *infos);
 	for (size_t i = 0; i < count; i++)
 		infos[i] = describe(all[i], call->arena);
 	return call_reply(call, &(struct list){ count, infos }, err);

@@ -17,7 +17,7 @@ enum {
 /* When to look next: as planned, soon, after the same pause, or after that and longer ones from then on. */
 enum pause { KEEP, SOON, AGAIN, LONGER };
 
-struct row {
+struct shell_machine_row {
 	enum shell_flight from;
 	enum shell_event event;
 	enum shell_flight to;
@@ -27,7 +27,7 @@ struct row {
 };
 
 /* clang-format off */
-static const struct row rows[] = {
+static const struct shell_machine_row rows[] = {
 	{ FLIGHT_NONE,    EVENT_LAUNCH,   FLIGHT_TYPED,   ACTION_TYPE, LINE_MS, AGAIN },
 
 	{ FLIGHT_TYPED,   EVENT_BEGIN,    FLIGHT_RUNNING, ACTION_BEGUN, PROBE_MS, LONGER },
@@ -119,7 +119,7 @@ void shell_machine_gone(struct shell_machine *machine)
 	drop_deadlines(machine);
 }
 
-static const struct row *find_row(enum shell_flight from, enum shell_event event)
+static const struct shell_machine_row *find_row(enum shell_flight from, enum shell_event event)
 {
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (rows[i].from == from && rows[i].event == event)
@@ -127,7 +127,8 @@ static const struct row *find_row(enum shell_flight from, enum shell_event event
 	return NULL;
 }
 
-static void plan_look(struct shell_machine *machine, const struct row *row, int64_t now)
+static void plan_look(struct shell_machine *machine, const struct shell_machine_row *row,
+		      int64_t now)
 {
 	if (row->look_ms)
 		machine->look_ms = row->look_ms;
@@ -140,7 +141,7 @@ static void plan_look(struct shell_machine *machine, const struct row *row, int6
 
 unsigned shell_machine_feed(struct shell_machine *machine, enum shell_event event, int64_t now)
 {
-	const struct row *row = find_row(machine->flight, event);
+	const struct shell_machine_row *row = find_row(machine->flight, event);
 	if (!row)
 		return 0;
 	machine->flight = row->to;

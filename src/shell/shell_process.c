@@ -93,7 +93,7 @@ void shell_remove_dir(const struct shell *shell)
 /* Everything of the process that has ended is let go; the pump closes the descriptors. */
 static void let_go(struct shell *shell)
 {
-	struct link *links[] = { shell->pty_link, shell->fifo_link, shell->timer_link };
+	struct shell_link *links[] = { shell->pty_link, shell->fifo_link, shell->timer_link };
 	unsigned actions = shell_machine_feed(&shell->machine, EVENT_ABANDON, clock_ms());
 	shell_act(shell, actions & ACTION_BLANK);
 	if (actions & ACTION_OVER)
@@ -121,15 +121,15 @@ static void shell_over(struct shell *shell)
 	shell_start_next(shell);
 }
 
-static struct link *link_of(struct source *source)
+static struct shell_link *link_of(struct source *source)
 {
-	return (struct link *)source; /* its first member */
+	return (struct shell_link *)source; /* its first member */
 }
 
 /* Locks the shell, unless the source is of a process that was let go. */
 static struct shell *enter(struct source *source)
 {
-	struct link *link = link_of(source);
+	struct shell_link *link = link_of(source);
 	pthread_mutex_lock(&link->shell->lock);
 	if (link->generation == link->shell->generation)
 		return link->shell;
@@ -145,7 +145,7 @@ static void leave(struct shell *shell)
 
 static void link_done(struct source *source)
 {
-	struct link *link = link_of(source);
+	struct shell_link *link = link_of(source);
 	shell_unref(link->shell);
 	free(link);
 }
@@ -309,17 +309,17 @@ static bool timer_ready(struct source *source)
 	return true;
 }
 
-static struct link *pump_link(struct shell *shell, int fd, bool (*ready)(struct source *),
-			      struct err *err)
+static struct shell_link *pump_link(struct shell *shell, int fd, bool (*ready)(struct source *),
+				    struct err *err)
 {
 	if (fd < 0) {
 		err_set(err, errno, "no descriptor for another shell");
 		return NULL;
 	}
-	struct link *link = xcalloc(1, sizeof *link);
-	*link = (struct link){ { .fd = fd, .ready = ready, .done = link_done },
-			       shell_ref(shell),
-			       shell->generation };
+	struct shell_link *link = xcalloc(1, sizeof *link);
+	*link = (struct shell_link){ { .fd = fd, .ready = ready, .done = link_done },
+				     shell_ref(shell),
+				     shell->generation };
 	if (pump_add(&link->source, err) == 0)
 		return link;
 	close(fd);

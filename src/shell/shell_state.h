@@ -15,7 +15,7 @@
 enum { NONCE_LEN = 32, MARK_MAX = 64, PROMPT_MAX = 4096, TAIL_MAX = 4 << 20 };
 
 /* A source, and the shell it is of: each holds a reference. */
-struct link {
+struct shell_link {
 	struct source source;
 	struct shell *shell;
 	unsigned generation; /* of the shell process */
@@ -41,7 +41,7 @@ struct shell {
 	struct program *bash; /* with a reference; NULL: none */
 	int pty, fifo, timer; /* the pump's, who closes them */
 	int64_t armed_at;     /* what the timer is set to */
-	struct link *pty_link, *fifo_link, *timer_link;
+	struct shell_link *pty_link, *fifo_link, *timer_link;
 	int exit_code;
 	bool fresh; /* one before has ended, and no command was run in this one yet */
 

@@ -25,7 +25,7 @@
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 
 /* The directory of skills while a call looks at it, as the sandbox user. */
-struct store {
+struct skills_store {
 	struct call *call;
 	struct user_view view;
 	char path[PATH_MAX]; /* without any link in it */
@@ -39,11 +39,11 @@ static int dir_open(const char *path, struct err *err)
 }
 
 /* Ends with store_close() even when it fails. A directory that is missing is made, or has nothing. */
-static int store_open(struct call *call, bool make, struct store *store, struct err *err)
+static int store_open(struct call *call, bool make, struct skills_store *store, struct err *err)
 {
 	const struct config *config = call->server->config;
 	const struct user *user = user_sandbox(config->user, err);
-	*store = (struct store){ .call = call, .fd = -1 };
+	*store = (struct skills_store){ .call = call, .fd = -1 };
 	if (!user || user_enter(user, &store->view, err) < 0)
 		return -1;
 	const char *path = config->skills && *config->skills
@@ -57,7 +57,7 @@ static int store_open(struct call *call, bool make, struct store *store, struct 
 	return store->fd < 0 ? -1 : 0;
 }
 
-static void store_close(struct store *store)
+static void store_close(struct skills_store *store)
 {
 	if (store->fd >= 0)
 		close(store->fd);
@@ -92,7 +92,7 @@ static int read_skill(struct arena *arena, int dir, struct skill *skill, struct 
 }
 
 /* Where an entry of the registry is: itself, or what it links to. */
-static const char *entry_path(const struct store *store, const char *name)
+static const char *entry_path(const struct skills_store *store, const char *name)
 {
 	char target[PATH_MAX];
 	ssize_t n = readlinkat(store->fd, name, target, sizeof target - 1);
@@ -101,7 +101,7 @@ static const char *entry_path(const struct store *store, const char *name)
 	return arena_printf(store->call->arena, "%s/%s", store->path, name);
 }
 
-static int load(const struct store *store, const char *name, struct skill *ret,
+static int load(const struct skills_store *store, const char *name, struct skill *ret,
 		struct text *ret_content, struct err *err)
 {
 	struct arena *arena = store->call->arena;
@@ -129,7 +129,8 @@ static void know_nothing(struct arena *arena, struct skill *skill)
 }
 
 /* A skill whose file was damaged since is listed all the same. */
-static void list_entry(const struct store *store, const char *name, struct skill *to, size_t *count)
+static void list_entry(const struct skills_store *store, const char *name, struct skill *to,
+		       size_t *count)
 {
 	struct err err;
 	int result = load(store, name, &to[*count], NULL, &err);
@@ -142,7 +143,7 @@ static void list_entry(const struct store *store, const char *name, struct skill
 
 int skills_list(struct call *call, struct list *ret, struct err *err)
 {
-	struct store store;
+	struct skills_store store;
 	struct skill *skills = arena_alloc(call->arena, SKILLS_MAX * sizeof *skills);
 	size_t count = 0;
 	int result = store_open(call, false, &store, err);
@@ -161,7 +162,7 @@ int skills_list(struct call *call, struct list *ret, struct err *err)
 int skills_find(struct call *call, const char *name, struct skill *ret, struct text *ret_content,
 		struct err *err)
 {
-	struct store store;
+	struct skills_store store;
 	if (!skill_name_valid(name))
 		return err_set(err, ERR_NOT_FOUND, "there is no skill '%.100s'", name);
 	int result = store_open(call, false, &store, err);
@@ -173,7 +174,7 @@ int skills_find(struct call *call, const char *name, struct skill *ret, struct t
 
 /* ---- finding out what a directory has ---- */
 
-struct found {
+struct skills_found {
 	struct skill skills[SKILLS_MAX];
 	size_t count;
 };
@@ -185,7 +186,7 @@ struct naming {
 
 /* The skill in a directory, if there is one. */
 static int look_at(struct arena *arena, int dir, const char *path, const struct naming *naming,
-		   struct found *found, struct err *err)
+		   struct skills_found *found, struct err *err)
 {
 	struct skill skill = { .path = arena_strdup(arena, path) };
 	struct err why;
@@ -210,7 +211,7 @@ static int look_at(struct arena *arena, int dir, const char *path, const struct 
 	return 0;
 }
 
-static int look_below(struct arena *arena, int dir, const char *path, struct found *found,
+static int look_below(struct arena *arena, int dir, const char *path, struct skills_found *found,
 		      struct err *err)
 {
 	int result = 0;
@@ -234,7 +235,7 @@ static int look_below(struct arena *arena, int dir, const char *path, struct fou
 
 /* All skills of a directory: itself, or else its subdirectories. */
 static int look(struct arena *arena, int dir, const char *path, const struct naming *naming,
-		struct found *found, struct err *err)
+		struct skills_found *found, struct err *err)
 {
 	if (look_at(arena, dir, path, naming, found, err) < 0)
 		return -1;
@@ -248,21 +249,22 @@ static int look(struct arena *arena, int dir, const char *path, const struct nam
 
 /* ---- registering ---- */
 
-static bool is_within(const struct store *store, const char *path)
+static bool is_within(const struct skills_store *store, const char *path)
 {
 	size_t len = strlen(store->path);
 	return !strncmp(path, store->path, len) && path[len] == '/';
 }
 
 /* Whether the skill is in its place among the registered ones: nothing links to it. */
-static bool is_in_place(const struct store *store, const struct skill *skill)
+static bool is_in_place(const struct skills_store *store, const struct skill *skill)
 {
 	size_t len = strlen(store->path);
 	return is_within(store, skill->path) && !strcmp(skill->path + len + 1, skill->name);
 }
 
 /* Refuses what could not be linked, before anything is. */
-static int check_links(const struct store *store, const struct found *found, struct err *err)
+static int check_links(const struct skills_store *store, const struct skills_found *found,
+		       struct err *err)
 {
 	for (size_t i = 0; i < found->count; i++) {
 		struct stat st;
@@ -276,7 +278,8 @@ static int check_links(const struct store *store, const struct found *found, str
 	return 0;
 }
 
-static int link_all(const struct store *store, const struct found *found, struct err *err)
+static int link_all(const struct skills_store *store, const struct skills_found *found,
+		    struct err *err)
 {
 	char work[64];
 	if (check_links(store, found, err) < 0)
@@ -298,7 +301,7 @@ static int link_all(const struct store *store, const struct found *found, struct
 	return 0;
 }
 
-static struct list list_of(struct arena *arena, const struct found *found)
+static struct list list_of(struct arena *arena, const struct skills_found *found)
 {
 	size_t size = found->count * sizeof *found->skills;
 	struct skill *copy = arena_alloc(arena, size);
@@ -317,8 +320,8 @@ static int check_name(const char *name, struct err *err)
 		name, SKILL_NAME_MAX);
 }
 
-static int add_dir(const struct store *store, const char *path, const char *name,
-		   struct found *found, struct err *err)
+static int add_dir(const struct skills_store *store, const char *path, const char *name,
+		   struct skills_found *found, struct err *err)
 {
 	char real[PATH_MAX];
 	if (!realpath(path, real))
@@ -339,8 +342,8 @@ static int add_dir(const struct store *store, const char *path, const char *name
 int skills_add_dir(struct call *call, const char *path, const char *name, struct list *ret,
 		   struct err *err)
 {
-	struct store store;
-	struct found *found = arena_alloc(call->arena, sizeof *found);
+	struct skills_store store;
+	struct skills_found *found = arena_alloc(call->arena, sizeof *found);
 	found->count = 0;
 	if (check_name(name, err) < 0)
 		return -1;
@@ -375,7 +378,7 @@ static const char *stem_of(struct arena *arena, const struct upload *file)
 }
 
 /* Says the skills are where they will be. */
-static void rebase(struct arena *arena, struct found *found, const struct stage *stage,
+static void rebase(struct arena *arena, struct skills_found *found, const struct stage *stage,
 		   const char *name)
 {
 	size_t old = strlen(stage->path) + 1 + strlen(stage->name);
@@ -386,7 +389,8 @@ static void rebase(struct arena *arena, struct found *found, const struct stage 
 }
 
 /* Whether what is there may be replaced: it is ours, or has a skill, or is a directory of skills. */
-static bool replaceable(const struct store *store, const struct stage *stage, const char *name)
+static bool replaceable(const struct skills_store *store, const struct stage *stage,
+			const char *name)
 {
 	if (!strcmp(stage->path, store->path))
 		return true;
@@ -404,7 +408,7 @@ static bool replaceable(const struct store *store, const struct stage *stage, co
 
 /* Gives the directory its name. What is there and makes room has the stage's name afterwards, and goes
  * with it. */
-static int publish(const struct store *store, const struct stage *stage, const char *name,
+static int publish(const struct skills_store *store, const struct stage *stage, const char *name,
 		   struct err *err)
 {
 	if (renameat2(stage->base, stage->name, stage->base, name, RENAME_NOREPLACE) == 0)
@@ -420,8 +424,9 @@ static int publish(const struct store *store, const struct stage *stage, const c
 }
 
 /* Registers what was unpacked. */
-static int adopt(const struct store *store, const struct stage *stage, const struct upload *file,
-		 const char *name, struct found *found, struct err *err)
+static int adopt(const struct skills_store *store, const struct stage *stage,
+		 const struct upload *file, const char *name, struct skills_found *found,
+		 struct err *err)
 {
 	struct arena *arena = store->call->arena;
 	const char *path = arena_printf(arena, "%s/%s", stage->path, stage->name);
@@ -444,8 +449,8 @@ static int adopt(const struct store *store, const struct stage *stage, const str
 	return result;
 }
 
-static int add_archive(struct store *store, const struct upload *file, const char *path,
-		       const char *name, struct found *found, struct err *err)
+static int add_archive(struct skills_store *store, const struct upload *file, const char *path,
+		       const char *name, struct skills_found *found, struct err *err)
 {
 	struct stage stage;
 	const char *base = path ? path : store->path;
@@ -469,8 +474,8 @@ static int add_archive(struct store *store, const struct upload *file, const cha
 int skills_add_archive(struct call *call, const struct upload *file, const char *path,
 		       const char *name, struct list *ret, struct err *err)
 {
-	struct store store;
-	struct found *found = arena_alloc(call->arena, sizeof *found);
+	struct skills_store store;
+	struct skills_found *found = arena_alloc(call->arena, sizeof *found);
 	found->count = 0;
 	if (check_name(name, err) < 0)
 		return -1;
@@ -490,7 +495,7 @@ int skills_add_archive(struct call *call, const struct upload *file, const char 
 /* ---- removing ---- */
 
 /* Removes a skill that came in an archive of several, and with the last one what they were in. */
-static void remove_below(const struct store *store, char *path)
+static void remove_below(const struct skills_store *store, char *path)
 {
 	(void)skills_files_remove(store->fd, path, NULL);
 	for (char *slash; (slash = strrchr(path, '/'));) {
@@ -501,7 +506,7 @@ static void remove_below(const struct store *store, char *path)
 }
 
 /* The entry vanishes at once; its files follow. */
-static int take_out(const struct store *store, const char *name, struct err *err)
+static int take_out(const struct skills_store *store, const char *name, struct err *err)
 {
 	char work[64], target[PATH_MAX];
 	ssize_t n = readlinkat(store->fd, name, target, sizeof target - 1);
@@ -518,7 +523,7 @@ static int take_out(const struct store *store, const char *name, struct err *err
 
 int skills_remove(struct call *call, const char *name, struct skill *ret, struct err *err)
 {
-	struct store store;
+	struct skills_store store;
 	if (!skill_name_valid(name))
 		return err_set(err, ERR_NOT_FOUND, "there is no skill '%.100s'", name);
 	int result = store_open(call, false, &store, err);

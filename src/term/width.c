@@ -5,7 +5,7 @@
 
 #include "base/own.h"
 
-struct range {
+struct width_range {
 	uint32_t first, last;
 };
 
@@ -14,7 +14,7 @@ struct range {
  * and Cf (but not the soft hyphen and the marks that stand before Arabic numbers), the vowels and
  * final consonants of Hangul that join the syllable before. Two: East Asian Width W and F.
  */
-static const struct range nothing[] = {
+static const struct width_range nothing[] = {
 	{ 0x300, 0x36f },     { 0x483, 0x489 },     { 0x591, 0x5bd },     { 0x5bf, 0x5bf },
 	{ 0x5c1, 0x5c2 },     { 0x5c4, 0x5c5 },     { 0x5c7, 0x5c7 },     { 0x610, 0x61a },
 	{ 0x61c, 0x61c },     { 0x64b, 0x65f },     { 0x670, 0x670 },     { 0x6d6, 0x6dc },
@@ -95,7 +95,7 @@ static const struct range nothing[] = {
 	{ 0x1e2ec, 0x1e2ef }, { 0x1e8d0, 0x1e8d6 }, { 0x1e944, 0x1e94a }, { 0xe0001, 0xe01ef },
 };
 
-static const struct range two[] = {
+static const struct width_range two[] = {
 	{ 0x1100, 0x115f },   { 0x231a, 0x231b },   { 0x2329, 0x232a },   { 0x23e9, 0x23ec },
 	{ 0x23f0, 0x23f0 },   { 0x23f3, 0x23f3 },   { 0x25fd, 0x25fe },   { 0x2614, 0x2615 },
 	{ 0x2648, 0x2653 },   { 0x267f, 0x267f },   { 0x2693, 0x2693 },   { 0x26a1, 0x26a1 },
@@ -119,7 +119,7 @@ static const struct range two[] = {
 	{ 0x1f93c, 0x1f945 }, { 0x1f947, 0x1f9ff }, { 0x1fa70, 0x1faf6 }, { 0x20000, 0x3fffd },
 };
 
-static bool within(const struct range *ranges, size_t count, uint32_t c)
+static bool within(const struct width_range *ranges, size_t count, uint32_t c)
 {
 	size_t low = 0, high = count;
 	while (low < high) {
