@@ -20,6 +20,7 @@
 #include "net/server.h"
 #include "proc/spawn.h"
 #include "proc/stage.h"
+#include "service/service.h"
 
 static int wrong(const struct err *err)
 {
@@ -99,6 +100,18 @@ static void warn_exposed(const struct server *server)
 			server->options->listen, server->options->listen);
 }
 
+static void warm_kernel(struct server *server)
+{
+	const char *disabled = service_disabled("jupyter");
+	struct err err = { 0 };
+	if (!server->config->kernel_ready)
+		return;
+	if (disabled)
+		log_warn("no kernel is ready: %s is set", disabled);
+	else if (kernels_warm(server, &err) < 0)
+		log_warn("no kernel is ready: %s", err.msg);
+}
+
 int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 {
 	static struct config config; /* its strings live as long as the process */
@@ -128,10 +141,9 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		warn_exposed(&server);
 		answer_names(&server);
 	}
-	if (result == 0 && config.kernel_ready && kernels_warm(&server, &err) < 0)
-		log_warn("no kernel is ready: %s", err.msg);
 	if (result == 0) {
 		modules_start(&server);
+		warm_kernel(&server);
 		say_ready(&server);
 		bool ended = server_run(&server);
 		modules_stop();

@@ -80,7 +80,7 @@ static const struct opt options[] = {
 	{ "kernel-preload", "AIO_KERNEL_PRELOAD", OPT_STR, AT(kernel_preload), NULL, "MODULE,…",
 	  "Python modules that every kernel has imported when it starts, such as numpy,pandas,matplotlib.pyplot. A version installed later is not seen then." },
 	{ "kernel-ready", "AIO_KERNEL_READY", OPT_BOOL, AT(kernel_ready), "false", NULL,
-	  "Have a Python kernel ready from the start, and not only after the first use of one." },
+	  "Have a Python kernel ready from the start, and not only after the first use of one; not where DISABLE_JUPYTER is true." },
 	{ NULL, "PYTHON_VERSION", OPT_STR, AT(python_version), NULL, NULL,
 	  "The Python of kernels when none is named, such as 3.12, where it is installed." },
 	{ "mcp-servers", "AIO_MCP_SERVERS", OPT_STR, AT(mcp_servers), NULL, "FILE",

@@ -74,8 +74,8 @@ static void add_pair(json_t *list, const char *name, const char *value)
 }
 
 /* What can be ready before it is asked for, and the option of a box's server that says so. */
-#define NAME(name, option, what)   name,
-#define OPTION(name, option, what) option,
+#define NAME(name, option, disabled_by, what)   name,
+#define OPTION(name, option, disabled_by, what) option,
 const char *const run_services[] = { SERVICE_NAMES(NAME) NULL };
 static const char *const service_options[] = { SERVICE_NAMES(OPTION) };
 

@@ -63,7 +63,7 @@ struct sandboxes_create {
 	const struct network *network;
 };
 static const char *const auth_modes[] = { "token", "none", NULL };
-#define SERVICE_HELP(name, option, what) " " name ": " what "."
+#define SERVICE_HELP(name, option, disabled_by, what) " " name ": " what "."
 static const struct field create_fields[] = {
 	STR(sandboxes_create, template, OPTIONAL,
 	    "Template to start from; this machine's own programs when absent.", .max_len = 64),

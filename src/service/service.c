@@ -17,6 +17,7 @@
 #include "journal/journal.h"
 #include "proc/environment.h"
 #include "proc/limits.h"
+#include "service/service_names.h"
 
 enum {
 	RETRY_MS = 2000, /* after a failure, doubled with each further one, up to a minute */
@@ -589,17 +590,30 @@ void service_lost(struct service_run *run, const char *why)
 
 /* ---- all services ---- */
 
+const char *service_disabled(const char *name)
+{
+#define DISABLED(service, option, variable, what) { service, variable },
+	static const struct pair variables[] = { SERVICE_NAMES(DISABLED) };
+	for (size_t i = 0; i < COUNT(variables); i++) {
+		const char *set = strcmp(variables[i].name, name) ? NULL
+								  : getenv(variables[i].value);
+		bool disabled = false;
+		if (set && opt_bool(set, &disabled) == 0 && disabled)
+			return variables[i].value;
+	}
+	return NULL;
+}
+
 struct service *service_add(const struct service_row *row, void *arg)
 {
 	struct service *s = xcalloc(1, sizeof *s);
-	const char *set = row->disabled_by ? getenv(row->disabled_by) : NULL;
-	bool disabled = false;
+	const char *disabled = service_disabled(row->name);
 	s->refs = 1;
 	s->row = row;
 	s->arg = arg;
-	if (set && opt_bool(set, &disabled) == 0 && disabled)
+	if (disabled)
 		snprintf(s->refused, sizeof s->refused, "it is disabled by the variable %s",
-			 row->disabled_by);
+			 disabled);
 	else if (row->refused)
 		snprintf(s->refused, sizeof s->refused, "%s", row->refused);
 	else

@@ -53,7 +53,6 @@ struct service_row {
 	const char *const
 		*needs;      /* names of services that run while this one does; ends with NULL */
 	const char *refused; /* why it cannot be used at all; NULL: it can */
-	const char *disabled_by; /* the variable that disables it when it is true; NULL: none */
 
 	/* The program, in the arena; NULL with err, which says what is missing. NULL: no program. */
 	const char *(*find)(void *arg, struct arena *arena, struct err *err);
@@ -76,6 +75,9 @@ struct service_row {
 	int64_t retry_ms;  /* between a failure and the next start, doubled each time; 0: 2 s */
 	struct list gives; /* of struct pair: variables of every command */
 };
+
+/* The variable that disables a service of this name (service_names.h), if it is true; else NULL. */
+const char *service_disabled(const char *name);
 
 /* Adds a service; row and arg must live until done(). Services are added in the order of their needs.
  * Those that give variables are added before the first command is started. */

@@ -1,5 +1,5 @@
-/* service_names.h - the services that a box can be asked to have ready from its start: the name in a
- * box's `services`, the option of a box's server that says so, and what it is. */
+/* service_names.h - the services that people know by name: the name in a box's `services`, the option
+ * of a box's server that has it ready from the start, the variable that disables it, and what it is. */
 #pragma once
 
-#define SERVICE_NAMES(ROW) ROW("jupyter", "AIO_KERNEL_READY", "a Python kernel")
+#define SERVICE_NAMES(ROW) ROW("jupyter", "AIO_KERNEL_READY", "DISABLE_JUPYTER", "a Python kernel")

@@ -59,6 +59,13 @@ def test_a_kernel_is_ready_from_the_start_when_configured(start):
     assert pid_of(server, "first") == pid
 
 
+def test_no_kernel_is_ready_where_jupyter_is_disabled(start):
+    server = start(["--kernel-ready"], env={"DISABLE_JUPYTER": "true"})
+    assert server.children() == []
+    assert server.logged("no kernel is ready: DISABLE_JUPYTER is set")
+    assert value(execute(server, "6 * 7", session_id="asked")) == "42"
+
+
 def test_the_ready_kernel_is_taken_and_replaced(start):
     server = warm(start())
     first = spares(server)[0]

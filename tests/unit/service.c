@@ -349,17 +349,17 @@ static void test_limits(void)
 static void test_refused(void)
 {
 	struct fixture fixture = { .script = "exec sleep 100" };
-	struct service_row row = { ROW, .name = "off", .disabled_by = "DISABLE_FIXTURE" };
-	setenv("DISABLE_FIXTURE", "Yes", 1);
+	struct service_row row = { ROW, .name = "jupyter" };
+	setenv("DISABLE_JUPYTER", "Yes", 1);
 	struct service *service = service_add(&row, &fixture);
 	CHECK(refused(
 		service,
-		"the fixture is unavailable: it is disabled by the variable DISABLE_FIXTURE"));
+		"the fixture is unavailable: it is disabled by the variable DISABLE_JUPYTER"));
 	drop(service, &fixture);
-	setenv("DISABLE_FIXTURE", "false", 1);
+	setenv("DISABLE_JUPYTER", "false", 1);
 	service = service_add(&row, &fixture);
 	service_release(use(service));
-	CHECK(info("off").starts == 1);
+	CHECK(info("jupyter").starts == 1);
 	service_ref(service);
 	service_remove(service, "it was removed");
 	CHECK(refused(service, "the fixture is unavailable: it was removed"));
