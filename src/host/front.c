@@ -15,6 +15,7 @@
 #include "base/url.h"
 #include "host/address.h"
 #include "host/boxes.h"
+#include "host/exec_tap.h"
 #include "host/history.h"
 #include "host/link.h"
 #include "host/places.h"
@@ -349,8 +350,22 @@ static int clean_address(struct front_request *r, struct err *err)
 
 /* ---- streams ---- */
 
+void front_ran(struct link *link)
+{
+	const struct gateway_config *config = link->loop->config;
+	char command[EXEC_TAP_ROOM] = "";
+	auto_free char *path = TAKE(link->runs);
+	if (link->tap.len)
+		exec_tap_read(link->tap.data, link->tap.len, link->relay.upgrade, command);
+	const struct history_exec exec = { path, *command ? command : NULL };
+	config->event(config->arg, link->target, HISTORY_EXEC, &exec);
+	buf_done(&link->tap);
+}
+
 void front_done(struct link *link)
 {
+	if (link->runs)
+		front_ran(link);
 	if (link->counted) {
 		link->counted = false;
 		link->target->active--;
@@ -476,8 +491,9 @@ static void write_head(struct front_request *r)
 	link->relay.head.cookie = link->cookie;
 }
 
-/* "/v1/mcp/{server_name}/tools/{tool_name}" is in the history as "/v1/mcp/…/tools/…", with stars. */
-static void record_exec(const struct front_request *r, struct box *box, const char *pattern)
+/* "/v1/mcp/{server_name}/tools/{tool_name}" is in the history as "/v1/mcp/…/tools/…", with stars, once
+ * its body is known. */
+static void begin_exec(struct link *link, const char *pattern)
 {
 	char path[128];
 	size_t len = 0;
@@ -486,7 +502,8 @@ static void record_exec(const struct front_request *r, struct box *box, const ch
 		at += *at == '{' ? strcspn(at, "}") : 0;
 	}
 	path[len] = 0;
-	r->config->event(r->config->arg, box, HISTORY_EXEC, &(struct history_text){ path });
+	link->runs = xstrdup(path);
+	link->tap = BUF(EXEC_TAP_MAX);
 }
 
 static void account(struct front_request *r)
@@ -503,7 +520,7 @@ static void account(struct front_request *r)
 		return;
 	const struct route *route = route_flagged(api_groups, RUNS, r->own_path);
 	if (route)
-		record_exec(r, box, route->path);
+		begin_exec(r->link, route->path);
 }
 
 static int check_state(struct front_request *r, struct err *err)

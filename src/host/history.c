@@ -5,7 +5,7 @@
 #include "host/host.h"
 #include "host/store.h"
 
-enum { DATA_MAX = 511 }; /* of an event: what is longer is left out */
+enum { DATA_MAX = 2047 }; /* of an event: what is longer is left out */
 
 static const struct schema nothing_schema = { .name = "SandboxEventNothing" };
 
@@ -15,10 +15,13 @@ static const struct field template_fields[] = {
 };
 static const struct schema template_schema =
 	SCHEMA(history_text, "SandboxEventTemplate", template_fields);
-static const struct field path_fields[] = {
-	NAMED("path", STR, history_text, value, 0, "Of the request, with stars for parameters."),
+static const struct field exec_fields[] = {
+	STR(history_exec, path, 0, "Of the request, with stars for parameters."),
+	STR(history_exec, command, OMIT,
+	    "The first 200 characters of the command or code, without secrets; not there if the "
+	    "request has neither, or is larger than 16 KiB."),
 };
-static const struct schema path_schema = SCHEMA(history_text, "SandboxEventPath", path_fields);
+static const struct schema exec_schema = SCHEMA(history_exec, "SandboxEventExec", exec_fields);
 static const struct field why_fields[] = {
 	NAMED("why", STR, history_text, value, 0, "The reason."),
 };

@@ -14,7 +14,7 @@ struct host;
 #define HISTORY_KINDS(ROW)                                                                          \
 	ROW(CREATED, "created", template, "It was made.")                                           \
 	ROW(STARTED, "started", nothing, "Its processes were started.")                             \
-	ROW(EXEC, "exec", path, "It was sent a request that runs something.")                       \
+	ROW(EXEC, "exec", exec, "It was sent a request that runs something.")                       \
 	ROW(DENIED, "denied", denied,                                                               \
 	    "It was not allowed to reach something, or somebody had no right to reach it.")         \
 	ROW(OOM, "oom", oom, "Processes of it were ended for lack of memory.")                      \
@@ -38,10 +38,13 @@ extern const char *const history_names[]; /* by kind; ends with NULL */
 extern const struct schema history_data_schema;
 const struct schema *history_schema(enum history_kind kind); /* of its data */
 
-/* The data of CREATED, SNAPSHOT (`template`), EXEC (`path`), PAUSED, RECONNECTED, DELETED (`why`) and
+/* The data of CREATED, SNAPSHOT (`template`), PAUSED, RECONNECTED, DELETED (`why`) and
  * FORKED (`to`). */
 struct history_text {
 	const char *value;
+};
+struct history_exec {
+	const char *path, *command; /* command: NULL if it is not known */
 };
 struct history_oom {
 	int64_t kills;

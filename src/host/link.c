@@ -1,4 +1,5 @@
 #include "host/link.h"
+#include "host/exec_tap.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -208,6 +209,7 @@ static bool ask_again(struct link *link)
 	if (!link->repeatable && !unread)
 		return false;
 	link->relay.head_size = 0;
+	free(TAKE(link->runs)); /* it will be again */
 	front_done(link);
 	front_leave(link);
 	set_phase(link, AT_HEAD);
@@ -235,11 +237,22 @@ static void answer_done(struct link *link)
 	link->woken = false;
 }
 
+/* Whether there is nothing more to see of what a request runs. */
+static bool has_passed(const struct link *link)
+{
+	const struct relay *relay = &link->relay;
+	return relay->upgrade ? relay->tunnel && exec_tap_whole(link->tap.data, link->tap.len)
+			      : relay->up.done;
+}
+
 static bool relay(struct link *link)
 {
 	const struct relay_tools tools = tools_of(link);
 	const char *why;
+	link->relay.up.tap = link->runs ? &link->tap : NULL; /* a tunnel is a flow of its own */
 	enum relay_step step = relay_step(&link->relay, &tools, &why);
+	if (link->runs && has_passed(link))
+		front_ran(link);
 	switch (step) {
 	case RELAY_WAITS:
 		return false;

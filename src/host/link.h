@@ -51,6 +51,8 @@ struct link {
 	bool hung;  /* the client sends no more */
 	bool woken; /* its box was asked to come back */
 	char *prefix, *cookie;
+	char *runs; /* the path of a request that runs something, until that is in the history */
+	struct buf tap;   /* of its body */
 	char *answer;     /* the host's own, instead of an error's */
 	int64_t since_ms; /* of the phase */
 	size_t untaken;   /* of what waited for an end, when that was last looked at */
@@ -79,6 +81,9 @@ void link_expire(struct link *link);
 /* Decides about the request whose head is in loop->http: fills link and the head for the box in
  * link->box.out, its stream open. -1 with err: to be refused. 1: its box is not ready, wait. */
 int front_decide(struct link *link, struct err *err);
+
+/* The body of a request that runs something has gone by, or enough of it: has it in the history. */
+void front_ran(struct link *link);
 
 /* Ends the request's accounts with its box. */
 void front_done(struct link *link);

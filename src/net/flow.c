@@ -170,10 +170,18 @@ void end_take(struct end *end, size_t n)
 
 /* ---- bodies ---- */
 
+static void tap(struct flow *flow, const char *data, size_t len)
+{
+	size_t room = flow->tap ? flow->tap->cap - flow->tap->len : 0;
+	if (room)
+		buf_add(flow->tap, data, len < room ? len : room);
+}
+
 static int on_data(llhttp_t *parser, const char *at, size_t len)
 {
 	struct flow *flow = parser->data;
 	flow->overhead = 0;
+	tap(flow, at, len);
 	if (!flow->bare)
 		buf_printf(&flow->to->out, "%zx\r\n", len);
 	buf_add(&flow->to->out, at, len);
@@ -224,6 +232,7 @@ static ssize_t take(struct flow *flow, const char *data, size_t len, struct end 
 		return take_chunks(flow, data, len, to);
 	if (flow->kind == BODY_LENGTH && (int64_t)len > flow->left)
 		len = (size_t)flow->left;
+	tap(flow, data, len);
 	end_put(to, data, len);
 	if (flow->kind == BODY_LENGTH) {
 		flow->left -= (int64_t)len;
@@ -258,7 +267,8 @@ static ssize_t receive(struct end *from, const struct flow *flow, char *piece)
 
 static bool may_splice(const struct flow *flow, const struct end *from, struct end *to)
 {
-	if (!flow->splice || flow->kind != BODY_LENGTH || end_held(from) || end_pending(to))
+	if (!flow->splice || flow->tap || flow->kind != BODY_LENGTH || end_held(from) ||
+	    end_pending(to))
 		return false;
 	if (to->pipe[1] < 0 && flow->left >= SPLICE_MIN &&
 	    pipe2(to->pipe, O_CLOEXEC | O_NONBLOCK) == 0)

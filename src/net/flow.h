@@ -66,9 +66,10 @@ void end_take(struct end *end, size_t n);
 struct flow {
 	enum body_kind kind;
 	bool done;
-	bool splice;  /* neither end blocks: what is large may go by splice() */
-	bool bare;    /* the data of chunks is passed on without framing */
-	int64_t left; /* of a length */
+	bool splice;     /* neither end blocks: what is large may go by splice() */
+	bool bare;       /* the data of chunks is passed on without framing */
+	int64_t left;    /* of a length */
+	struct buf *tap; /* gets a copy of the data, while it has room; NULL: nobody looks */
 	llhttp_t parser;
 	size_t overhead; /* bytes of framing since the last byte of data */
 	struct end *to;

@@ -123,7 +123,7 @@ def test_the_hosts_history_is_as_declared(host):
     copy.delete()
     seen = {event["type"]: event["data"] for event in events if event["sandbox"] == box.id}
     assert {"created", "started", "exec", "paused", "resumed", "forked", "denied", "exited"} <= set(seen) <= set(kinds)
-    assert seen["created"] == {"template": "machine"} and seen["exec"] == {"path": "/v1/bash/exec"}
+    assert seen["created"] == {"template": "machine"} and seen["exec"]["path"] == "/v1/bash/exec" and seen["exec"]["command"]
     assert seen["started"] == seen["resumed"] == seen["exited"] == {} and seen["forked"] == {"to": copy.id}
     assert seen["denied"] == {"by": "host", "reason": "credentials"} and seen["paused"] == {"why": "asked"}
     for event in events:
