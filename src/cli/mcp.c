@@ -203,10 +203,18 @@ static int find_host(struct mcp_wish *wish, struct err *err)
 			  : remote_call(&wish->remote, "GET", "/v1/sandboxes?limit=1", NULL, err);
 	bool there = list;
 	json_decref(list);
-	if (there || wanted || (err->code != ERR_UNAVAILABLE && err->code != ERR_FORBIDDEN))
-		return there ? 0 : -1;
-	if (err->code == ERR_FORBIDDEN)
-		fprintf(stderr, "aio mcp: the host cannot be used: %s\n", err->msg);
+	if (there)
+		return 0;
+	if (err->code == ERR_FORBIDDEN && !wanted) {
+		struct err why = *err;
+		return err_set(
+			err, ERR_FORBIDDEN,
+			"%.300s; or --no-box, with which commands run as you on this machine, "
+			"without isolation",
+			why.msg);
+	}
+	if (wanted || err->code != ERR_UNAVAILABLE)
+		return -1;
 	*wish->remote.url = 0;
 	return 0;
 }

@@ -114,12 +114,23 @@ static void agree(struct relay_call *call, const json_t *reply)
 	const char *method = json_string_value(json_object_get(call->message, "method"));
 	const char *revision = json_string_value(
 		json_object_get(json_object_get(reply, "result"), "protocolVersion"));
-	if (!method || strcmp(method, "initialize") != 0 || !revision)
+	/* It becomes a header: a date, and nothing else that a box may send. */
+	if (!method || strcmp(method, "initialize") != 0 || !revision ||
+	    revision[strspn(revision, "0123456789-")])
 		return;
 	pthread_mutex_lock(&r->lock);
 	snprintf(r->session, sizeof r->session, "%s", call->session);
 	snprintf(r->revision, sizeof r->revision, "%s", revision);
 	pthread_mutex_unlock(&r->lock);
+}
+
+/* All of it, NUL bytes too. */
+static char *copy_of(const char *text, size_t len)
+{
+	char *copy = xmalloc(len + 1);
+	memcpy(copy, text, len);
+	copy[len] = 0;
+	return copy;
 }
 
 /* A message from the box, which is JSON: line feeds in it are only space. */
@@ -128,7 +139,7 @@ static void take_message(struct relay_call *call, char *text, size_t len)
 	for (size_t i = 0; i < len; i++)
 		if (text[i] == '\n' || text[i] == '\r')
 			text[i] = ' ';
-	auto_free char *copy = xstrndup(text, len);
+	auto_free char *copy = copy_of(text, len);
 	json_t *message = json_parse(copy, len, NULL);
 	if (is_reply(call, message)) {
 		call->answered = true;
@@ -257,10 +268,10 @@ static void read_events(struct relay_call *call, struct client *client)
 	ssize_t n;
 	struct err ignored;
 	sse_reader_init(&events, MESSAGE_MAX, take_event, call);
-	while ((n = client_read(client, piece, sizeof piece, &ignored)) > 0 &&
+	while (!unwanted(call) && (n = client_read(client, piece, sizeof piece, &ignored)) > 0 &&
 	       sse_reader_feed(&events, piece, (size_t)n))
 		;
-	if (*events.id)
+	if (events.has_id)
 		snprintf(call->last_event, sizeof call->last_event, "%s", events.id);
 	sse_reader_done(&events);
 }
@@ -274,7 +285,7 @@ static int read_plain(struct relay_call *call, struct client *client, struct err
 	auto_free char *body = client_body(client, MESSAGE_MAX, &len, err);
 	if (!body)
 		return -1;
-	auto_free char *copy = xstrndup(body, len);
+	auto_free char *copy = copy_of(body, len);
 	json_t *answer = json_parse(copy, len, NULL), *refusal = json_object_get(answer, "error");
 	bool lost = status == 404 && *call->session;
 	if (is_reply(call, answer) && !lost)

@@ -7,9 +7,8 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "cli/remote.h"
 
-enum { OUTLIVES_S = 120, OUTLIVES_MIN_S = 3 };
+enum { OUTLIVES_S = 120, OUTLIVES_MIN_S = 3, CALL_MS = 10000, PAUSE_MOST_MS = 3600000 };
 
 static char *path_of(const struct own_box *own, const char *what)
 {
@@ -23,9 +22,10 @@ static void *renew(void *arg)
 	struct pollfd stop = { .fd = own->stop, .events = POLLIN };
 	auto_free char *path = path_of(own, "/timeout");
 	bool failing = false;
-	while (poll(&stop, 1, (int)(own->seconds * 1000 / 3)) == 0) {
+	double pause = own->seconds * 1000 / 3;
+	while (poll(&stop, 1, pause < PAUSE_MOST_MS ? (int)pause : PAUSE_MOST_MS) == 0) {
 		struct err err;
-		json_t *done = remote_call(own->remote, "POST", path,
+		json_t *done = remote_call(&own->remote, "POST", path,
 					   json_pack("{sf}", "timeout", own->seconds), &err);
 		if (!done && !failing)
 			fprintf(stderr, "aio mcp: the time of box '%s' cannot be renewed: %s\n",
@@ -54,7 +54,8 @@ static void mark(struct own_box *own, json_t *fields)
 
 int own_box_make(struct own_box *own, const struct remote *remote, json_t *fields, struct err *err)
 {
-	*own = (struct own_box){ .remote = remote, .stop = -1 };
+	*own = (struct own_box){ .remote = *remote, .stop = -1 };
+	own->remote.within_ms = CALL_MS;
 	mark(own, fields);
 	json_t *box = remote_call(remote, "POST", "/v1/sandboxes", fields, err);
 	const char *id = json_string_value(json_object_get(box, "id"));
@@ -83,7 +84,7 @@ void own_box_end(struct own_box *own)
 		own_close(&own->stop);
 	}
 	auto_free char *path = path_of(own, "");
-	json_t *done = remote_call(own->remote, "DELETE", path, NULL, &err);
+	json_t *done = remote_call(&own->remote, "DELETE", path, NULL, &err);
 	if (!done && err.code != ERR_NOT_FOUND)
 		fprintf(stderr,
 			"aio mcp: box '%s' was not deleted (the host does so in %g s): %s\n",

@@ -4,11 +4,12 @@
 #include <jansson.h>
 #include <pthread.h>
 
+#include "cli/remote.h"
+
 struct err;
-struct remote;
 
 struct own_box {
-	const struct remote *remote;
+	struct remote remote;
 	char *id;
 	double seconds; /* how long it outlives the process */
 	int stop;       /* readable: renew no more */

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "net/client.h"
+#include "net/dial.h"
 
 enum { ANSWER_MAX = 64 << 20 };
 
@@ -58,21 +60,27 @@ void remote_error(int status, const json_t *answer, struct err *err)
 		text = json_string_value(detail);
 	json_t *first = json_array_get(detail, 0), *loc = json_object_get(first, "loc");
 	const char *field = json_string_value(json_array_get(loc, json_array_size(loc) - 1));
+	const char *msg = json_string_value(json_object_get(first, "msg"));
 	if (first)
 		err_set(err, ERR_INVALID, "%s: %s", field ? field : "request",
-			json_string_value(json_object_get(first, "msg")));
+			msg ? msg : "it was refused, and no reason is given");
 	else
 		err_set(err, status == 404 ? ERR_NOT_FOUND : ERR_BAD_REQUEST, "%s",
 			text ? text : "the host gives no reason");
 	if (!text && !first)
 		err_set(err, ERR_BAD_REQUEST, "the host answers %d", status);
+	/* A box may have chosen it: it does nothing to a terminal. */
+	for (char *c = err->msg; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
 }
 
 /* Where the host is known from its state, a place where nobody answers means that it has ended. */
-static int open_host(const struct remote *remote, struct client *client, struct err *err)
+static int open_host(const struct remote *remote, struct client *client,
+		     const struct dial_wait *wait, struct err *err)
 {
 	const char *url = getenv("AIO_URL");
-	if (client_open(client, remote->url, NULL, err) == 0)
+	if (client_open(client, remote->url, wait, err) == 0)
 		return 0;
 	if (url && *url)
 		return -1;
@@ -98,7 +106,7 @@ int remote_stream(const struct remote *remote, const char *path, remote_sink *si
 	const char *headers[3];
 	struct client_request request = { "GET", path, headers, NULL, NULL, 0 };
 	put_headers(remote, bearer, headers);
-	if (open_host(remote, &client, err) < 0)
+	if (open_host(remote, &client, NULL, err) < 0)
 		return -1;
 	int status = client_ask(&client, &request, err);
 	while (status == 200 && (n = client_read(&client, piece, sizeof piece, err)) > 0)
@@ -120,8 +128,11 @@ json_t *remote_send(const struct remote *remote, const struct client_request *gi
 	struct client client;
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
 	const char *headers[3];
+	const struct dial_wait wait = { .until_ms = remote->within_ms
+							    ? clock_ms() + remote->within_ms
+							    : 0 };
 	put_headers(remote, bearer, headers);
-	if (open_host(remote, &client, err) < 0)
+	if (open_host(remote, &client, &wait, err) < 0)
 		return NULL;
 	struct client_request request = *given;
 	request.headers = headers;

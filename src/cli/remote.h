@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct client_request;
 struct err;
@@ -11,7 +12,8 @@ struct remote {
 	const char *state; /* --state */
 	bool json;         /* --json: print answers as they are */
 	char url[300], token[128];
-	char *box[3]; /* from remote_box(): then calls are the box's; NULL: the host's */
+	int64_t within_ms; /* how long a call may take; 0: as long as it likes */
+	char *box[3];      /* from remote_box(): then calls are the box's; NULL: the host's */
 };
 
 /* The state directory where --state is absent. */

@@ -148,7 +148,7 @@ static int talk(struct posting *p, const char *text, size_t len, struct err *err
 		take_head(p, &client.http.head);
 		do
 			n = client_read(&client, piece, sizeof piece, err);
-		while (n > 0 && take_body(p, piece, (size_t)n));
+		while (n > 0 && take_body(p, piece, (size_t)n) && !over(p));
 	}
 	client_close(&client);
 	return n < 0 ? -1 : 0;
@@ -238,7 +238,7 @@ static json_t *request(struct hub_client *client, const char *method, const json
 				     method, "params", sent),
 			   err);
 	if (status == 404 || (status < 0 && err->code == ERR_UNAVAILABLE))
-		service_lost(client->run, "its session is gone"); /* the next call begins anew */
+		service_lost(client->run, status == 404 ? "its session is gone" : err->msg);
 	if (status > 0 && *p.session) {
 		pthread_mutex_lock(&c->lock);
 		snprintf(c->session, sizeof c->session, "%s", p.session);

@@ -30,9 +30,10 @@ static const char *value_of(const struct buf *line, const char *name, size_t *re
 
 static void take_id(struct sse_reader *events, const char *id, size_t len)
 {
-	len = len < sizeof events->id && !memchr(id, 0, len) ? len : 0;
-	memcpy(events->id, id, len);
-	events->id[len] = 0;
+	len = len < sizeof events->next_id && !memchr(id, 0, len) ? len : 0;
+	memcpy(events->next_id, id, len);
+	events->next_id[len] = 0;
+	events->has_next_id = true;
 }
 
 /* A line is a field; an empty one ends the event. Of the fields only the data and the id matter. */
@@ -47,6 +48,11 @@ static bool take_line(struct sse_reader *events)
 			go_on = events->take(events->arg, events->data.data, events->data.len);
 		events->data.len = 0;
 		events->has_data = false;
+		if (events->has_next_id) {
+			memcpy(events->id, events->next_id, sizeof events->id);
+			events->has_id = true;
+			events->has_next_id = false;
+		}
 	} else if ((value = value_of(line, "data", &len))) {
 		if (events->has_data)
 			go_on = buf_str(&events->data, "\n") == 0;

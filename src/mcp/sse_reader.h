@@ -9,8 +9,9 @@ enum { SSE_ID_ROOM = 64 };
 
 struct sse_reader {
 	struct buf line, data;
-	char id[SSE_ID_ROOM]; /* of the last event that had one; a longer one is none */
-	bool has_data, after_cr;
+	char id[SSE_ID_ROOM]; /* of the last event that had one and is whole; a longer one is none */
+	char next_id[SSE_ID_ROOM];
+	bool has_id, has_next_id, has_data, after_cr;
 	/* Called with the data of each event; the text may be changed. False stops. */
 	bool (*take)(void *arg, char *data, size_t len);
 	void *arg;

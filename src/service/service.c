@@ -22,7 +22,8 @@
 enum {
 	RETRY_MS = 2000, /* after a failure, doubled with each further one, up to a minute */
 	RETRY_MOST_MS = 60000,
-	LOOK_MS = 2000, /* between two looks for a program that is missing */
+	RETRY_LIMIT_MS = 1000, /* after there was no room for it */
+	LOOK_MS = 2000,        /* between two looks for a program that is missing */
 	NEVER_MS = 86400000,
 	WHY_MAX = 500,
 };
@@ -350,6 +351,8 @@ static void note_failure(struct service *s, const struct err *err)
 	s->failures++;
 	s->failures_in_a_row++;
 	s->failure = *err;
+	if (err->code == ERR_LIMIT) /* whoever makes room for it need not wait for long */
+		pause = RETRY_LIMIT_MS;
 	s->retry_ms = clock_ms() + (pause < RETRY_MOST_MS ? pause : RETRY_MOST_MS);
 }
 

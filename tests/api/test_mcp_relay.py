@@ -98,7 +98,6 @@ def test_the_python_sdk(server, env, tmp_path, mode, version):
         mcp.StdioServerParameters(command=program("aio"), args=["mcp", "--box", "played"], env=env, cwd=tmp_path), mode))
     assert out["version"] == version and out["steps"] == [0, 50, 100] and out["bash"]["output"] == "py\n"
     assert out["many"] == 20 and ("accept" in out["asked"] or out["asked"] == "both steps done")
-    server.post("/v1/bash/sessions/mcp/close")
 
 
 def test_every_message_names_the_box_and_the_session(relay, played):
