@@ -23,6 +23,7 @@
 
 #include "base/dir.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "box/files.h"
 #include "box/live_copy.h"
@@ -137,7 +138,8 @@ static int run_mkfs(const char *path)
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 		dup2(null, 1);
 		dup2(null, 2);
-		execvpe("mke2fs", (char *const *)argv, (char *const *)env);
+		environ = (char **)env; /* its PATH, too: that of the host may lack sbin */
+		execvp("mke2fs", (char *const *)argv);
 		_exit(127);
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -428,10 +430,14 @@ static int copy_image(const char *from, const char *to, const struct live_copy_u
 	if (users && sync_image(from, err) < 0)
 		return -1;
 	if (users && !is_quick(from, to)) {
-		if (make_image(to, st.st_size, NULL) == 0 &&
-		    copy_mounted(from, to, users, NULL) == 0)
+		struct err why = { 0 };
+		if (make_image(to, st.st_size, &why) == 0 &&
+		    copy_mounted(from, to, users, &why) == 0)
 			return 0;
-		(void)unlink(to); /* perhaps it had no room for what was moved meanwhile */
+		/* Perhaps it had no room for what was moved meanwhile. */
+		log_warn("'%s' is copied as a whole, while its box stands still: %s", from,
+			 why.msg);
+		(void)unlink(to);
 	}
 	return copy_whole(from, to, users, err);
 }

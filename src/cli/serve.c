@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -87,6 +88,9 @@ static void answer_names(struct server *server)
 	const char *mode = reach_mode(server->config->network);
 	if (mode && !strcmp(mode, "none"))
 		server->offline_fd = offline_open();
+	if (mode && !strcmp(mode, "none") && server->offline_fd < 0)
+		log_warn("programs that ask for names wait in vain: port 53 of 127.0.0.1: %s",
+			 strerror(errno));
 }
 
 /* Boxes are what root and other machines belong into. */

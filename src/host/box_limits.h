@@ -15,6 +15,10 @@ extern const struct schema box_limits_schema;
 int box_limits_check(const struct host *host, const json_t *asked, const char *prefix,
 		     struct err *err);
 
+/* Whether the machine's disk is as large as the limit of it: one beyond all that there is would be none. */
+int box_limits_fit(const struct host *host, const json_t *asked, const char *prefix,
+		   struct err *err);
+
 /* As box_limits_schema has them; new. */
 json_t *box_limits_json(const struct box_limits *from);
 

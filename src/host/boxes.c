@@ -9,6 +9,9 @@
 #include "base/wait.h"
 #include "net/auth.h"
 
+#define DENIED "denied"
+enum { CROWDED_MS = 10 * 60 * 1000 };
+
 const char *const box_state_names[] = {
 	"creating", "running", "paused", "stopped", "deleted", NULL
 };
@@ -250,15 +253,61 @@ static void note(struct box_event *event, int64_t seq, int64_t at_ms, const char
 	strncpy(event->type, type, sizeof event->type - 1);
 }
 
+/* What is denied is caused from inside a box, or by somebody without a key, as often as they like. It gets
+ * a quarter of a ring; beyond that one in ten minutes, so that it does not push out the rest. */
+struct crowd {
+	int count;
+	int64_t last_ms;
+};
+
+static void crowd_add(struct crowd *crowd, const struct box_event *event)
+{
+	if (strcmp(event->type, DENIED) != 0)
+		return;
+	crowd->count++;
+	if (event->at_ms > crowd->last_ms)
+		crowd->last_ms = event->at_ms;
+}
+
+static bool is_crowded(const struct crowd *crowd, int size, int64_t at_ms)
+{
+	int64_t since = at_ms - crowd->last_ms;
+	return crowd->count >= size / 4 && since >= 0 && since < CROWDED_MS;
+}
+
+static bool crowds_box(const struct box *box, int64_t at_ms)
+{
+	struct crowd crowd = { 0 };
+	for (size_t i = 0; i < BOX_EVENTS_MAX; i++)
+		crowd_add(&crowd, &box->events[i]);
+	return is_crowded(&crowd, BOX_EVENTS_MAX, at_ms);
+}
+
+static bool crowds_all(const struct boxes *boxes, int64_t at_ms)
+{
+	struct crowd crowd = { 0 };
+	for (size_t i = 0; i < BOXES_EVENTS_MAX; i++)
+		crowd_add(&crowd, &boxes->events[i].event);
+	return is_crowded(&crowd, BOXES_EVENTS_MAX, at_ms);
+}
+
 int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
 		    char *data)
 {
+	bool denied = !strcmp(type, DENIED);
 	pthread_mutex_lock(&boxes->lock);
+	if (denied && crowds_box(box, at_ms)) {
+		pthread_mutex_unlock(&boxes->lock);
+		free(data);
+		return -1;
+	}
 	int64_t seq = box->next_seq++;
-	struct boxes_event *of_all = &boxes->events[boxes->next_seq % BOXES_EVENTS_MAX];
 	note(&box->events[seq % BOX_EVENTS_MAX], seq, at_ms, type, data);
-	note(&of_all->event, boxes->next_seq++, at_ms, type, data ? xstrdup(data) : NULL);
-	memcpy(of_all->id, box->id, sizeof of_all->id);
+	if (!denied || !crowds_all(boxes, at_ms)) {
+		struct boxes_event *of_all = &boxes->events[boxes->next_seq % BOXES_EVENTS_MAX];
+		note(&of_all->event, boxes->next_seq++, at_ms, type, data ? xstrdup(data) : NULL);
+		memcpy(of_all->id, box->id, sizeof of_all->id);
+	}
 	waiter_wake(box->watchers);
 	waiter_wake(boxes->watchers);
 	pthread_mutex_unlock(&boxes->lock);

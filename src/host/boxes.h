@@ -112,7 +112,7 @@ void boxes_set_state(struct boxes *boxes, struct box *box, enum box_state state)
 /* All boxes, each with a reference, in the order of their creation; free() the array. */
 struct box **boxes_list(struct boxes *boxes, size_t *ret_count);
 
-/* Adds to the history of a box and to that of all, and wakes who watches; data (may be NULL) is taken over. Returns its
- * number. */
+/* Adds to the history of a box and to that of all, and wakes who watches; data (may be NULL) is taken over.
+ * Returns its number; -1: it was left out, as one of too many that were denied. */
 int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
 		    char *data);

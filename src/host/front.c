@@ -249,7 +249,7 @@ static void explain(struct front_request *r, const struct auth_request *by, stru
 static int check_host(struct front_request *r, struct err *err)
 {
 	const struct auth_request by = { .authorization = http_header(r->head, "authorization"),
-					 .api_key_header = http_header(r->head, "x-aio-api-key"),
+					 .api_key_header = http_header(r->head, WIRE_KEY),
 					 .query = r->query };
 	if (auth_check(r->config->host_auth, &by, NULL) == 0 || !auth_any(&by, is_a_boxs, r))
 		return 0;

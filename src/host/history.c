@@ -81,6 +81,8 @@ void history_add(struct host *host, struct box *box, enum history_kind kind, con
 	jw_done(&jw);
 	int64_t now = host_now_ms();
 	int64_t seq = boxes_event(&host->boxes, box, now, history_names[kind], xstrdup(json));
-	store_event(host->store, box->id, seq, now, history_names[kind], json, BOX_EVENTS_MAX);
+	if (seq >= 0)
+		store_event(host->store, box->id, seq, now, history_names[kind], json,
+			    BOX_EVENTS_MAX);
 	free(json);
 }

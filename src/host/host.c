@@ -436,6 +436,11 @@ static int check_wishes(const struct host *host, struct err *err)
 		result = box_limits_check(host, json_object_get(spec, "limits"), "--", err);
 	if (result == 0)
 		result = box_limits_check(host, each, "--box-", err);
+	/* That it was less before, or the disk larger, keeps no host from its boxes. */
+	struct err why;
+	if (result == 0 && (box_limits_fit(host, json_object_get(spec, "limits"), "--", &why) < 0 ||
+			    box_limits_fit(host, each, "--box-", &why) < 0))
+		log_warn("%s", why.msg);
 	json_decref(each);
 	json_decref(spec);
 	return result;

@@ -632,8 +632,7 @@ static void load_event(void *arg, const char *id, int64_t seq, int64_t at_ms, co
 	int64_t next = box->next_seq; /* by time they are not in order if the clock was set back */
 	box->next_seq = seq;
 	boxes_event(&host->boxes, box, at_ms, type, data ? xstrdup(data) : NULL);
-	if (box->next_seq < next)
-		box->next_seq = next;
+	box->next_seq = next > seq ? next : seq + 1;
 	boxes_put(&host->boxes, box);
 }
 

@@ -39,6 +39,9 @@ enum place places_find(const char *path, bool named, bool to_port)
 		return TO_BOX;
 	if (is_lifecycle(path))
 		return TO_HOST;
+	/* All of it, also what no page can be: no box answers at an address of the host's files. */
+	if (!strncmp(path, "/static/", 8))
+		return TO_PAGE;
 	return route_flagged(pages, 0, path) ? TO_PAGE : TO_BOX;
 }
 

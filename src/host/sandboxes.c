@@ -277,7 +277,9 @@ static int check_env(const json_t *env, struct err *err)
 
 static int check_means(const struct host *host, const json_t *spec, struct err *err)
 {
-	if (box_limits_check(host, json_object_get(spec, "limits"), "limits.", err) < 0)
+	const json_t *asked = json_object_get(spec, "limits");
+	if (box_limits_check(host, asked, "limits.", err) < 0 ||
+	    box_limits_fit(host, asked, "limits.", err) < 0)
 		return -1;
 	const char *mode =
 		json_string_value(json_object_get(json_object_get(spec, "network"), "mode"));

@@ -58,12 +58,25 @@ static bool is_attempt(const struct dns_question *question)
 	       strcmp(question->name, own) != 0;
 }
 
+/* The loopback's own names, which are not on their way out. */
+static bool is_local(const char *name)
+{
+	static const char local[] = "localhost";
+	size_t len = strlen(name), tail = sizeof local - 1;
+	return len >= tail && !strcmp(name + len - tail, local) &&
+	       (len == tail || name[len - tail - 1] == '.');
+}
+
 static size_t answer(const uint8_t *query, size_t len, uint8_t to[DNS_MESSAGE_MAX])
 {
 	struct dns_question question;
 	bool understood = dns_parse(query, len, &question) == 0;
 	if (!understood && (len < DNS_HEAD || question.flags & DNS_IS_ANSWER))
 		return 0;
+	if (understood && is_local(question.name))
+		return dns_answer(query, &question, DNS_OK,
+				  question.type == DNS_A ? INADDR_LOOPBACK : 0, 0, to,
+				  DNS_MESSAGE_MAX);
 	if (understood && is_attempt(&question))
 		report(question.name);
 	return dns_answer(query, &question, understood ? DNS_NO_SUCH_NAME : DNS_FORMAT, 0, 0, to,

@@ -1,5 +1,5 @@
 /* node.h - JavaScript and TypeScript run by Node.js: a program in a process of its own, or code in a
- * process that keeps its state. Handlers use api/nodejs.h, which has the sessions. */
+ * process that keeps its state. Handlers use code/nodejs_execute.h, which has the sessions. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

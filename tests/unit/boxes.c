@@ -88,6 +88,32 @@ static void test_time(struct boxes *boxes)
 	CHECK(took < 10000);
 }
 
+static int count_type(const struct box *box, const char *type)
+{
+	int count = 0;
+	for (size_t i = 0; i < BOX_EVENTS_MAX; i++)
+		count += !strcmp(box->events[i].type, type);
+	return count;
+}
+
+/* Somebody who has themselves refused for hours does not push out what else has happened. */
+static void crowds(void)
+{
+	struct boxes boxes;
+	struct err err;
+	boxes_init(&boxes);
+	struct box *box = add(&boxes, 0, &err);
+	int64_t now = 1000, left_out = 0;
+	CHECK(boxes_event(&boxes, box, now, "created", NULL) == 1);
+	for (int i = 0; i < 4 * BOX_EVENTS_MAX; i++)
+		left_out += boxes_event(&boxes, box, now += 1000, "denied", NULL) < 0;
+	CHECK(count_type(box, "created") == 1 && left_out > 3 * BOX_EVENTS_MAX);
+	CHECK(count_type(box, "denied") >= BOX_EVENTS_MAX / 4);
+	CHECK(boxes_event(&boxes, box, now, "exec", NULL) > 0);
+	CHECK(boxes_event(&boxes, box, now + 3600000, "denied", NULL) > 0);
+	boxes_done(&boxes);
+}
+
 int main(void)
 {
 	struct boxes boxes;
@@ -106,5 +132,6 @@ int main(void)
 	CHECK(is_in_order(&boxes, BOXES / 2, 2) && boxes.count == BOXES / 2);
 	CHECK(add(&boxes, 1, &err) && has(&boxes, 1));
 	boxes_done(&boxes);
+	crowds();
 	return tap_done();
 }
