@@ -15,11 +15,13 @@
 #include "net/server.h"
 #include "proc/limits.h"
 
-/* What the loader of programs ends with when a library is missing. */
+/* What the loader of programs ends with when a library is missing, and what it says then: glibc's of
+ * "shared libraries", musl's of a "shared library". */
 enum { NOT_STARTED = 127 };
+static const char loader[] = "shared librar";
 
 static const char not_started[] =
-	"If Node.js itself did not start: the product's needs glibc and libstdc++ (package libstdc++6) in "
+	"Node.js did not start: the product's needs glibc and libstdc++ (package libstdc++6) in "
 	"the image of this box, or add a Node.js to it (package nodejs).";
 
 struct nodejs_execute_listener {
@@ -117,7 +119,8 @@ int nodejs_execute(struct call *call, const struct nodejs_job *job, struct node_
 		    result < 0 ? INT_ABSENT : ret->exit_code);
 	if (result == 0 && ret->exit_code == 128 + SIGKILL && limits_killed() > killed)
 		put_notice(call, ret, LIMITS_STARVED ". " LIMITS_STARVED_HINT);
-	if (result == 0 && ret->exit_code == NOT_STARTED)
+	if (result == 0 && ret->exit_code == NOT_STARTED &&
+	    memmem(ret->err.data, ret->err.len, loader, sizeof loader - 1))
 		put_notice(call, ret, not_started);
 	return result;
 }

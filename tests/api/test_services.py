@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 import mcp_servers
 from harness import eventually
@@ -58,11 +59,13 @@ def test_one_that_fails_says_why(start_server, tmp_path):
     program = {"command": sys.executable, "args": [mcp_servers.__file__, "stillborn"]}
     file.write_text(json.dumps({"mcpServers": {"dead": program}}))
     server = start_server(["--mcp-servers", file])
+    began = time.monotonic()
     for _ in range(2):
         answer = server.get("/v1/mcp/dead/tools").json()
         assert not answer["success"] and "libmissing.so" in answer["message"]
     state, starts, failures = metrics(server, "mcp/dead")
     assert state == "failed" and failures == starts >= 1
+    assert starts == 1 or time.monotonic() - began > 2, "it was tried again at once"
     (first, _), (then, reason) = events(server, "mcp/dead")[:2]
     assert (first, then) == ("starting", "failed") and "libmissing.so" in reason
     assert server.logged("service name=mcp/dead state=failed")
