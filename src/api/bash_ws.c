@@ -19,6 +19,7 @@
 #include "config/config.h"
 #include "journal/journal.h"
 #include "net/call.h"
+#include "net/offline.h"
 #include "net/server.h"
 #include "net/ws.h"
 #include "proc/limits.h"
@@ -71,7 +72,8 @@ static const struct field bytes_fields[] = {
 static const struct schema bytes_schema = SCHEMA(exec_taken, "ExecTaken", bytes_fields);
 static const struct field exit_fields[] = {
 	INT(exec_end, exit_code, EXACT, "128 and the number of a signal."),
-	STR(exec_end, message, NULLABLE, "Why it was killed: its memory ran out."),
+	STR(exec_end, message, NULLABLE,
+	    "Why it may have failed: its memory ran out, or there is no network."),
 };
 static const struct schema exit_schema = SCHEMA(exec_end, "ExecExit", exit_fields);
 static const struct field error_fields[] = {
@@ -329,8 +331,8 @@ static int run(struct attached *a, const struct exec_start *wish, struct err *er
 	if (a->ended) {
 		char why[200];
 		bool starved = a->status == 128 + SIGKILL && limits_killed() > killed;
-		struct exec_end end = { a->status,
-					starved ? limits_starved(why, sizeof why) : NULL };
+		struct exec_end end = { a->status, starved ? limits_starved(why, sizeof why)
+							   : offline_hint(a->call->began) };
 		return result < 0 ? -1 : call_send(a->call, "exit", NULL, &end, err);
 	}
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */

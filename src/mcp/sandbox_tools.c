@@ -153,7 +153,7 @@ static const struct field bash_fields[] = {
 static const struct schema bash_schema = SCHEMA(bash, "ExecuteBash", bash_fields);
 
 struct bash_result {
-	const char *status, *output, *cwd, *session_id, *command_id;
+	const char *status, *output, *cwd, *session_id, *command_id, *hint;
 	int64_t exit_code;
 };
 static const struct field bash_result_fields[] = {
@@ -163,6 +163,7 @@ static const struct field bash_result_fields[] = {
 	STR(bash_result, cwd, 0, "Where it ran."),
 	STR(bash_result, session_id, 0, "For sandbox_bash_output, _input and _kill."),
 	STR(bash_result, command_id, 0, "For the same."),
+	STR(bash_result, hint, OMIT, "Why it may have failed, and what to do; often absent."),
 };
 static const struct schema bash_result_schema =
 	SCHEMA(bash_result, "ExecuteBashResult", bash_result_fields);
@@ -212,13 +213,16 @@ static int execute_bash(struct tool_use *use, const void *in, struct err *err)
 	set(args, "hard_timeout", number_of(bash->hard_timeout));
 	set(args, "env", env_of(&bash->env));
 	json_t *data = tool_ask(use, "POST /v1/bash/exec", args, err);
+	/* While it runs the hint names routes, which a model does not call. */
+	bool ended = !json_is_null(json_object_get(data, "exit_code"));
 	if (data)
 		tool_structured(use,
-				json_pack("{s:O,s:o,s:O,s:O,s:O,s:O}", "status",
+				json_pack("{s:O,s:o,s:O,s:O,s:O,s:O,s:s*}", "status",
 					  json_object_get(data, "status"), "output", merged(data),
 					  "exit_code", json_object_get(data, "exit_code"), "cwd",
 					  cwd, "session_id", json_object_get(data, "session_id"),
-					  "command_id", json_object_get(data, "command_id")));
+					  "command_id", json_object_get(data, "command_id"), "hint",
+					  ended ? use->hint : NULL));
 	json_decref(data);
 	json_decref(cwd);
 	return 0;

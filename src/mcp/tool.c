@@ -441,6 +441,14 @@ int tool_route(struct tool_use *use, const char *route, json_t *args, struct err
 	return 0;
 }
 
+/* A hint alone does not say what it is for: the message does. */
+static const char *hint_of(struct arena *arena, const json_t *envelope)
+{
+	const char *message = json_string_value(json_object_get(envelope, "message"));
+	const char *hint = json_string_value(json_object_get(envelope, "hint"));
+	return hint && message ? arena_printf(arena, "%s. %s", message, hint) : hint;
+}
+
 json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct err *err)
 {
 	const struct route *found = bridge_find(use->ex->from.server->groups, route);
@@ -454,6 +462,7 @@ json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct e
 		take_envelope(use, value);
 	else if (!taken)
 		data = json_incref(found->flags & BARE ? value : json_object_get(value, "data"));
+	use->hint = data && !(found->flags & BARE) ? hint_of(use->arena, value) : NULL;
 	json_decref(value);
 	json_decref(args);
 	return data;

@@ -24,6 +24,7 @@ struct tool_use {
 	json_t *content;    /* a list, never NULL */
 	json_t *structured; /* NULL: none */
 	json_t *whole;      /* NULL: made of the others */
+	const char *hint;   /* of the route that tool_ask() called; NULL: it gave none */
 	bool failed;
 };
 
@@ -110,5 +111,5 @@ json_t *tool_path(struct tool_use *use, const char *path);
 /* Calls a route with arguments (taken over) and puts its answer into `use`. */
 int tool_route(struct tool_use *use, const char *route, json_t *args, struct err *err);
 
-/* Calls a route for its data: a new reference, or NULL after tool_failed(). */
+/* Calls a route for its data: a new reference, or NULL after tool_failed(). Its hint is in `use`. */
 json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct err *err);

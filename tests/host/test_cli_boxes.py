@@ -118,13 +118,17 @@ def test_exec_says_all_of_what_is_wrong(host):
     box.delete()
 
 
-def test_exec_says_that_memory_ran_out(host):
+def test_exec_and_the_bash_tool_say_that_memory_ran_out(host):
     box = host.create(limits={"memory": 64 << 20})
     eat = "python3 -c 'x = bytearray(400 << 20)'"
     done = host.cli("exec", box.id, f"exec {eat}", check=False)
     assert done.returncode == 137 and "Out of memory" in done.stderr and "64 MiB" in done.stderr and "limits.memory" in done.stderr
     done = host.cli("exec", "default", "kill -9 $$", check=False)
     assert (done.returncode, done.stderr) == (137, "")
+    answer = box.request("POST", "/mcp", headers={"Accept": "application/json"}, timeout=120, json={
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "sandbox_execute_bash", "arguments": {"command": f"exec {eat}"}}})
+    assert "Out of memory" in answer.text and "limits.memory" in answer.text, answer.text
     box.delete()
 
 

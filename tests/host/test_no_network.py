@@ -2,6 +2,7 @@
 names. Boxes with one say what is open."""
 
 import contextlib
+import json
 import os
 import shutil
 import time
@@ -42,6 +43,29 @@ def test_tools_fail_at_once_and_say_why(host, box, tool):
     assert answer["data"]["exit_code"] != 0 or tool == "apt-get", answer
     assert "resol" in str(answer) or "ENOTFOUND" in str(answer) or "not known" in str(answer), answer
     assert REASON in answer["hint"] and "aio create --network allow" in answer["hint"], answer
+
+
+def bash_tool(box, command):
+    answer = box.request("POST", "/mcp", timeout=120, headers={
+        "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}, json={
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "sandbox_execute_bash", "arguments": {"command": command}}})
+    assert answer.status_code == 200, answer.text
+    text = answer.text
+    return json.loads(text[text.index("{"):])["result"]
+
+
+def test_a_model_sees_why(host, box):
+    result = bash_tool(box, "getent hosts packages.example.com")
+    assert result["structuredContent"]["exit_code"] == 2 and REASON in result["structuredContent"]["hint"], result
+    assert REASON in result["content"][0]["text"]
+    assert "hint" not in bash_tool(box, "true")["structuredContent"]
+
+
+def test_aio_exec_says_why(host, box):
+    done = host.cli("exec", box.id, "--", "getent", "hosts", "packages.example.com", check=False)
+    assert (done.returncode, done.stdout) == (2, "") and f"aio exec: A program asked for a host outside, but {REASON}" in done.stderr
+    assert host.cli("exec", box.id, "--", "true").stderr == ""
 
 
 def test_a_command_that_asks_for_nothing_has_no_hint(host, box):
