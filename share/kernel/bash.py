@@ -14,6 +14,7 @@ import select
 import subprocess
 import sys
 
+from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
 
@@ -128,4 +129,5 @@ class BashKernel(Kernel):
 
 if __name__ == "__main__":
     del sys.path[0]  # of this file
+    IOPubThread._setup_pipe_in = lambda self: None  # for children in Python: it would listen on a port
     IPKernelApp.launch_instance(kernel_class=BashKernel)

@@ -62,6 +62,7 @@ def import_all(wanted):
     quicken_flush()
     if send_frames := frames_sender():
         quicken_iopub(send_frames)
+    hide_pipe()
     quicken_signatures()
     open_user_site()
     for name in (*MODULES, *wanted):
@@ -199,6 +200,38 @@ def quicken_iopub(send_frames):
                 self.io_loop.add_callback(self._xpub_stream._handle_events, self.socket, 0)
 
     IOPubThread.__init__, IOPubThread.send_multipart = init, send_multipart
+
+
+def hide_pipe():
+    """What children print comes to iopub through a TCP port. It would be among those that the sandbox's own
+    programs listen on: a socket without a port does the same."""
+    import zmq
+    from ipykernel.iostream import IOPubThread
+
+    plain_setup = getattr(IOPubThread, "_setup_pipe_in", None)
+    if not plain_setup or not hasattr(IOPubThread, "_setup_pipe_out"):
+        return
+
+    def bind(socket, address):
+        name = f"ipc://@aio-iopub-{os.urandom(16).hex()}"
+        socket.bind(name)
+        return name
+
+    def setup_in(self):
+        plain_bind, zmq.Socket.bind_to_random_port = zmq.Socket.bind_to_random_port, bind
+        try:
+            plain_setup(self)
+        finally:
+            zmq.Socket.bind_to_random_port = plain_bind
+
+    def setup_out(self):
+        context = zmq.Context()
+        pipe = context.socket(zmq.PUSH)
+        pipe.linger = 3000  # as there
+        pipe.connect(self._pipe_port)
+        return context, pipe
+
+    IOPubThread._setup_pipe_in, IOPubThread._setup_pipe_out = setup_in, setup_out
 
 
 def quicken_reply(stream, send_frames):

@@ -14,6 +14,7 @@
 #include "code/packages.h"
 #include "config/config.h"
 #include "config/reach.h"
+#include "kernel/kernel.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/tools.h"
@@ -170,11 +171,12 @@ static void find_ports(const char *path, bool *listening)
 		fclose(file);
 }
 
-/* Where this server itself listens: nothing that the sandbox runs. */
+/* Where this server itself and its kernels listen: nothing that the sandbox runs. */
 static void forget_own(const struct server *server, bool *listening)
 {
 	struct sockaddr_storage own = { 0 };
 	socklen_t len = sizeof own;
+	kernel_forget_ports(listening);
 	listening[server->inside.port] = false;
 	if (getsockname(server->listen_fd, (struct sockaddr *)&own, &len) < 0)
 		return;

@@ -84,6 +84,18 @@ void kernel_end_all(void)
 
 /* ---- their life ---- */
 
+void kernel_forget_ports(bool *ports)
+{
+	pthread_mutex_lock(&all.lock);
+	for (struct kernel *kernel = all.first; kernel; kernel = kernel->next) {
+		pthread_mutex_lock(&kernel->lock);
+		for (int i = 0; kernel->tcp && i < CHANNELS; i++)
+			ports[kernel->ports[i]] = false;
+		pthread_mutex_unlock(&kernel->lock);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
 struct kernel *kernel_new(const struct user *user, struct err *err)
 {
 	struct kernel *kernel = xcalloc(1, sizeof *kernel);

@@ -274,6 +274,7 @@ int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
 static int find_ports(struct kernel *kernel, struct err *err)
 {
 	int fds[CHANNELS], result = 0;
+	pthread_mutex_lock(&kernel->lock);
 	for (int i = 0; i < CHANNELS; i++) {
 		struct sockaddr_in at = { .sin_family = AF_INET,
 					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -284,11 +285,12 @@ static int find_ports(struct kernel *kernel, struct err *err)
 			result = err_set(err, ERR_LIMIT, "no port for a kernel");
 		kernel->ports[i] = ntohs(at.sin_port);
 	}
+	kernel->tcp = true;
+	pthread_mutex_unlock(&kernel->lock);
 	for (int i = 0; i < CHANNELS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	snprintf(kernel->ip, sizeof kernel->ip, "127.0.0.1");
-	kernel->tcp = true;
 	return result;
 }
 

@@ -17,9 +17,9 @@ struct kernel {
 	_Atomic int refs;    /* one is its program's until that ends */
 	struct kernel *next; /* among all that live */
 	const struct user *user;
-	char file[96]; /* the connection file */
-	char ip[96];   /* of TCP; or what the names of its sockets begin with */
-	int ports[CHANNELS];
+	char file[96];       /* the connection file */
+	char ip[96];         /* of TCP; or what the names of its sockets begin with */
+	int ports[CHANNELS]; /* changed under the lock, like tcp */
 	bool tcp, by_message;
 	char key[65], session[33];
 	struct kernel_message_key *signs; /* with the key; used by who uses the kernel */

@@ -7,6 +7,8 @@ def test_no_port_of_the_product_is_listed(box):
     box.begin("exec python3 -m http.server 8917")
     box.run("until ss -ltn | grep -q :8917; do sleep 0.1; done")
     box.run("ss -ltn | grep -q :8080")  # the server's own
+    for kernel in ("python3", "bash"):
+        assert "made" in box.request("POST", "/v1/jupyter/execute", json={"code": "echo made" if kernel == "bash" else "print('made')", "kernel_name": kernel}).text
 
     def ports():
         return box.request("GET", "/v1/sandbox").json()["detail"]["system"]["occupied_ports"]
