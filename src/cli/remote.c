@@ -179,6 +179,15 @@ int remote_box(const struct remote *remote, const char *id, char *ret[3], struct
 		return -1;
 	}
 	const char *key = getenv("SANDBOX_API_KEY"); /* of the default box */
+	const char *auth = json_string_value(json_object_get(box, "auth"));
+	if (!token && !key && auth && !strcmp(auth, "token")) {
+		err_set(err, ERR_UNAUTHORIZED,
+			"only a JWT that the host's JWT_PUBLIC_KEY verifies opens box '%s': give one in "
+			"the variable SANDBOX_API_KEY",
+			id);
+		json_decref(box);
+		return -1;
+	}
 	ret[0] = xasprintf("x-aio-sandbox: %s", id);
 	ret[1] = token || key ? xasprintf("Authorization: Bearer %s", token ? token : key) : NULL;
 	ret[2] = NULL;

@@ -122,7 +122,8 @@ static const struct field sandbox_fields[] = {
 	    "What it was made from; null: this machine's own programs."),
 	OBJ(sandbox, urls, REQUIRED, "How to reach it.", .of = &urls_schema),
 	STR(sandbox, token, NULLABLE,
-	    "To be sent as Authorization: Bearer or X-AIO-API-Key; null in lists, and where it needs none."),
+	    "To be sent as Authorization: Bearer or X-AIO-API-Key; of 'default' the key that the host was given. "
+	    "Null in lists, and where none is needed or only a JWT opens it."),
 	STR(sandbox, auth, REQUIRED, "token or none."),
 	STR(sandbox, created_at, REQUIRED, "When, ISO 8601."),
 	STR(sandbox, expires_at, NULLABLE, "When it will be deleted."),
@@ -185,6 +186,15 @@ static struct list pairs_of(const json_t *object, struct arena *arena)
 	return (struct list){ count, pairs };
 }
 
+/* What opens it. The default one takes the operator's keys; NULL: it takes none, or only JWTs. */
+static const char *token_of(const struct host *host, const struct box *box)
+{
+	const char *keys[] = { host->config->api_key, host->config->auth_token };
+	if (strcmp(box->id, "default") != 0)
+		return *box->token ? box->token : NULL;
+	return keys[0] && *keys[0] ? keys[0] : keys[1] && *keys[1] ? keys[1] : NULL;
+}
+
 /* spec is never changed in place, and lives as long as the box, which the caller holds. */
 static void describe(struct call *call, struct box *box, bool with_token, struct sandbox *to)
 {
@@ -201,7 +211,7 @@ static void describe(struct call *call, struct box *box, bool with_token, struct
 		.state = box_state_names[state],
 		.template = template,
 		.urls = urls_of(host, box, call),
-		.token = with_token && *box->token && !first ? box->token : NULL,
+		.token = with_token ? token_of(host, box) : NULL,
 		.auth = first  ? (host->config->api_key || host->config->auth_token ||
                                                  host->config->jwt_public_key
 					  ? "token"
