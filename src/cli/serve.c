@@ -99,9 +99,12 @@ static void warn_exposed(const struct server *server)
 	if (geteuid() == 0 && !server->loopback && !getenv("AIO_SANDBOX_ID"))
 		log_warn(
 			"callers of %s get a shell on this machine, started by root and without "
-			"isolation: whoever has the key can take the machine over. For isolated boxes "
-			"at the same address run: SANDBOX_API_KEY=… aio up --listen %s",
-			server->options->listen, server->options->listen);
+			"isolation: %s can take the machine over. For isolated boxes at the same address "
+			"run: SANDBOX_API_KEY=… aio up --listen %s",
+			server->options->listen,
+			auth_enabled(server->auth) ? "whoever has the key"
+						   : "anyone who reaches this address",
+			server->options->listen);
 }
 
 static void warm_kernel(struct server *server)
