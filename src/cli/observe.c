@@ -91,13 +91,20 @@ static void local_time(const char *when, char *to, size_t room)
 	strftime(to, room, "%Y-%m-%d %H:%M:%S", localtime_r(&at, &here));
 }
 
+/* The time has a column of its own, and a name that was only looked up has no port. */
+static bool is_telling(const char *name, const json_t *value)
+{
+	return !json_is_null(value) && strcmp(name, "time") != 0 &&
+	       (strcmp(name, "port") != 0 || json_integer_value(value) != 0);
+}
+
 /* name=value …; what a box chose of it does nothing to a terminal. */
 static void details(json_t *data, struct buf *to)
 {
 	const char *name;
 	json_t *value;
 	json_object_foreach(data, name, value) {
-		if (json_is_null(value))
+		if (!is_telling(name, value))
 			continue;
 		auto_free char *dump = json_dumps(value, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 		size_t len = strlen(dump), quote = json_is_string(value) && !strpbrk(dump, " =\\");

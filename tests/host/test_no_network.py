@@ -80,6 +80,8 @@ def test_names_are_events_of_the_box(host, box):
                  if event["type"] == "denied" and event["data"]["host"] == "first.example.com")
     assert event["data"]["reason"] == REASON and event["data"]["port"] == 0 and event["data"]["times"] >= 1, event
     assert event["data"]["time"] > 1.7e9
+    row = next(row for row in host.cli("events", box.id).stdout.splitlines() if "host=first.example.com" in row)
+    assert "times=" in row and " time=" not in row and "port=" not in row, row
     assert names(box).count("first.example.com") == 1  # the same is told once in a while
     assert not any("arpa" in name for name in names(box))  # programs ask for the names of addresses by themselves
 
