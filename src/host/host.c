@@ -381,15 +381,16 @@ static int open_front(struct host *host, struct err *err)
 	return 0;
 }
 
+const char *const host_network_modes[] = { "none", "allow", "full" };
+
 static json_t *default_spec(const struct host_config *config)
 {
-	static const char *const modes[] = { "none", "allow", "full" };
 	struct box_limits limits = config->limits;
 	if (limits.cpus <= 0)
 		limits.cpus = (double)config->cpu_percent / 100;
 	json_t *spec = json_pack("{sssos{ss}}", "name", "default", "limits",
 				 box_limits_json(&limits), "network", "mode",
-				 modes[config->network]);
+				 host_network_modes[config->network]);
 	if (config->template && *config->template)
 		json_object_set_new(spec, "template", json_string(config->template));
 	json_t *allow = json_array();

@@ -63,6 +63,8 @@ int host_run(const struct host_config *config, void (*ready)(const struct host *
 /* Ends the boxes that a host which no longer runs has left running; their files stay. Counts them. */
 int host_end_left(const char *state, size_t *ret_count, struct err *err);
 
+extern const char *const host_network_modes[]; /* by enum box_network */
+
 static inline struct host *host_of(struct server *server)
 {
 	return (struct host *)server;

@@ -40,8 +40,13 @@ static int manual(struct call *call, const void *in, struct err *err)
 		"own token. All other calls are answered by one sandbox: the one that the header\n"
 		"'x-aio-sandbox: ID' or the path %s/s/ID/ names, or else the one named 'default'.\n"
 		"GET /v1/sandbox tells what is in it, and %s/s/ID/llms.txt is its own manual.\n\n"
+		"Network: a sandbox has none unless it is created with one, by \"network\" in the body of\n"
+		"POST /v1/sandboxes: {\"mode\": \"allow\", \"allow\": [\"packages.example.com\"]} opens names,\n"
+		"{\"mode\": \"full\"} everything public; or by 'aio create --network allow --allow NAME'.\n"
+		"The host makes the sandbox 'default' with the mode \"%s\", as 'aio up --network' says.\n\n"
 		"Docs: %s/v1/docs\n\n",
-		call->base_url, call->base_url, call->base_url);
+		call->base_url, call->base_url,
+		host_network_modes[host_of(call->server)->config->network], call->base_url);
 	llms_write(groups, &text);
 	return call_text(call, "text/plain; charset=utf-8", text.data, text.len, err);
 }
