@@ -181,10 +181,15 @@ static void drop_box(struct host *host, struct box *box)
 	boxes_drop(&host->boxes, box);
 }
 
+static void set_deadline(struct box *box)
+{
+	box->deadline = deadline_after((int64_t)ceil(number(box->spec, "timeout") * 1000));
+}
+
 static void set_timers(struct box *box)
 {
-	double timeout = number(box->spec, "timeout"), idle = number(box->spec, "idle_timeout");
-	box->deadline = deadline_after((int64_t)ceil(timeout * 1000));
+	double idle = number(box->spec, "idle_timeout");
+	set_deadline(box);
 	box->idle_ms = idle > 0 ? llround(idle * 1000) : 0;
 	const json_t *comes_back = json_object_get(box->spec, "auto_resume");
 	box->auto_resume = json_is_boolean(comes_back) ? json_is_true(comes_back)
@@ -274,6 +279,9 @@ static struct box *create(struct host *host, json_t *spec, const struct box *fro
 	if (!box)
 		return NULL;
 	int result = furnish(host, box, from, err);
+	pthread_mutex_lock(&host->boxes.lock);
+	set_deadline(box); /* again: its time does not run while it is made */
+	pthread_mutex_unlock(&host->boxes.lock);
 	if (result == 0)
 		result = save(host, box, BOX_RUNNING, err);
 	if (result < 0) {
