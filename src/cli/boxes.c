@@ -126,6 +126,18 @@ static int ls(struct ask *ask)
 	return result < 0 ? -1 : missing;
 }
 
+/* It is what was asked for, and hardly what was meant. */
+static void note_closed(const json_t *box)
+{
+	const json_t *network = json_object_get(box, "network");
+	const char *mode = text(network, "mode");
+	if (mode && !strcmp(mode, "allow") && !json_array_size(json_object_get(network, "allow")))
+		fprintf(stderr,
+			"aio create: box '%s' reaches nothing: '--network allow' opens the names of --allow, "
+			"and there are none\n",
+			text(box, "id"));
+}
+
 static int create(struct ask *ask)
 {
 	if (ask->argc && json_object_get(ask->fields, "name"))
@@ -137,6 +149,7 @@ static int create(struct ask *ask)
 	if (!box)
 		return -1;
 	inspect_made(ask, box);
+	note_closed(box);
 	json_decref(box);
 	return 0;
 }

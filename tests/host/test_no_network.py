@@ -176,6 +176,15 @@ def test_boxes_with_a_network_say_what_is_open(host):
     box.delete()
 
 
+def test_an_empty_list_of_names_is_remarked_on(host):
+    if not shutil.which("nft", path="/usr/sbin:/usr/bin"):
+        pytest.skip("no nftables on this machine")
+    for more in ([], ["--allow", "packages.example.com"]):
+        done = host.cli("create", "remarked", "--network", "allow", *more)
+        assert ("box 'remarked' reaches nothing" in done.stderr) == (not more), done
+        host.cli("rm", "remarked")
+
+
 def test_a_long_list_of_names_is_cut_in_what_is_said(host):
     if not shutil.which("nft", path="/usr/sbin:/usr/bin"):
         pytest.skip("no nftables on this machine")
