@@ -209,7 +209,8 @@ struct shell_exec {
 };
 static const struct field exec_fields[] = {
 	STR(shell_exec, command, REQUIRED, "Command to run.", .max_len = 1 << 20),
-	STR(shell_exec, id, OPTIONAL, "Session to run it in; a new one when absent or empty.",
+	STR(shell_exec, id, OPTIONAL,
+	    "Session to run it in. Absent or empty: a new one; of an MCP client its own.",
 	    .max_len = SESSION_ID_MAX, .alias = "session_id"),
 	STR(shell_exec, exec_dir, OPTIONAL, "Directory to go to first, an absolute path."),
 	BOOL(shell_exec, async_mode, OPTIONAL, "Answer at once; look later with view or wait.",

@@ -191,14 +191,15 @@ int flags_parse(const struct schema *schema, int argc, char **argv, int *at, jso
 	return 0;
 }
 
-void flags_help(const struct schema *schema)
+/* explained: what a duration is, which the first one says for all. */
+static void print_flags(const struct schema *schema, bool *explained)
 {
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct field *f = &schema->fields[i];
 		if (f->flags & NOT_BODY)
 			continue;
 		if (f->type == T_OBJ) {
-			flags_help(f->of);
+			print_flags(f->of, explained);
 			continue;
 		}
 		char flag[64];
@@ -210,7 +211,16 @@ void flags_help(const struct schema *schema)
 		for (size_t c = 0; f->choices && f->choices[c]; c++)
 			printf("%s%s", c ? ", " : " One of ", f->choices[c]);
 		printf("%s", f->choices ? "." : "");
-		printf("%s%s%s\n", f->def ? " Default " : "", f->def ? f->def : "",
+		printf("%s%s%s", f->def ? " Default " : "", f->def ? f->def : "",
 		       f->def ? "." : "");
+		bool explain = f->flags & TIMED && !*explained;
+		printf("%s\n", explain ? " A DURATION is " OPT_DURATION_SYNTAX "." : "");
+		*explained |= explain;
 	}
+}
+
+void flags_help(const struct schema *schema)
+{
+	bool explained = false;
+	print_flags(schema, &explained);
 }

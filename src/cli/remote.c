@@ -84,8 +84,8 @@ static int open_host(const struct remote *remote, struct client *client,
 		return 0;
 	if (url && *url)
 		return -1;
-	return err_set(err, ERR_UNAVAILABLE, "no host runs on '%s' (start it with 'aio up'): %s",
-		       remote->state, remote->url);
+	return err_set(err, ERR_UNAVAILABLE, "no host runs on '%s' (start it with 'aio up')",
+		       remote->state);
 }
 
 static void put_headers(const struct remote *remote, const char *bearer, const char *to[3])

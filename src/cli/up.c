@@ -36,19 +36,20 @@ static void say_ready(const struct host *host)
 
 static void say_ending(bool with_boxes, size_t boxes)
 {
-	const char *more = boxes == 1 ? "" : "es";
+	bool one = boxes == 1;
 	if (!boxes)
 		return;
 	if (with_boxes)
 		fprintf(stderr,
-			"\naio up: ending %zu box%s; their files stay. The next 'aio up' starts 'default' "
+			"\naio up: ending %zu box%s; %s files stay. The next 'aio up' starts 'default' "
 			"again, 'aio resume BOX' any other\n",
-			boxes, more);
+			boxes, one ? "" : "es", one ? "its" : "their");
 	else
 		fprintf(stderr,
-			"\naio up: %zu box%s run%s on without a host; the next 'aio up' takes them back, "
-			"'aio down' ends them\n",
-			boxes, more, boxes == 1 ? "s" : "");
+			"\naio up: %zu box%s run%s on without a host; the next 'aio up' takes %s back, "
+			"'aio down' ends %s\n",
+			boxes, one ? "" : "es", one ? "s" : "", one ? "it" : "them",
+			one ? "it" : "them");
 }
 
 static void block_signals(void)

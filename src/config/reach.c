@@ -53,7 +53,7 @@ void reach_explain(const char *network, struct buf *to)
 		buf_str(to,
 			"Network: none. Nothing outside this sandbox can be reached: pip install, npm "
 			"install, apt-get, git clone and curl fail at once, and trying again does not "
-			"help. Who creates a sandbox can give it a network, with "
+			"help. A sandbox can only be given a network when it is created, with "
 			"`aio create --network allow --allow packages.example.com` or "
 			"\"network\": {\"mode\": \"allow\", \"allow\": [\"packages.example.com\"]} in "
 			"POST /v1/sandboxes; the mode \"full\" opens everything public.\n");

@@ -109,7 +109,7 @@ const char *offline_hint(uint64_t since)
 	return !since || since == offline_moment()
 		       ? NULL
 		       : "A program asked for a host outside, but " OFFLINE_REASON
-			 ". Who creates a sandbox can give it one: aio create --network allow "
+			 ". It can only be given one when it is created: aio create --network allow "
 			 "--allow NAME, or \"network\": {\"mode\": \"allow\", \"allow\": [NAME]} in "
 			 "POST /v1/sandboxes.";
 }

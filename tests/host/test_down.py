@@ -35,6 +35,14 @@ def test_a_host_that_ends_says_what_becomes_of_its_boxes(start_host):
     assert host.default().state == "running" and box.state == "stopped"
 
 
+def test_of_one_box_it_speaks_in_the_singular(start_host):
+    host = start_host()
+    said = end(host, signal.SIGTERM)
+    assert "1 box runs on without a host; the next 'aio up' takes it back, 'aio down' ends it" in said
+    host.start()
+    assert "ending 1 box; its files stay" in end(host, signal.SIGINT)
+
+
 @pytest.mark.parametrize("args, words", [((), "its boxes with it; their files stay"), (("--keep-boxes",), "its boxes run on")])
 def test_down_says_what_becomes_of_boxes(start_host, args, words):
     host = start_host()
