@@ -109,6 +109,14 @@ got = []; signal.signal(signal.SIGUSR1, lambda *_: got.append(1)); os.kill(os.ge
     assert got == ["(1, [0, 1, 4, 9, 16], [1, 2], 27000000.0, 'hi\\n', [1], True, True, set())"] * 3
 
 
+def test_what_children_print_arrives(start):
+    """Not through a port, which would be listed as one of the sandbox's. It may arrive after the code's end."""
+    server = start()
+    code = ("import multiprocessing\nchild = multiprocessing.get_context('fork').Process(target=print, "
+            "args=('from a child',), kwargs={'flush': True})\nchild.start(); child.join()")
+    assert eventually(lambda: "from a child" in str(execute(server, code)["outputs"]))
+
+
 def test_the_fork_server_has_one_thread_and_no_socket_of_a_kernel(start):
     server = start()
     together(3, lambda i: execute(server, "1", session_id=f"s{i}"))
