@@ -98,6 +98,13 @@ static bool is_telling(const char *name, const json_t *value)
 	       (strcmp(name, "port") != 0 || json_integer_value(value) != 0);
 }
 
+static void make_plain(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			text[i] = '?';
+}
+
 /* name=value …; what a box chose of it does nothing to a terminal. */
 static void details(json_t *data, struct buf *to)
 {
@@ -111,17 +118,30 @@ static void details(json_t *data, struct buf *to)
 		buf_printf(to, "%s%s=%.*s", to->len ? " " : "", name, (int)(len - 2 * quote),
 			   dump + quote);
 	}
+	make_plain(to->data, to->len); /* the names */
+}
+
+/* A text of an event, as it may be printed. */
+static const char *plain_text(json_t *event, const char *key)
+{
+	const char *value = text(event, key);
+	if (!value)
+		return "-";
+	auto_free char *copy = xstrdup(value);
+	make_plain(copy, strlen(copy));
+	json_object_set_new(event, key, json_string(copy));
+	return text(event, key);
 }
 
 static void event_row(const struct ask *ask, json_t *event, const char *cells[4], char *when,
 		      size_t room, struct buf *more)
 {
-	const char *box = text(event, "sandbox");
+	bool named = text(event, "sandbox");
 	local_time(text(event, "at"), when, room);
 	details(json_object_get(event, "data"), more);
 	cells[0] = when;
-	cells[1] = box ? box : ask->argv[0];
-	cells[2] = text(event, "type");
+	cells[1] = named ? plain_text(event, "sandbox") : ask->argv[0];
+	cells[2] = plain_text(event, "type");
 	cells[3] = more->len ? more->data : "";
 }
 
@@ -161,6 +181,7 @@ static void take_events(void *arg, const char *data, size_t len)
 			show_event(following->ask, event);
 		json_decref(event);
 		line->len = 0;
+		line->full = false; /* one that was too long is passed over */
 	}
 	buf_add(line, data, len);
 }
