@@ -225,6 +225,7 @@ int cmd_mcp(int argc, char **argv)
 	struct mcp_wish wish = { .remote = { .state = remote_state() },
 				 .argv = xcalloc((size_t)argc + 1, sizeof(char *)) };
 	auto_free char **kept = wish.argv;
+	(void)kept;
 	int result = take_wish(argc, argv, &wish, &err);
 	if (result == 1) {
 		fputs(help, stdout);

@@ -67,10 +67,12 @@ def test_libudev_watches_devices(box):
 def display(box):
     """The number of an X display in the box."""
     needs("Xvnc")
-    box.begin("rm -f /tmp/display /tmp/rfb; exec timeout 100 Xvnc -displayfd 1 -rfbunixpath /tmp/rfb -rfbport -1 -SecurityTypes None "
+    box.run("rm -f /tmp/display /tmp/rfb")  # what another has left must not be read
+    box.begin("exec timeout 100 Xvnc -displayfd 1 -rfbunixpath /tmp/rfb -rfbport -1 -SecurityTypes None "
               "-nolisten tcp -geometry 640x480 -depth 24 -extension GLX >/tmp/display 2>/tmp/Xvnc.log")
-    assert eventually(lambda: box.run("cat /tmp/display 2>/dev/null; true").strip(), 60, .1), box.run("cat /tmp/Xvnc.log")
-    yield ":" + box.run("cat /tmp/display").strip()
+    number = eventually(lambda: box.run("cat /tmp/display 2>/dev/null; true").strip(), 60, .1)
+    assert number, box.run("cat /tmp/Xvnc.log")
+    yield ":" + number
     box.run("pkill -x 'Xvnc|Xtigervnc'; true")
 
 
