@@ -255,12 +255,12 @@ static void note(struct box_event *event, int64_t seq, int64_t at_ms, const char
 
 /* What is denied is caused from inside a box, or by somebody without a key, as often as they like. It gets
  * a quarter of a ring; beyond that one in ten minutes, so that it does not push out the rest. */
-struct crowd {
+struct boxes_crowd {
 	int count;
 	int64_t last_ms;
 };
 
-static void crowd_add(struct crowd *crowd, const struct box_event *event)
+static void crowd_add(struct boxes_crowd *crowd, const struct box_event *event)
 {
 	if (strcmp(event->type, DENIED) != 0)
 		return;
@@ -269,7 +269,7 @@ static void crowd_add(struct crowd *crowd, const struct box_event *event)
 		crowd->last_ms = event->at_ms;
 }
 
-static bool is_crowded(const struct crowd *crowd, int size, int64_t at_ms)
+static bool is_crowded(const struct boxes_crowd *crowd, int size, int64_t at_ms)
 {
 	int64_t since = at_ms - crowd->last_ms;
 	return crowd->count >= size / 4 && since >= 0 && since < CROWDED_MS;
@@ -277,7 +277,7 @@ static bool is_crowded(const struct crowd *crowd, int size, int64_t at_ms)
 
 static bool crowds_box(const struct box *box, int64_t at_ms)
 {
-	struct crowd crowd = { 0 };
+	struct boxes_crowd crowd = { 0 };
 	for (size_t i = 0; i < BOX_EVENTS_MAX; i++)
 		crowd_add(&crowd, &box->events[i]);
 	return is_crowded(&crowd, BOX_EVENTS_MAX, at_ms);
@@ -285,7 +285,7 @@ static bool crowds_box(const struct box *box, int64_t at_ms)
 
 static bool crowds_all(const struct boxes *boxes, int64_t at_ms)
 {
-	struct crowd crowd = { 0 };
+	struct boxes_crowd crowd = { 0 };
 	for (size_t i = 0; i < BOXES_EVENTS_MAX; i++)
 		crowd_add(&crowd, &boxes->events[i].event);
 	return is_crowded(&crowd, BOXES_EVENTS_MAX, at_ms);
