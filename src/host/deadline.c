@@ -27,7 +27,7 @@ int64_t deadline_after(int64_t ms)
 int64_t deadline_wall(int64_t deadline)
 {
 	struct deadline_now now = deadline_now();
-	return deadline ? (now.wall_ms + deadline - now.boot_ms + 999) / 1000 * 1000 : 0;
+	return deadline ? (now.wall_ms + deadline - now.boot_ms + 500) / 1000 * 1000 : 0;
 }
 
 json_t *deadline_note(int64_t deadline, const struct deadline_now *now)

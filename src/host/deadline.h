@@ -13,9 +13,8 @@ struct deadline_now {
 struct deadline_now deadline_now(void);
 
 /* A deadline is of CLOCK_BOOTTIME; 0: never. */
-int64_t deadline_after(int64_t ms); /* so long from now; 0 or less: never */
-int64_t deadline_wall(
-	int64_t deadline); /* by today's wall clock, rounded up to a second; 0: never */
+int64_t deadline_after(int64_t ms);      /* so long from now; 0 or less: never */
+int64_t deadline_wall(int64_t deadline); /* by today's wall clock, to the second; 0 for never */
 
 /* What is to be stored of one, and the one that it was, as far as can be known: without a restart of the
  * machine exactly; with one by the wall clock, but never more than there was left. Pure. */
