@@ -20,5 +20,11 @@ json_t *ask_box(struct ask *ask, const char *method, const char *what, json_t *b
 /* All boxes, however many, in the order of their creation: a new array, or NULL. */
 json_t *ask_boxes(struct ask *ask);
 
+/* A string of an answer; NULL: it has none of that name. */
+static inline const char *ask_text(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
 /* For programs: on stdout. */
 void ask_print(const json_t *value);

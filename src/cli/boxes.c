@@ -21,11 +21,6 @@
 #include "host/address.h"
 #include "host/host.h"
 
-static const char *text(const json_t *object, const char *key)
-{
-	return json_string_value(json_object_get(object, key));
-}
-
 static json_int_t whole(const json_t *object, const char *key)
 {
 	return (json_int_t)json_number_value(json_object_get(object, key));
@@ -85,13 +80,13 @@ static int show_list(const struct ask *ask, json_t *list, const char *const *tit
 
 static void ls_row(const json_t *box, const char **cells, char (*room)[CELL])
 {
-	const char *template = text(box, "template");
-	*cells++ = text(box, "id");
-	*cells++ = text(box, "state");
+	const char *template = ask_text(box, "template");
+	*cells++ = ask_text(box, "id");
+	*cells++ = ask_text(box, "state");
 	*cells++ = template ? template : "machine";
-	*cells++ = ago(text(box, "created_at"), room[0], CELL);
-	*cells++ = ago(text(box, "expires_at"), room[1], CELL);
-	*cells = text(json_object_get(box, "urls"), "api");
+	*cells++ = ago(ask_text(box, "created_at"), room[0], CELL);
+	*cells++ = ago(ask_text(box, "expires_at"), room[1], CELL);
+	*cells = ask_text(json_object_get(box, "urls"), "api");
 }
 
 static void complain(const struct ask *ask)
@@ -130,12 +125,12 @@ static int ls(struct ask *ask)
 static void note_closed(const json_t *box)
 {
 	const json_t *network = json_object_get(box, "network");
-	const char *mode = text(network, "mode");
+	const char *mode = ask_text(network, "mode");
 	if (mode && !strcmp(mode, "allow") && !json_array_size(json_object_get(network, "allow")))
 		fprintf(stderr,
 			"aio create: box '%s' reaches nothing: '--network allow' opens the names of --allow, "
 			"and there are none\n",
-			text(box, "id"));
+			ask_text(box, "id"));
 }
 
 static int create(struct ask *ask)
@@ -190,7 +185,7 @@ static char *default_made(const struct ask *ask)
 {
 	struct err ignored;
 	json_t *box = remote_call(&ask->remote, "GET", "/v1/sandboxes/default", NULL, &ignored);
-	const char *made = text(box, "created_at");
+	const char *made = ask_text(box, "created_at");
 	char *copy = made ? xstrdup(made) : NULL;
 	json_decref(box);
 	return copy;
@@ -237,7 +232,7 @@ static int set_timeout(struct ask *ask)
 	json_t *box = ask_box(ask, "POST", "/timeout", body);
 	if (!box)
 		return -1;
-	const char *expires = text(box, "expires_at");
+	const char *expires = ask_text(box, "expires_at");
 	if (ask->remote.json)
 		ask_print(box);
 	else
@@ -256,7 +251,7 @@ static int snapshot(struct ask *ask)
 	if (ask->remote.json)
 		ask_print(done);
 	else
-		puts(text(done, "template"));
+		puts(ask_text(done, "template"));
 	json_decref(done);
 	return 0;
 }
@@ -283,10 +278,10 @@ static void template_row(const json_t *one, const char **cells, char (*room)[CEL
 {
 	time_t made = (time_t)(whole(one, "created_ms") / 1000);
 	struct tm when;
-	*cells++ = text(one, "name");
+	*cells++ = ask_text(one, "name");
 	strftime(*room, CELL, "%Y-%m-%d %H:%M", localtime_r(&made, &when));
 	*cells++ = made ? *room : NULL;
-	*cells = text(one, "source");
+	*cells = ask_text(one, "source");
 }
 
 static int template_ls(struct ask *ask)
@@ -325,7 +320,7 @@ static int check_new(struct ask *ask, const char *name)
 			"a template's name is a lower-case letter, then lower-case letters, digits and single '-', at most %d",
 			BOX_ID_MAX);
 	json_array_foreach(list, i, one)
-		if (!strcmp(text(one, "name"), name))
+		if (!strcmp(ask_text(one, "name"), name))
 			result = err_set(&ask->err, ERR_CONFLICT,
 					 "there is a template '%s' already", name);
 	json_decref(list);

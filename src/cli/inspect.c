@@ -6,19 +6,14 @@
 #include "base/own.h"
 #include "cli/ask.h"
 
-static const char *text(const json_t *object, const char *key)
-{
-	return json_string_value(json_object_get(object, key));
-}
-
 static const char *url(const json_t *box, const char *kind)
 {
-	return text(json_object_get(box, "urls"), kind);
+	return ask_text(json_object_get(box, "urls"), kind);
 }
 
 static void put_page(const json_t *box)
 {
-	const char *token = text(box, "token");
+	const char *token = ask_text(box, "token");
 	printf("%s/terminal%s%s\n", url(box, "api"), token ? "?api_key=" : "", token ? token : "");
 }
 
@@ -26,12 +21,12 @@ static void put_page(const json_t *box)
  * of the host, with a path. */
 void inspect_made(const struct ask *ask, const json_t *box)
 {
-	const char *token = text(box, "token");
+	const char *token = ask_text(box, "token");
 	if (ask->remote.json) {
 		ask_print(box);
 		return;
 	}
-	printf("%s  %s  %s\n", text(box, "id"), text(box, "state"), url(box, "api"));
+	printf("%s  %s  %s\n", ask_text(box, "id"), ask_text(box, "state"), url(box, "api"));
 	if (token)
 		printf("token %s\n", token);
 	printf("sdk %s\nopen ", url(box, "path"));
@@ -62,16 +57,16 @@ static void show(const json_t *box)
 	const json_t *idle = json_object_get(box, "idle_timeout");
 	auto_free char *seconds =
 		xasprintf("after %g s without a request", json_number_value(idle));
-	const char *template = text(box, "template"), *expires = text(box, "expires_at");
-	put("id", text(box, "id"));
-	put("state", text(box, "state"));
+	const char *template = ask_text(box, "template"), *expires = ask_text(box, "expires_at");
+	put("id", ask_text(box, "id"));
+	put("state", ask_text(box, "state"));
 	put("template", template ? template : "machine");
 	put("sdk", url(box, "path"));
 	put("browser", url(box, "api"));
 	put("preview", url(box, "preview"));
-	put("token", text(box, "token"));
-	put("auth", text(box, "auth"));
-	put("created", text(box, "created_at"));
+	put("token", ask_text(box, "token"));
+	put("auth", ask_text(box, "auth"));
+	put("created", ask_text(box, "created_at"));
 	put("deleted at", expires ? expires : "never");
 	put("paused", json_is_number(idle) ? seconds : "never");
 	put("auto resume", json_is_true(json_object_get(box, "auto_resume")) ? "yes" : "no");

@@ -13,11 +13,6 @@
 #include "cli/ask.h"
 #include "cli/table.h"
 
-static const char *text(const json_t *object, const char *key)
-{
-	return json_string_value(json_object_get(object, key));
-}
-
 static json_int_t whole(const json_t *object, const char *key)
 {
 	return (json_int_t)json_number_value(json_object_get(object, key));
@@ -124,20 +119,20 @@ static void details(json_t *data, struct buf *to)
 /* A text of an event, as it may be printed. */
 static const char *plain_text(json_t *event, const char *key)
 {
-	const char *value = text(event, key);
+	const char *value = ask_text(event, key);
 	if (!value)
 		return "-";
 	auto_free char *copy = xstrdup(value);
 	make_plain(copy, strlen(copy));
 	json_object_set_new(event, key, json_string(copy));
-	return text(event, key);
+	return ask_text(event, key);
 }
 
 static void event_row(const struct ask *ask, json_t *event, const char *cells[4], char *when,
 		      size_t room, struct buf *more)
 {
-	bool named = text(event, "sandbox");
-	local_time(text(event, "at"), when, room);
+	bool named = ask_text(event, "sandbox");
+	local_time(ask_text(event, "at"), when, room);
 	details(json_object_get(event, "data"), more);
 	cells[0] = when;
 	cells[1] = named ? plain_text(event, "sandbox") : ask->argv[0];
@@ -275,7 +270,7 @@ static json_t *measure(struct ask *ask)
 	json_t *list = ask_boxes(ask), *box, *all = list ? json_array() : NULL;
 	size_t i;
 	json_array_foreach(list, i, box) {
-		char *argv[] = { (char *)text(box, "id") };
+		char *argv[] = { (char *)ask_text(box, "id") };
 		struct ask one = *ask;
 		one.argv = argv;
 		json_t *m = ask_box(&one, "GET", "/metrics", NULL);
@@ -296,7 +291,7 @@ static void add_shares(json_t *all, json_t *before)
 	json_t *m;
 	size_t i;
 	json_array_foreach(all, i, m) {
-		json_t *earlier = json_object_get(before, text(m, "id"));
+		json_t *earlier = json_object_get(before, ask_text(m, "id"));
 		double used = json_number_value(json_object_get(m, "cpu_seconds"));
 		double at = json_number_value(json_object_get(m, "at"));
 		double more = used - json_number_value(json_array_get(earlier, 0));
@@ -304,7 +299,7 @@ static void add_shares(json_t *all, json_t *before)
 		json_object_del(m, "at");
 		if (earlier && passed > 0 && more >= 0) /* it may have started anew */
 			json_object_set_new(m, "cpu_percent", json_real(100 * more / passed));
-		json_object_set_new(before, text(m, "id"), json_pack("[ff]", used, at));
+		json_object_set_new(before, ask_text(m, "id"), json_pack("[ff]", used, at));
 	}
 }
 
@@ -329,9 +324,17 @@ static void show_top(const json_t *all)
 			 json_number_value(json_object_get(m, "cpu_seconds")));
 		snprintf(pids, sizeof pids, "%lld", (long long)whole(m, "pids"));
 		snprintf(requests, sizeof requests, "%lld", (long long)whole(m, "requests"));
-		const char *cells[] = { text(m, "id"), text(m, "state"), share,   cpu,
-					sizes[0],      sizes[1],         pids,    sizes[2],
-					sizes[3],      sizes[4],         requests };
+		const char *cells[] = { ask_text(m, "id"),
+					ask_text(m, "state"),
+					share,
+					cpu,
+					sizes[0],
+					sizes[1],
+					pids,
+					sizes[2],
+					sizes[3],
+					sizes[4],
+					requests };
 		table_row(table, cells);
 	}
 	table_print(table);
