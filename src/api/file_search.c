@@ -126,7 +126,7 @@ static int parse_size(const char *text, int64_t *ret, struct err *err)
 	end += *end == 'B' || *end == 'b';
 	if (*text < '0' || *text > '9' || *end || errno || value > FILE_SIZE_MAX)
 		return err_set(err, ERR_INVALID,
-			       "max_file_size: '%.30s' is no size, such as 1M or 500K", text);
+			       "max_file_size: '%.30s' is not a size such as 1M or 500K", text);
 	*ret = value > FILE_SIZE_MAX >> shift ? FILE_SIZE_MAX : (int64_t)value << shift;
 	return 0;
 }
@@ -364,7 +364,7 @@ static int search_file(struct call *call, const void *in, struct err *err)
 		user_leave(&view);
 	}
 	if (result == 0 && grep.binary)
-		result = err_set(err, EILSEQ, "'%.300s' is no text file", spec.path);
+		result = err_set(err, EILSEQ, "'%.300s' is not a text file", spec.path);
 	if (result < 0) {
 		struct err cause = *err;
 		result = file_error(call, "search", spec.path ? spec.path : r->file, &cause, err);
@@ -381,7 +381,7 @@ static const struct route routes[] = {
 	{ "POST", "/v1/file/grep", grep_files, &grep_schema, &result_data,
 	  "Search for text in many files",
 	  "With ripgrep, where it is installed. Hidden files are searched too, and ignore files have no "
-	  "say; not searched are .git, .hg and .svn, files that are no text, and what symbolic links "
+	  "say; not searched are .git, .hg and .svn, files that are not text, and what symbolic links "
 	  "lead to." },
 	{ "POST", "/v1/file/search", search_file, &search_schema, &found_data,
 	  "Search for text in one file" },
