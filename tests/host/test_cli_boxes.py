@@ -27,7 +27,7 @@ def on_terminal(host, *args):
 
 
 def test_create_takes_a_name_and_prints_an_address_for_programs(host):
-    agent_sandbox = pytest.importorskip("agent_sandbox")
+    import agent_sandbox
     said = dict(line.split(maxsplit=1) for line in host.cli("create", "by-name").stdout.splitlines())
     box = host.api("GET", "/v1/sandboxes/by-name")
     assert said["sdk"] == box["urls"]["path"] == f"http://127.0.0.1:{host.port}/s/by-name"
