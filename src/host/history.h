@@ -1,6 +1,8 @@
 /* history.h - what happened to boxes, as their host saw it: kinds of events, each with its data.
  *
- * A box cannot write here: what happens inside one is in its own journal (journal/journal.h). */
+ * What happens inside a box is in its own journal (journal/journal.h). All that reaches this history from
+ * there are the names that a box without a network asks for: host names and nothing else, few at a time,
+ * and a quarter of it at most (boxes_event()). */
 #pragma once
 #include <stdint.h>
 
