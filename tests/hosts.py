@@ -261,11 +261,15 @@ class Host:
         self.check_reports()
 
     def end(self):
+        left = self.proc.poll() is not None
         try:
             self.stop()
         finally:
             if self.proc.poll() is None:
                 self.kill()
+                left = True
+            if left:  # its boxes run on
+                self.cli("down", check=False)
             # A template is many small files: their end is not waited for.
             subprocess.Popen(["rm", "-rf", str(self.folder)], start_new_session=True)
 

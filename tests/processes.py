@@ -1,6 +1,7 @@
 """Looking at processes, and at commands as they run: for the tests of bash, shell and terminal."""
 
 import os
+import secrets
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -95,15 +96,32 @@ def together(count, fn):
         return list(pool.map(fn, range(count)))
 
 
-def change_users(*command):
-    """Runs groupadd or useradd, again while another test file holds the lock of /etc/passwd."""
-    def done():
-        result = subprocess.run(command, capture_output=True, text=True)
-        errors.append(result.stderr)
-        return result.returncode == 0
+def make_user(name, group):
+    """Makes a user that is in the group too, trying again while another test file holds the lock of /etc/passwd."""
+    def made():
+        for command in (["groupadd", "-f", group], ["useradd", "-m", "-G", group, name]):
+            result = subprocess.run(command, capture_output=True, text=True)
+            if result.returncode:
+                errors.append(result.stderr)
+                subprocess.run(["userdel", "-r", name], capture_output=True)  # what there is of it
+                return False
+        return True
 
     errors = []
-    assert eventually(done, pause=0.2), errors[-1]
+    assert eventually(made, pause=0.2), errors
+
+
+def remove_user(name, group):
+    """Removes them, waiting for that lock and for the user's last process."""
+    def exists(database, key):
+        return subprocess.run(["getent", database, key], capture_output=True).returncode == 0
+
+    def gone():
+        subprocess.run(["userdel", "-r", name], capture_output=True)
+        subprocess.run(["groupdel", group], capture_output=True)
+        return not exists("passwd", name) and not exists("group", group)
+
+    assert eventually(gone, pause=0.2), f"the user {name} or the group {group} cannot be removed"
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +129,10 @@ def tester():
     """The name of a user made for these tests, with a group more than its own."""
     if os.geteuid() != 0 or not shutil.which("useradd"):
         pytest.skip("NOT TESTED: only root can make a user")
-    name = f"aiotest{os.getpid() % 100000}"
-    change_users("groupadd", "-f", f"{name}g")
-    change_users("useradd", "-m", "-G", f"{name}g", name)
+    name = f"aiotest{secrets.token_hex(4)}"
+    make_user(name, f"{name}g")
     yield name
-    subprocess.run(["userdel", "-r", name], capture_output=True)
-    subprocess.run(["groupdel", f"{name}g"], capture_output=True)
+    remove_user(name, f"{name}g")
 
 
 # Ways to leave one's parent, group and session; {0} is where the pid goes.

@@ -189,7 +189,7 @@ def test_previews_are_counted_by_their_route(server, program):
         before = counted(server, route)
         with server.connect() as peer:
             assert peer.ask(request(**how)).body == b"hi"
-        eventually(lambda: counted(server, route) == before + 1)
+        assert eventually(lambda: counted(server, route) == before + 1)
 
 
 def test_a_path_reaches_the_program_as_it_came(server, program):

@@ -105,7 +105,12 @@ def visit(url, script):
     until = time.monotonic() + 30
     def evaluate(text):
         return call("Runtime.evaluate", session, expression=text, awaitPromise=True, returnByValue=True)["result"].get("value")
-    while evaluate("document.readyState + location.href") != "complete" + url and time.monotonic() < until:
+    def loaded():
+        try:
+            return evaluate("document.readyState + location.href") == "complete" + url
+        except KeyError: # the page that was asked is gone: another has taken its place
+            return False
+    while not loaded() and time.monotonic() < until:
         time.sleep(.05)
     return evaluate(script)
 
