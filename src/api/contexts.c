@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/moment.h"
+#include "base/timestamp.h"
 #include "code/code_events.h"
 #include "code/kernels.h"
 #include "code/nodejs_execute.h"
@@ -55,7 +55,7 @@ static struct contexts_found of_kernel(struct call *call, const struct kernels_i
 		.context = { .context_id = info->id,
 			     .type = "jupyter",
 			     .status = info->busy ? "busy" : "active",
-			     .created_at = moment_text(call->arena, &info->created),
+			     .created_at = timestamp_text(call->arena, &info->created),
 			     .language = info->language,
 			     .session_name = *info->context ? info->context : NULL,
 			     .working_dir = info->cwd }
@@ -70,7 +70,7 @@ static struct contexts_found of_node(struct call *call, const struct nodejs_sess
 		.context = { .context_id = info->id,
 			     .type = "jupyter",
 			     .status = info->busy ? "busy" : "active",
-			     .created_at = moment_text(call->arena, &created),
+			     .created_at = timestamp_text(call->arena, &created),
 			     .language = info->language,
 			     .session_name = *info->context ? info->context : NULL,
 			     .working_dir = info->cwd },

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/glob.h"
-#include "base/moment.h"
 #include "base/own.h"
+#include "base/timestamp.h"
 #include "fs/file_user.h"
 #include "fs/walk.h"
 #include "net/call.h"
@@ -312,7 +312,7 @@ static struct glob_info describe(struct call *call, const char *root,
 	return (struct glob_info){
 		.path = path,
 		.name = strrchr(path, '/') + 1,
-		.modified_time = told ? moment_text(call->arena, &found->modified) : NULL,
+		.modified_time = told ? timestamp_text(call->arena, &found->modified) : NULL,
 		.path_b64 = file_path_b64(call, path),
 		.is_directory = found->is_dir,
 		.size = told ? found->size : INT_ABSENT,

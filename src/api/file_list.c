@@ -12,7 +12,7 @@
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/moment.h"
+#include "base/timestamp.h"
 #include "base/utf8.h"
 #include "fs/file_user.h"
 #include "net/call.h"

@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/json.h"
-#include "base/moment.h"
 #include "base/own.h"
+#include "base/timestamp.h"
 #include "config/config.h"
 #include "fs/file_user.h"
 #include "fs/watch.h"
@@ -105,7 +105,7 @@ static struct watcher_info describe(struct watcher *watcher, struct arena *arena
 		.path = watcher->path,
 		.status = states[view->state],
 		.reason = view->state == WATCH_ENDED ? arena_strdup(arena, view->why.msg) : NULL,
-		.created_at = moment_text(arena, &watcher->base.created),
+		.created_at = timestamp_text(arena, &watcher->base.created),
 		.recursive = watcher->recursive,
 		.incomplete = view->incomplete,
 		.debounce = watcher->debounce,

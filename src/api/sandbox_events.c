@@ -14,29 +14,29 @@
 
 enum { BATCH = 65536 }; /* bytes that a stream holds at once, for however slow a reader */
 
-struct sandbox_events_events {
+struct sandbox_events_request {
 	const char *since, *last_event_id;
 	struct list type;
 	int64_t after;
 	bool follow;
 };
 static const struct field events_fields[] = {
-	LIST(sandbox_events_events, type, QUERY,
+	LIST(sandbox_events_request, type, QUERY,
 	     "Only events of these types; may be given several times.", .item = T_STR,
 	     .choices = journal_names),
-	INT(sandbox_events_events, after, QUERY | MIN | MAX,
+	INT(sandbox_events_request, after, QUERY | MIN | MAX,
 	    "Only events with a higher number. Where some of these are gone, a `lost` event comes first.",
 	    .min = 0, .max = 0x1p53),
-	STR(sandbox_events_events, since, QUERY, "Only events from this time on, ISO 8601 in UTC.",
+	STR(sandbox_events_request, since, QUERY, "Only events from this time on, ISO 8601 in UTC.",
 	    .example = "\"2026-01-31T12:00:00Z\"", .max_len = 40),
-	BOOL(sandbox_events_events, follow, QUERY,
+	BOOL(sandbox_events_request, follow, QUERY,
 	     "Go on with what happens next, as Server-Sent Events; so does Accept: text/event-stream.",
 	     .def = "false"),
-	NAMED("last-event-id", STR, sandbox_events_events, last_event_id, HEADER,
+	NAMED("last-event-id", STR, sandbox_events_request, last_event_id, HEADER,
 	      "The id of the last event that was received: counts instead of `after`."),
 };
 static const struct schema events_schema =
-	SCHEMA(sandbox_events_events, "JournalRequest", events_fields);
+	SCHEMA(sandbox_events_request, "JournalRequest", events_fields);
 static const struct field events_data = { .type = T_LIST,
 					  .item = T_OBJ,
 					  .of = &journal_event_schema };
@@ -70,7 +70,7 @@ static unsigned wanted_kinds(const struct list *types)
 	return kinds;
 }
 
-static int reader_of(const struct sandbox_events_events *request, struct journal_reader *ret,
+static int reader_of(const struct sandbox_events_request *request, struct journal_reader *ret,
 		     struct err *err)
 {
 	const char *last = request->last_event_id;
@@ -122,7 +122,7 @@ static int follow(struct call *call, struct journal_reader *reader, struct err *
 
 static int show_events(struct call *call, const void *in, struct err *err)
 {
-	const struct sandbox_events_events *request = in;
+	const struct sandbox_events_request *request = in;
 	struct journal_reader reader;
 	struct journal_item *items;
 	if (reader_of(request, &reader, err) < 0)

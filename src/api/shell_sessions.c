@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/awake.h"
 #include "base/err.h"
-#include "base/moment.h"
+#include "base/timestamp.h"
 #include "config/config.h"
 #include "fs/workdir.h"
 #include "net/call.h"
@@ -176,8 +176,8 @@ static struct named describe(const struct shell_session *session, struct arena *
 	const struct shell_command *current = shell_current(shell);
 	*info = (struct shell_sessions_session_info){
 		.working_dir = arena_strdup(arena, cwd),
-		.created_at = moment_text(arena, shell_created(shell)),
-		.last_used_at = moment_text(arena, shell_used(shell)),
+		.created_at = timestamp_text(arena, shell_created(shell)),
+		.last_used_at = timestamp_text(arena, shell_used(shell)),
 		.age_seconds = time(NULL) - shell_created(shell)->tv_sec,
 		.status = current ? "running" : "ready",
 		.current_command = current ? arena_strdup(arena, current->text) : NULL,

@@ -18,7 +18,7 @@
 #include "base/thread.h"
 #include "base/wait.h"
 #include "code/code_events.h"
-#include "code/room.h"
+#include "code/evict.h"
 #include "config/config.h"
 #include "fs/workdir.h"
 #include "journal/journal.h"
@@ -275,10 +275,10 @@ static struct kernel *take_kernel(const struct pool_config *config, const struct
 {
 	struct kernel *kernel;
 	int64_t killed = limits_killed();
-	room_make(KERNEL_TASKS);
+	evict_for(KERNEL_TASKS);
 	while (!(kernel = pool_take(config, spec, place, wait, err)) &&
 	       (err->code == EAGAIN || err->code == ENOMEM || err->code == ERR_LIMIT) &&
-	       room_evict())
+	       evict_one())
 		;
 	if (!kernel && (err->code == EAGAIN || err->code == ENOMEM)) {
 		log_debug("no kernel: %s", err->msg);

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/wait.h"
-#include "code/room.h"
+#include "code/evict.h"
 #include "config/config.h"
 #include "node/node_files.h"
 #include "proc/limits.h"
@@ -163,13 +163,13 @@ static struct node *session_node(struct nodejs_session *session, const struct no
 		node_set_expendable(session->node, false);
 		return session->node;
 	}
-	room_make(NODE_TASKS);
+	evict_for(NODE_TASKS);
 	if (limits_exceed(NODE_TASKS)) { /* it would hang, for want of threads */
 		limits_refuse(EAGAIN, "Node.js cannot be started", err);
 		return NULL;
 	}
 	while (!(node = node_open(where, session->base.id, session->cwd, err)))
-		if (err->code != ERR_LIMIT || !room_evict())
+		if (err->code != ERR_LIMIT || !evict_one())
 			return NULL;
 	pthread_mutex_lock(&session->base.lock);
 	struct node *old = session->node;

@@ -37,7 +37,7 @@ void egress_denied(struct egress *egress, const char *name, unsigned port, const
 	clock_gettime(CLOCK_REALTIME, &now);
 	snprintf(thing, sizeof thing, "%s %u %s", name, port, why);
 	pthread_mutex_lock(&egress->lock);
-	int64_t times = told_ask(&egress->told, thing, clock_ms());
+	int64_t times = rate_limit_ask(&egress->denials, thing, clock_ms());
 	int n = snprintf(line, sizeof line,
 			 "{\"time\":%lld.%03ld,\"host\":\"%s\",\"port\":%u,"
 			 "\"reason\":\"%s\",\"times\":%lld}\n",

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/told.h"
+#include "base/rate_limit.h"
 
 struct err;
 struct names;
@@ -32,8 +32,8 @@ struct egress {
 		_Atomic uint64_t in, out;
 	} * counters;
 	_Atomic int connections, queries;
-	pthread_mutex_t lock; /* of what was told */
-	struct told told;
+	pthread_mutex_t lock; /* of denials */
+	struct rate_limit denials;
 };
 
 /* At once; a thread each, here and in the carrier. */

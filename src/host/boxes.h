@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/told.h"
+#include "base/rate_limit.h"
 #include "box/box.h"
 #include "host/address.h"
 
@@ -45,7 +45,7 @@ struct box {
 	 * were not, since that was last told. */
 	int64_t log_room, log_ms, log_told_ms;
 	_Atomic int64_t log_dropped;
-	struct told_rate denied; /* names that its server reports; likewise */
+	struct rate denied; /* names that its server reports; likewise */
 
 	/* Under the table's lock. */
 	struct box *next, *next_id, *next_token; /* of all; of the same slot of each index */

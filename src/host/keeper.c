@@ -103,7 +103,7 @@ static void tell_offline(struct host *host, struct box *box, const char *line)
 	int64_t times;
 	if (run_network(box->spec) != BOX_NETWORK_NONE ||
 	    boxes_state(&host->boxes, box) == BOX_DELETED || !offline_parse(line, name, &times) ||
-	    !told_rate_take(&box->denied, clock_ms()))
+	    !rate_take(&box->denied, clock_ms()))
 		return;
 	const struct history_denied event = {
 		.time = (double)host_now_ms() / 1000,

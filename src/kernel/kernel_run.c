@@ -23,7 +23,7 @@ enum {
 	EXIT_MS = 1000,      /* for a kernel to end that was told to, by its code */
 };
 
-struct kernel_run_run {
+struct kernel_execution {
 	struct kernel *kernel;
 	const struct wait *wait;
 	kernel_sink *sink;
@@ -35,14 +35,14 @@ struct kernel_run_run {
 	int64_t next_ms;  /* when to interrupt next, or to give up waiting for outputs */
 };
 
-static void give(struct kernel_run_run *run, const char *type, const json_t *content)
+static void give(struct kernel_execution *run, const char *type, const json_t *content)
 {
 	if (!run->left && run->sink(run->arg, type, content) < 0)
 		run->left = true;
 }
 
 /* What a pager would show ("len?") comes with the reply, and that the kernel goes ("exit"). */
-static void take_payload(struct kernel_run_run *run, const json_t *payload)
+static void take_payload(struct kernel_execution *run, const json_t *payload)
 {
 	size_t index;
 	json_t *each;
@@ -65,7 +65,7 @@ static int64_t exit_code(const json_t *content)
 	return number ? strtol(text, NULL, 10) : INT_ABSENT;
 }
 
-static void take_reply(struct kernel_run_run *run, const struct message *message,
+static void take_reply(struct kernel_execution *run, const struct message *message,
 		       const json_t *content)
 {
 	const char *status = json_string_value(json_object_get(content, "status"));
@@ -82,7 +82,7 @@ static void take_reply(struct kernel_run_run *run, const struct message *message
 	run->next_ms = clock_ms() + IDLE_MS;
 }
 
-static void take_output(struct kernel_run_run *run, const struct message *message,
+static void take_output(struct kernel_execution *run, const struct message *message,
 			const json_t *content)
 {
 	const char *state = json_string_value(json_object_get(content, "execution_state"));
@@ -93,7 +93,7 @@ static void take_output(struct kernel_run_run *run, const struct message *messag
 }
 
 /* Nobody can type. ipykernel says so itself, as no request of ours allows it to ask; others ask. */
-static void take_question(struct kernel_run_run *run, const struct message *message,
+static void take_question(struct kernel_execution *run, const struct message *message,
 			  const json_t *content)
 {
 	const char *prompt = json_string_value(json_object_get(content, "prompt"));
@@ -111,14 +111,14 @@ static void take_question(struct kernel_run_run *run, const struct message *mess
 }
 
 /* The code comes back on iopub, for those who did not send it. */
-static bool wanted(const struct kernel_run_run *run, const struct message *message)
+static bool wanted(const struct kernel_execution *run, const struct message *message)
 {
 	return *run->result->id && kernel_message_answers(message, run->result->id) &&
 	       strcmp(message->type, "execute_input") != 0;
 }
 
 /* Takes all that is there. Messages of earlier executions, and forged ones, are dropped. */
-static void take_all(struct kernel_run_run *run, struct zsock *from)
+static void take_all(struct kernel_execution *run, struct zsock *from)
 {
 	const struct text *frames;
 	struct message message;
@@ -142,7 +142,7 @@ static void take_all(struct kernel_run_run *run, struct zsock *from)
 }
 
 /* Its time is up, or nobody waits any more: interrupts it; when that does not help, ends it. */
-static void press(struct kernel_run_run *run)
+static void press(struct kernel_execution *run)
 {
 	if (run->interrupts++ < INTERRUPTS) {
 		(void)kernel_interrupt(run->kernel, NULL);
@@ -154,7 +154,7 @@ static void press(struct kernel_run_run *run)
 }
 
 /* False when there is nothing to wait for any more. */
-static bool wait_more(struct kernel_run_run *run)
+static bool wait_more(struct kernel_execution *run)
 {
 	struct kernel *kernel = run->kernel;
 	int64_t quiet = run->quiet_ms - clock_ms();
@@ -193,7 +193,7 @@ static bool wait_more(struct kernel_run_run *run)
 }
 
 /* What a kernel that has just died had said before may still be on its way. */
-static void take_last(struct kernel_run_run *run)
+static void take_last(struct kernel_execution *run)
 {
 	struct pollfd pfd = { .fd = zsock_fd(run->kernel->iopub), .events = POLLIN };
 	take_all(run, run->kernel->shell);
@@ -211,7 +211,7 @@ static void await_exit(struct kernel *kernel)
 	kernel_end(kernel);
 }
 
-static enum kernel_outcome outcome(const struct kernel_run_run *run)
+static enum kernel_outcome outcome(const struct kernel_execution *run)
 {
 	if (run->stopping)
 		return KERNEL_STOPPING;
@@ -224,7 +224,7 @@ static enum kernel_outcome outcome(const struct kernel_run_run *run)
 	return run->failed || run->asked ? KERNEL_ERROR : KERNEL_OK;
 }
 
-static int request(struct kernel_run_run *run, const struct kernel_job *job, struct err *err)
+static int request(struct kernel_execution *run, const struct kernel_job *job, struct err *err)
 {
 	struct jw jw;
 	jw_init(&jw, SIZE_MAX / 2);
@@ -246,13 +246,13 @@ static int request(struct kernel_run_run *run, const struct kernel_job *job, str
 int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct wait *wait,
 	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err)
 {
-	struct kernel_run_run run = { .kernel = kernel,
-				      .wait = wait,
-				      .sink = sink,
-				      .arg = arg,
-				      .result = ret,
-				      .quiet_ms = job->prompt ? 0 : clock_ms() + QUIET_MS,
-				      .next_ms = wait->until_ms };
+	struct kernel_execution run = { .kernel = kernel,
+					.wait = wait,
+					.sink = sink,
+					.arg = arg,
+					.result = ret,
+					.quiet_ms = job->prompt ? 0 : clock_ms() + QUIET_MS,
+					.next_ms = wait->until_ms };
 	*ret = (struct kernel_result){ .count = INT_ABSENT, .exit_code = INT_ABSENT };
 	take_all(&run, kernel->iopub); /* what came since: nobody asked for it */
 	take_all(&run, kernel->shell);

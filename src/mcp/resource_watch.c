@@ -22,8 +22,8 @@ enum {
 		 IN_ATTRIB,
 };
 
-struct resource_watch_watch {
-	struct resource_watch_watch *next;
+struct watched_resource {
+	struct watched_resource *next;
 	char *uri, *dir;
 	const char *name; /* in the directory; "" for the directory itself */
 	int wd, users;
@@ -31,7 +31,7 @@ struct resource_watch_watch {
 
 static struct {
 	pthread_mutex_t lock;
-	struct resource_watch_watch *first;
+	struct watched_resource *first;
 	struct source *current; /* the pump's; it closes the descriptor in the end */
 	int fd;                 /* its descriptor while anything is watched, else -1 */
 } watches = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
@@ -43,8 +43,7 @@ enum { TOLD_MAX = 512 }; /* as many events as are read at once */
 /* With the lock: adds the URIs that an event is about, to be freed. One change makes several events. */
 static void add_concerned(const struct inotify_event *event, char *uris[TOLD_MAX], size_t *count)
 {
-	for (struct resource_watch_watch *at = watches.first; at && *count < TOLD_MAX;
-	     at = at->next) {
+	for (struct watched_resource *at = watches.first; at && *count < TOLD_MAX; at = at->next) {
 		if (at->wd != event->wd ||
 		    (*at->name && (!event->len || strcmp(at->name, event->name) != 0)))
 			continue;
@@ -109,18 +108,18 @@ static int open_inotify(struct err *err)
 	return 0;
 }
 
-static struct resource_watch_watch *find(const char *uri)
+static struct watched_resource *find(const char *uri)
 {
-	struct resource_watch_watch *at = watches.first;
+	struct watched_resource *at = watches.first;
 	while (at && strcmp(at->uri, uri) != 0)
 		at = at->next;
 	return at;
 }
 
-static struct resource_watch_watch *make(const char *uri, struct err *err)
+static struct watched_resource *make(const char *uri, struct err *err)
 {
 	char path[PATH_MAX];
-	struct resource_watch_watch *watch = xcalloc(1, sizeof *watch);
+	struct watched_resource *watch = xcalloc(1, sizeof *watch);
 	watch->uri = xstrdup(uri);
 	watch->wd = -1;
 	watch->name = "";
@@ -145,7 +144,7 @@ static struct resource_watch_watch *make(const char *uri, struct err *err)
 int resource_watch_add(const char *uri, struct err *err)
 {
 	pthread_mutex_lock(&watches.lock);
-	struct resource_watch_watch *watch = find(uri);
+	struct watched_resource *watch = find(uri);
 	if (!watch && (watch = make(uri, err))) {
 		watch->next = watches.first;
 		watches.first = watch;
@@ -157,9 +156,9 @@ int resource_watch_add(const char *uri, struct err *err)
 }
 
 /* With the lock: whether another watch uses the same directory. */
-static bool shared(const struct resource_watch_watch *watch)
+static bool shared(const struct watched_resource *watch)
 {
-	for (struct resource_watch_watch *at = watches.first; at; at = at->next)
+	for (struct watched_resource *at = watches.first; at; at = at->next)
 		if (at != watch && at->wd == watch->wd)
 			return true;
 	return false;
@@ -168,10 +167,10 @@ static bool shared(const struct resource_watch_watch *watch)
 void resource_watch_remove(const char *uri)
 {
 	pthread_mutex_lock(&watches.lock);
-	struct resource_watch_watch **at = &watches.first;
+	struct watched_resource **at = &watches.first;
 	while (*at && strcmp((*at)->uri, uri) != 0)
 		at = &(*at)->next;
-	struct resource_watch_watch *watch = *at;
+	struct watched_resource *watch = *at;
 	if (watch && --watch->users == 0) {
 		*at = watch->next;
 		if (watch->wd >= 0 && !shared(watch))

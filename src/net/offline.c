@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "base/told.h"
+#include "base/rate_limit.h"
 
 /* The loop has others to serve. */
 enum { PORT = 53, ANSWERS_AT_ONCE = 32 };
@@ -38,9 +38,9 @@ int offline_open(void)
  * line whatever the log's format and level are, and no line of log.h begins like it. */
 static void report(const char *name)
 {
-	static struct told told;
+	static struct rate_limit names;
 	char line[DNS_NAME_MAX + 64];
-	int64_t times = told_ask(&told, name, clock_ms());
+	int64_t times = rate_limit_ask(&names, name, clock_ms());
 	int len = snprintf(line, sizeof line, "denied %s times=%lld (" OFFLINE_REASON ")\n", name,
 			   (long long)times);
 	refused++;

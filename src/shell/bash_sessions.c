@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/moment.h"
 #include "base/own.h"
+#include "base/timestamp.h"
 #include "config/config.h"
 #include "fs/file_user.h"
 #include "fs/workdir.h"
@@ -252,8 +252,8 @@ static struct bash_sessions_session_info describe(struct bash_session *session, 
 		.session_id = arena_strdup(arena, session->base.id),
 		.status = session_states[session->base.closed],
 		.working_dir = arena_strdup(arena, session->cwd),
-		.created_at = moment_text(arena, &session->base.created),
-		.last_used_at = moment_text(arena, &session->base.used),
+		.created_at = timestamp_text(arena, &session->base.created),
+		.last_used_at = timestamp_text(arena, &session->base.used),
 		.current_command = entry && is_running(entry) ? arena_strdup(arena, entry->text)
 							      : NULL,
 		.command_count = session->count,

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "base/told.h"
+#include "base/rate_limit.h"
 #include "egress/hello.h"
 #include "egress/names.h"
 #include "egress/packet.h"
@@ -348,21 +348,21 @@ static void check_packets(void)
 	CHECK(packet_parse((const uint8_t *)answer, 40, &packet) < 0);
 }
 
-static void check_told(void)
+static void check_rate_limit(void)
 {
-	struct told told = { 0 };
-	CHECK(told_ask(&told, "a", 1000) == 1);
-	CHECK(told_ask(&told, "a", 1001) == 0 && told_ask(&told, "b", 1002) == 1);
-	CHECK(told_ask(&told, "a", 1000 + TOLD_AGAIN_MS) == 2);
+	struct rate_limit limit = { 0 };
+	CHECK(rate_limit_ask(&limit, "a", 1000) == 1);
+	CHECK(rate_limit_ask(&limit, "a", 1001) == 0 && rate_limit_ask(&limit, "b", 1002) == 1);
+	CHECK(rate_limit_ask(&limit, "a", 1000 + RATE_LIMIT_AGAIN_MS) == 2);
 	/* However many there are, some in a row and then one each second; the rows stay as many. */
 	int64_t now = 10000000, said = 0;
 	for (int i = 0; i < 100000; i++, now++) {
 		char thing[16];
 		snprintf(thing, sizeof thing, "%d", i);
-		said += told_ask(&told, thing, now);
+		said += rate_limit_ask(&limit, thing, now);
 	}
-	CHECK(said == TOLD_BURST + 100000 / TOLD_EACH_MS - 1);
-	CHECK(told_ask(&told, "99999", now + 60000) == 1);
+	CHECK(said == RATE_LIMIT_BURST + 100000 / RATE_LIMIT_EACH_MS - 1);
+	CHECK(rate_limit_ask(&limit, "99999", now + 60000) == 1);
 }
 
 int main(void)
@@ -374,6 +374,6 @@ int main(void)
 	check_rules();
 	check_names();
 	check_packets();
-	check_told();
+	check_rate_limit();
 	return tap_done();
 }

@@ -1,8 +1,8 @@
-#include "base/moment.h"
+#include "base/timestamp.h"
 
 #include "base/arena.h"
 
-const char *moment_text(struct arena *arena, const struct timespec *when)
+const char *timestamp_text(struct arena *arena, const struct timespec *when)
 {
 	struct tm tm;
 	char text[40];

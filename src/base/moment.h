@@ -1,8 +1,0 @@
-/* moment.h - a point in time as JSON has it. */
-#pragma once
-#include <time.h>
-
-struct arena;
-
-/* "2026-01-31T12:00:00.000000Z" */
-const char *moment_text(struct arena *arena, const struct timespec *when);
