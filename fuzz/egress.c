@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/hello.h"
+#include "egress/http_host.h"
 #include "egress/packet.h"
-#include "egress/web.h"
+#include "egress/tls_sni.h"
 #include "net/dns.h"
 #include "net/offline.h"
 
@@ -41,19 +41,20 @@ static void report(const uint8_t *input, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
 	char name[256];
-	struct web web;
+	struct http_host http;
 	struct packet packet;
 	if (packet_parse(input, size, &packet) == 0 && packet.port > 65535)
 		abort();
 	dns(input, size);
 	report(input, size);
 	for (int greeted = 0; greeted < 2; greeted++)
-		if (hello_name(input, size, greeted, name) == HELLO_NAMED &&
+		if (tls_sni_find(input, size, greeted, name) == TLS_SNI_NAMED &&
 		    (strlen(name) > 255 || input[0] != 22 || input[1] != 3))
 			abort();
-	web_init(&web, "a.org", 80);
+	http_host_init(&http, "a.org", 80);
 	for (size_t at = 0; at < size; at += 7)
-		if (web_feed(&web, (const char *)input + at, size - at < 7 ? size - at : 7) < 0)
+		if (http_host_feed(&http, (const char *)input + at, size - at < 7 ? size - at : 7) <
+		    0)
 			break;
 	return 0;
 }

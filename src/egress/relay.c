@@ -13,13 +13,13 @@
 #include "base/own.h"
 #include "egress/carrier.h"
 #include "egress/egress.h"
-#include "egress/hello.h"
+#include "egress/http_host.h"
 #include "egress/names.h"
 #include "egress/rules.h"
-#include "egress/web.h"
+#include "egress/tls_sni.h"
 #include "net/dns.h"
 
-enum { FLOW_SIZE = 32768, DNS_MS = 15000, HELLO_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
+enum { FLOW_SIZE = 32768, DNS_MS = 15000, FIRST_MS = 30000, IDLE_MS = 30 * 60 * 1000 };
 enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 /* One direction of a connection. */
@@ -41,7 +41,7 @@ struct egress_relay {
 	bool http;    /* its requests are looked at */
 	bool agreed;  /* so far, what the server says agrees to an upgrade */
 	size_t heard; /* of the server, as far as it matters */
-	struct web web;
+	struct http_host requests;
 	struct relay_flow out, in;
 };
 
@@ -89,17 +89,17 @@ static int deny(struct egress_relay *relay, const char *why)
 }
 
 /* Why a connection that begins like this may not pass; NULL: it may. */
-static const char *why_denied(const struct egress_relay *relay, enum hello kind, const char *name)
+static const char *why_denied(const struct egress_relay *relay, enum tls_sni kind, const char *name)
 {
-	if (kind == HELLO_ODD)
+	if (kind == TLS_SNI_ODD)
 		return "malformed TLS, or a version that is not TLS 1.x";
-	if (kind == HELLO_NAMELESS)
+	if (kind == TLS_SNI_NAMELESS)
 		return "TLS without the name of its server";
-	if (kind == HELLO_NAMED && strcmp(name, relay->name) != 0)
+	if (kind == TLS_SNI_NAMED && strcmp(name, relay->name) != 0)
 		return "TLS for another name";
-	if (relay->port == HTTPS_PORT && kind != HELLO_NAMED)
+	if (relay->port == HTTPS_PORT && kind != TLS_SNI_NAMED)
 		return "only TLS passes on port 443";
-	if (relay->port == HTTP_PORT && kind != HELLO_REQUEST)
+	if (relay->port == HTTP_PORT && kind != TLS_SNI_REQUEST)
 		return "only HTTP passes on port 80";
 	return NULL;
 }
@@ -109,25 +109,25 @@ static int look(struct egress_relay *relay)
 {
 	char name[256];
 	struct relay_flow *out = &relay->out;
-	enum hello kind =
-		hello_name((const unsigned char *)out->data, out->len, relay->heard > 0, name);
-	if (kind == HELLO_MORE)
+	enum tls_sni kind =
+		tls_sni_find((const unsigned char *)out->data, out->len, relay->heard > 0, name);
+	if (kind == TLS_SNI_MORE)
 		return out->ended ? deny(relay, "it ended before it said for whom it is") : 0;
 	const char *why = why_denied(relay, kind, name);
 	if (why)
 		return deny(relay, why);
 	relay->known = true;
-	relay->http = kind == HELLO_REQUEST;
+	relay->http = kind == TLS_SNI_REQUEST;
 	out->held = false;
 	return 0;
 }
 
 static int check_requests(struct egress_relay *relay, const char *data, size_t len)
 {
-	if (web_feed(&relay->web, data, len) < 0)
+	if (http_host_feed(&relay->requests, data, len) < 0)
 		return deny(relay, "an HTTP request for another host, or one that is malformed");
 	if (!relay->heard)
-		relay->agreed = relay->web.upgrade;
+		relay->agreed = relay->requests.upgrade;
 	return 0;
 }
 
@@ -203,7 +203,7 @@ static int turn(struct egress_relay *relay)
 	for (int i = 0; i < 2; i++)
 		if (!wait[i].events && flows[i]->at < flows[i]->len)
 			wait[i].fd = -1;
-	int ready = poll(wait, 2, relay->known || relay->heard ? IDLE_MS : HELLO_MS);
+	int ready = poll(wait, 2, relay->known || relay->heard ? IDLE_MS : FIRST_MS);
 	if (ready <= 0)
 		return ready < 0 && errno == EINTR ? 0 : -1;
 	for (int i = 0; i < 2; i++) {
@@ -245,7 +245,7 @@ static void connect_to_name(struct egress_relay *relay, int client)
 		carrier_connect(relay->egress->carrier, relay->name, relay->port, why);
 	if (server < 0 && why[0])
 		egress_denied(relay->egress, relay->name, relay->port, why);
-	web_init(&relay->web, relay->name, relay->port);
+	http_host_init(&relay->requests, relay->name, relay->port);
 	if (server >= 0)
 		carry(relay, client, server, relay->egress->counters);
 }

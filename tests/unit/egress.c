@@ -4,11 +4,11 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/rate_limit.h"
-#include "egress/hello.h"
+#include "egress/http_host.h"
 #include "egress/names.h"
 #include "egress/packet.h"
 #include "egress/rules.h"
-#include "egress/web.h"
+#include "egress/tls_sni.h"
 #include "net/dns.h"
 #include "tap.h"
 
@@ -72,9 +72,9 @@ static size_t client_hello(uint8_t *to, const char *extensions, size_t len)
 	return n + len;
 }
 
-static enum hello hello_of(const uint8_t *data, size_t len, char *name)
+static enum tls_sni hello_of(const uint8_t *data, size_t len, char *name)
 {
-	return hello_name(data, len, false, name);
+	return tls_sni_find(data, len, false, name);
 }
 
 #define SNI(name) "\x00\x00\x00\x08\x00\x06\x00\x00\x03" name
@@ -85,22 +85,22 @@ static void check_names_of_hello(void)
 	uint8_t data[1024];
 	char name[256];
 	size_t n = client_hello(data, SNI("a.b"), 12);
-	CHECK(hello_of(data, n, name) == HELLO_NAMED && !strcmp(name, "a.b"));
+	CHECK(hello_of(data, n, name) == TLS_SNI_NAMED && !strcmp(name, "a.b"));
 	n = client_hello(data, SNI("a.b") SNI("c.d"), 24);
-	CHECK(hello_of(data, n, name) == HELLO_ODD);
+	CHECK(hello_of(data, n, name) == TLS_SNI_ODD);
 	n = client_hello(data,
 			 "\x00\x00\x00\x0e\x00\x0c\x00\x00\x03"
 			 "a.b\x00\x00\x03"
 			 "c.d",
 			 18);
-	CHECK(hello_of(data, n, name) == HELLO_ODD);
+	CHECK(hello_of(data, n, name) == TLS_SNI_ODD);
 	n = client_hello(data, "\x00\x00\x00\x02\x00\x00", 6);
-	CHECK(hello_of(data, n, name) == HELLO_ODD);
+	CHECK(hello_of(data, n, name) == TLS_SNI_ODD);
 	n = client_hello(data,
 			 "\x00\x00\x00\x08\x00\x06\x00\x00\x03"
 			 "a\0b",
 			 12);
-	CHECK(hello_of(data, n, name) == HELLO_NAMELESS);
+	CHECK(hello_of(data, n, name) == TLS_SNI_NAMELESS);
 }
 
 static void check_hello(void)
@@ -111,10 +111,10 @@ static void check_hello(void)
 				  "\x00\x00\x00\x10\x00\x0e\x00\x00\x0b"
 				  "Example.org";
 	size_t n = client_hello(data, sni, sizeof sni - 1);
-	CHECK(hello_name(data, n, false, name) == HELLO_NAMED);
+	CHECK(tls_sni_find(data, n, false, name) == TLS_SNI_NAMED);
 	CHECK_STR(name, "example.org");
 	for (size_t i = 0; i < n; i++)
-		if (hello_name(data, i, false, name) != HELLO_MORE) {
+		if (tls_sni_find(data, i, false, name) != TLS_SNI_MORE) {
 			CHECK(!"cut short, more is wanted");
 			break;
 		}
@@ -124,61 +124,64 @@ static void check_hello(void)
 	memcpy(cut + 25, data, 5);
 	cut[28] = (uint8_t)((n - 25) >> 8), cut[29] = (uint8_t)(n - 25);
 	memcpy(cut + 30, data + 25, n - 25);
-	CHECK(hello_name(cut, n + 5, false, name) == HELLO_NAMED && !strcmp(name, "example.org"));
+	CHECK(tls_sni_find(cut, n + 5, false, name) == TLS_SNI_NAMED &&
+	      !strcmp(name, "example.org"));
 	cut[26] = 2;
-	CHECK(hello_name(cut, n + 5, false, name) == HELLO_ODD);
+	CHECK(tls_sni_find(cut, n + 5, false, name) == TLS_SNI_ODD);
 	cut[26] = 3, cut[25] = 20; /* another record within the hello */
-	CHECK(hello_name(cut, n + 5, false, name) == HELLO_ODD);
+	CHECK(tls_sni_find(cut, n + 5, false, name) == TLS_SNI_ODD);
 	/* What comes with it: TLS 1.3 sends more before an answer. */
 	memcpy(data + n, "\x14\x03\x03\x00\x01\x01", 6);
-	CHECK(hello_name(data, n + 6, false, name) == HELLO_NAMED);
+	CHECK(tls_sni_find(data, n + 6, false, name) == TLS_SNI_NAMED);
 	for (unsigned major = 0; major < 256; major++) {
 		data[1] = (uint8_t)major;
-		CHECK(hello_name(data, n, false, name) == (major == 3 ? HELLO_NAMED : HELLO_ODD));
-		CHECK(hello_name(data, 2, true, name) == (major == 3 ? HELLO_MORE : HELLO_ODD));
+		CHECK(tls_sni_find(data, n, false, name) ==
+		      (major == 3 ? TLS_SNI_NAMED : TLS_SNI_ODD));
+		CHECK(tls_sni_find(data, 2, true, name) ==
+		      (major == 3 ? TLS_SNI_MORE : TLS_SNI_ODD));
 	}
 	check_names_of_hello();
 	n = client_hello(data, "\x00\x2b\x00\x03\x02\x03\x04", 7);
-	CHECK(hello_name(data, n, false, name) == HELLO_NAMELESS);
-	CHECK(hello_of(BYTES("GET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_of(BYTES("GE"), name) == HELLO_MORE);
-	CHECK(hello_of(BYTES("SSH-2.0-x\r\n"), name) == HELLO_OTHER);
-	CHECK(hello_of(BYTES("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), name) == HELLO_OTHER);
-	CHECK(hello_of(BYTES("0033git-upload-pack /x\0host=a"), name) == HELLO_OTHER);
+	CHECK(tls_sni_find(data, n, false, name) == TLS_SNI_NAMELESS);
+	CHECK(hello_of(BYTES("GET / HTTP/1.1\r\n"), name) == TLS_SNI_REQUEST);
+	CHECK(hello_of(BYTES("GE"), name) == TLS_SNI_MORE);
+	CHECK(hello_of(BYTES("SSH-2.0-x\r\n"), name) == TLS_SNI_OTHER);
+	CHECK(hello_of(BYTES("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), name) == TLS_SNI_OTHER);
+	CHECK(hello_of(BYTES("0033git-upload-pack /x\0host=a"), name) == TLS_SNI_OTHER);
 	/* Servers forgive empty lines before a request, and take any word for a method. */
-	CHECK(hello_of(BYTES("\r\nGET / HTTP/1.1\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_of(BYTES("\n\r\n"), name) == HELLO_MORE);
-	CHECK(hello_of(BYTES("M-SEARCH * HTTP/1.1\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_of(BYTES("get / http/1.1\n"), name) == HELLO_REQUEST);
-	CHECK(hello_of(BYTES("get /"), name) == HELLO_MORE);
-	CHECK(hello_of(BYTES(""), name) == HELLO_MORE);
-	CHECK(hello_of(BYTES("\x80\x2e\x01\x00\x02"), name) == HELLO_ODD); /* SSLv2 */
-	CHECK(hello_of(BYTES("\x80\x2e\x01\x03\x01"), name) == HELLO_ODD);
-	CHECK(hello_of(BYTES("\x80\x2e"), name) == HELLO_MORE);
-	CHECK(hello_of(BYTES("\xff\xfd\x03"), name) == HELLO_OTHER); /* telnet */
+	CHECK(hello_of(BYTES("\r\nGET / HTTP/1.1\r\n"), name) == TLS_SNI_REQUEST);
+	CHECK(hello_of(BYTES("\n\r\n"), name) == TLS_SNI_MORE);
+	CHECK(hello_of(BYTES("M-SEARCH * HTTP/1.1\r\n"), name) == TLS_SNI_REQUEST);
+	CHECK(hello_of(BYTES("get / http/1.1\n"), name) == TLS_SNI_REQUEST);
+	CHECK(hello_of(BYTES("get /"), name) == TLS_SNI_MORE);
+	CHECK(hello_of(BYTES(""), name) == TLS_SNI_MORE);
+	CHECK(hello_of(BYTES("\x80\x2e\x01\x00\x02"), name) == TLS_SNI_ODD); /* SSLv2 */
+	CHECK(hello_of(BYTES("\x80\x2e\x01\x03\x01"), name) == TLS_SNI_ODD);
+	CHECK(hello_of(BYTES("\x80\x2e"), name) == TLS_SNI_MORE);
+	CHECK(hello_of(BYTES("\xff\xfd\x03"), name) == TLS_SNI_OTHER); /* telnet */
 	/* To a server that spoke first, a word is no method. */
-	CHECK(hello_of(BYTES("EHLO a.org\r\n"), name) == HELLO_REQUEST);
-	CHECK(hello_name(BYTES("EHLO a.org\r\n"), true, name) == HELLO_OTHER);
-	CHECK(hello_name(BYTES("GET / HTTP/1.1\r\n"), true, name) == HELLO_REQUEST);
-	CHECK(hello_name(BYTES("GET / HT"), true, name) == HELLO_MORE);
+	CHECK(hello_of(BYTES("EHLO a.org\r\n"), name) == TLS_SNI_REQUEST);
+	CHECK(tls_sni_find(BYTES("EHLO a.org\r\n"), true, name) == TLS_SNI_OTHER);
+	CHECK(tls_sni_find(BYTES("GET / HTTP/1.1\r\n"), true, name) == TLS_SNI_REQUEST);
+	CHECK(tls_sni_find(BYTES("GET / HT"), true, name) == TLS_SNI_MORE);
 }
 
 /* Whether requests pass, whole and byte by byte. */
 static bool passes(const char *text)
 {
-	struct web whole, bytes;
+	struct http_host whole, bytes;
 	size_t len = strlen(text);
 	int result = 0;
-	web_init(&whole, "a.org", 80);
-	web_init(&bytes, "a.org", 80);
+	http_host_init(&whole, "a.org", 80);
+	http_host_init(&bytes, "a.org", 80);
 	for (size_t i = 0; i < len && result == 0; i++)
-		result = web_feed(&bytes, text + i, 1);
-	bool all = web_feed(&whole, text, len) == 0;
+		result = http_host_feed(&bytes, text + i, 1);
+	bool all = http_host_feed(&whole, text, len) == 0;
 	CHECK(all == (result == 0));
 	return all;
 }
 
-static void check_web(void)
+static void check_http_host(void)
 {
 	CHECK(passes("GET / HTTP/1.1\r\nHost: a.org\r\n\r\n"));
 	CHECK(passes("GET / HTTP/1.1\r\nx: y\r\nHOST:A.org.:80\r\n\r\n"));
@@ -219,9 +222,9 @@ static void check_web(void)
 /* Whether a server's consent to what was asked would end the looking at requests. */
 static bool upgrades(const char *text)
 {
-	struct web web;
-	web_init(&web, "a.org", 80);
-	return web_feed(&web, text, strlen(text)) == 0 && web.upgrade;
+	struct http_host http;
+	http_host_init(&http, "a.org", 80);
+	return http_host_feed(&http, text, strlen(text)) == 0 && http.upgrade;
 }
 
 static void check_upgrades(void)
@@ -369,7 +372,7 @@ int main(void)
 {
 	check_dns();
 	check_hello();
-	check_web();
+	check_http_host();
 	check_upgrades();
 	check_rules();
 	check_names();

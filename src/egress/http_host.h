@@ -1,17 +1,17 @@
-/* web.h - the requests of an HTTP connection, watched as they pass: each must be for one host. */
+/* http_host.h - the requests of an HTTP connection, watched as they pass: each must be for one host. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <llhttp.h>
 
-struct web {
+struct http_host {
 	llhttp_t parser;
 	llhttp_settings_t settings;
 	const char *wanted; /* host, lower case */
 	char port[8];       /* that was called */
 	/* Of the request that is being read, as far as they fit: */
-	struct web_text {
+	struct http_host_text {
 		char text[264];
 		size_t len;
 	} field, host, protocol;
@@ -21,8 +21,8 @@ struct web {
 };
 
 /* wanted must outlive it. */
-void web_init(struct web *web, const char *wanted, unsigned port);
+void http_host_init(struct http_host *watch, const char *wanted, unsigned port);
 
 /* Takes the next bytes of the client. -1: a request for another host, or none, or not HTTP; nothing
  * of these bytes may then be passed on. */
-int web_feed(struct web *web, const char *data, size_t len);
+int http_host_feed(struct http_host *watch, const char *data, size_t len);

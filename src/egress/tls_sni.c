@@ -1,4 +1,4 @@
-#include "egress/hello.h"
+#include "egress/tls_sni.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -48,22 +48,22 @@ static int take(const unsigned char *from, size_t n, char *name)
 }
 
 /* One name, and nothing else: which of several counts, servers do not agree on. */
-static enum hello server_name(struct hello_reader extension, char *name)
+static enum tls_sni server_name(struct hello_reader extension, char *name)
 {
 	struct hello_reader list = part(&extension, 2);
 	size_t type = number(&list, 1);
 	struct hello_reader entry = part(&list, 2);
 	if (extension.cut || list.cut || type != SERVER_NAME || list.at < list.end ||
 	    extension.at < extension.end)
-		return HELLO_ODD;
-	return take(entry.at, (size_t)(entry.end - entry.at), name) < 0 ? HELLO_NAMELESS
-									: HELLO_NAMED;
+		return TLS_SNI_ODD;
+	return take(entry.at, (size_t)(entry.end - entry.at), name) < 0 ? TLS_SNI_NAMELESS
+									: TLS_SNI_NAMED;
 }
 
-static enum hello in_hello(struct hello_reader in, char *name)
+static enum tls_sni in_hello(struct hello_reader in, char *name)
 {
 	if (in.at < in.end && *in.at != CLIENT_HELLO)
-		return HELLO_NAMELESS;
+		return TLS_SNI_NAMELESS;
 	number(&in, 1);
 	struct hello_reader hello = part(&in, 3);
 	number(&hello, 2);
@@ -73,23 +73,23 @@ static enum hello in_hello(struct hello_reader in, char *name)
 	part(&hello, 2); /* ciphers */
 	part(&hello, 1); /* compression */
 	struct hello_reader extensions = part(&hello, 2);
-	enum hello found = HELLO_NAMELESS;
+	enum tls_sni found = TLS_SNI_NAMELESS;
 	for (bool named = false; extensions.end - extensions.at >= 4 && !extensions.cut;) {
 		size_t type = number(&extensions, 2);
 		struct hello_reader extension = part(&extensions, 2);
 		if (type == SERVER_NAMES) {
-			found = named ? HELLO_ODD : server_name(extension, name);
+			found = named ? TLS_SNI_ODD : server_name(extension, name);
 			named = true;
 		}
 	}
-	return hello.cut || in.cut || extensions.cut ? HELLO_MORE : found;
+	return hello.cut || in.cut || extensions.cut ? TLS_SNI_MORE : found;
 }
 
 /* A ClientHello may be cut into several records: their heads are taken out. What comes after it, of
  * TLS 1.3, is of another type. */
-static enum hello in_records(const unsigned char *data, size_t len, char *name)
+static enum tls_sni in_records(const unsigned char *data, size_t len, char *name)
 {
-	static _Thread_local unsigned char hello[HELLO_MAX];
+	static _Thread_local unsigned char hello[TLS_SNI_MAX];
 	struct hello_reader in = { data, data + len, 0 };
 	size_t n = 0, type = TLS_RECORD;
 	while (in.at < in.end && !in.cut) {
@@ -98,7 +98,7 @@ static enum hello in_records(const unsigned char *data, size_t len, char *name)
 			break;
 		size_t major = number(&in, 1);
 		if (!in.cut && major != TLS_MAJOR)
-			return HELLO_ODD;
+			return TLS_SNI_ODD;
 		number(&in, 1); /* minor version */
 		struct hello_reader record = part(&in, 2);
 		size_t more = (size_t)(record.end - record.at);
@@ -106,8 +106,8 @@ static enum hello in_records(const unsigned char *data, size_t len, char *name)
 		memcpy(hello + n, record.at, more);
 		n += more;
 	}
-	enum hello kind = in_hello((struct hello_reader){ hello, hello + n, 0 }, name);
-	return kind == HELLO_MORE && type != TLS_RECORD ? HELLO_ODD : kind;
+	enum tls_sni kind = in_hello((struct hello_reader){ hello, hello + n, 0 }, name);
+	return kind == TLS_SNI_MORE && type != TLS_RECORD ? TLS_SNI_ODD : kind;
 }
 
 static bool is_text(const unsigned char *data, size_t len)
@@ -120,7 +120,7 @@ static bool is_text(const unsigned char *data, size_t len)
 
 /* Servers forgive much before a request, and take any word for a method: empty lines are passed over,
  * and what is not plainly a method is a request if its first line speaks of HTTP. */
-static enum hello is_request(const unsigned char *data, size_t len, bool greeted)
+static enum tls_sni is_request(const unsigned char *data, size_t len, bool greeted)
 {
 	static const char word[] = "HTTP/";
 	while (len && (*data == '\r' || *data == '\n'))
@@ -129,14 +129,14 @@ static enum hello is_request(const unsigned char *data, size_t len, bool greeted
 	while (n < len && n < 20 && isupper(data[n]))
 		n++;
 	if (n >= 3 && n < len && data[n] == ' ' && !greeted)
-		return HELLO_REQUEST;
+		return TLS_SNI_REQUEST;
 	const unsigned char *end = memchr(data, '\n', len);
 	if (!end)
-		return is_text(data, len) ? HELLO_MORE : HELLO_OTHER;
+		return is_text(data, len) ? TLS_SNI_MORE : TLS_SNI_OTHER;
 	for (const unsigned char *at = data; at + sizeof word - 1 <= end; at++)
 		if (!strncasecmp((const char *)at, word, sizeof word - 1))
-			return HELLO_REQUEST;
-	return HELLO_OTHER;
+			return TLS_SNI_REQUEST;
+	return TLS_SNI_OTHER;
 }
 
 static bool is_ssl2(const unsigned char *data, size_t len)
@@ -144,16 +144,16 @@ static bool is_ssl2(const unsigned char *data, size_t len)
 	return len > 2 && (data[0] & 0x80) && data[2] == CLIENT_HELLO;
 }
 
-enum hello hello_name(const unsigned char *data, size_t len, bool greeted, char *name)
+enum tls_sni tls_sni_find(const unsigned char *data, size_t len, bool greeted, char *name)
 {
-	enum hello kind;
+	enum tls_sni kind;
 	if (!len || (len < 3 && (data[0] & 0x80)))
-		return HELLO_MORE;
+		return TLS_SNI_MORE;
 	if (data[0] == TLS_RECORD)
 		kind = in_records(data, len, name);
 	else if (is_ssl2(data, len))
-		kind = HELLO_ODD;
+		kind = TLS_SNI_ODD;
 	else
 		kind = is_request(data, len, greeted);
-	return kind == HELLO_MORE && len >= HELLO_MAX ? HELLO_NAMELESS : kind;
+	return kind == TLS_SNI_MORE && len >= TLS_SNI_MAX ? TLS_SNI_NAMELESS : kind;
 }
