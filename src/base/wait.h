@@ -3,6 +3,7 @@
 #pragma once
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -26,6 +27,12 @@ int wake_err(enum wake wake, struct err *err);
 enum { WAIT_FDS = 5 };
 enum wake wait_poll(const struct wait *wait, struct pollfd *fds, size_t count);
 enum wake wait_fd(const struct wait *wait, int fd, short events);
+
+/* wait_fd() that only a moment ends. False: it has come. */
+static inline bool wait_until(int fd, short events, int64_t until_ms)
+{
+	return wait_fd(&(struct wait){ until_ms, -1, -1 }, fd, events) == WAKE_READY;
+}
 
 /* The same for an eventfd, whose signal is taken. Without one, because there was no descriptor for it,
  * it is as if signalled now and then. */

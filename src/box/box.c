@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "box/birth.h"
 #include "box/disk.h"
 #include "box/files.h"
@@ -127,13 +128,10 @@ int box_ask(const struct box_spec *spec, struct err *err)
 int box_answer(int fd, struct box_proc *ret, struct err *err)
 {
 	struct box_answer answer;
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	int ready;
-	while ((ready = poll(&pfd, 1, ANSWER_MS)) < 0 && errno == EINTR)
-		;
-	ssize_t n = ready > 0 ? recv(fd, &answer, sizeof answer, MSG_WAITALL) : 0;
+	bool ready = wait_until(fd, POLLIN, clock_ms() + ANSWER_MS);
+	ssize_t n = ready ? recv(fd, &answer, sizeof answer, MSG_WAITALL) : 0;
 	close(fd); /* a box that is made later, nobody would know of: its maker ends it */
-	if (ready == 0)
+	if (!ready)
 		return err_set(err, ERR_UNAVAILABLE, "the box was not made within %d s",
 			       ANSWER_MS / 1000);
 	if (n != sizeof answer)

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/remote.h"
@@ -256,8 +257,8 @@ static int converse(struct exec_run *r, struct err *err)
 		cfmakeraw(&raw);
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 	}
-	int result = pthread_create(&thread, NULL, feed_all, r) ? err_set(err, EAGAIN, "no thread")
-								: 0;
+	int result = thread_start_joinable(&thread, feed_all, r) ? err_set(err, EAGAIN, "no thread")
+								 : 0;
 	if (result == 0) {
 		result = receive(r, err);
 		(void)eventfd_write(r->done, 1);

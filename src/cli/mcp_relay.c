@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "cli/remote.h"
 #include "mcp/exchange.h"
 #include "mcp/rpc_message.h"
@@ -86,8 +87,7 @@ static void write_line(struct mcp_relay *r, const char *text, size_t len)
 {
 	pthread_mutex_lock(&r->writing);
 	for (size_t done = 0; done <= len && !ending(r);) {
-		struct pollfd room = { .fd = r->out, .events = POLLOUT };
-		if (poll(&room, 1, LOOK_MS) <= 0)
+		if (!wait_until(r->out, POLLOUT, clock_ms() + LOOK_MS))
 			continue;
 		/* The descriptor may block: as much as a pipe that has room takes for certain. */
 		size_t left = len - done;
@@ -368,7 +368,7 @@ static bool renew(struct relay_call *call)
 static void wait_a_little(struct mcp_relay *r, int64_t ms)
 {
 	for (int64_t until = clock_ms() + ms; clock_ms() < until && !ending(r);)
-		(void)poll(NULL, 0, LOOK_MS);
+		(void)wait_until(r->signals, POLLIN, clock_ms() + LOOK_MS);
 }
 
 /* Sends a message and passes on all that is answered. A stream that breaks is resumed where it can
@@ -444,19 +444,14 @@ static void *listen_alone(void *arg)
 static void begin(struct relay_call *call, void *(*run)(void *))
 {
 	struct mcp_relay *r = call->relay;
-	pthread_t thread;
-	pthread_attr_t attr;
 	pthread_mutex_lock(&r->lock);
 	LIST_INSERT_HEAD(&r->calls, call, link);
 	bool room = r->count++ < CALLS_MAX;
 	pthread_mutex_unlock(&r->lock);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (!room || pthread_create(&thread, &attr, run, call) != 0) {
+	if (!room || thread_start(run, call) != 0) {
 		fail(call, "too many requests at once");
 		leave(call);
 	}
-	pthread_attr_destroy(&attr);
 }
 
 /* ---- from the client ---- */

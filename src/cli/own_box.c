@@ -1,12 +1,14 @@
 #include "cli/own_box.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/thread.h"
+#include "base/wait.h"
 
 enum { OUTLIVES_S = 120, OUTLIVES_MIN_S = 3, CALL_MS = 10000, PAUSE_MOST_MS = 3600000 };
 
@@ -19,11 +21,11 @@ static char *path_of(const struct own_box *own, const char *what)
 static void *renew(void *arg)
 {
 	struct own_box *own = arg;
-	struct pollfd stop = { .fd = own->stop, .events = POLLIN };
 	auto_free char *path = path_of(own, "/timeout");
 	bool failing = false;
 	double pause = own->seconds * 1000 / 3;
-	while (poll(&stop, 1, pause < PAUSE_MOST_MS ? (int)pause : PAUSE_MOST_MS) == 0) {
+	while (!wait_until(own->stop, POLLIN,
+			   clock_ms() + (pause < PAUSE_MOST_MS ? (int)pause : PAUSE_MOST_MS))) {
 		struct err err;
 		json_t *done = remote_call(&own->remote, "POST", path,
 					   json_pack("{sf}", "timeout", own->seconds), &err);
@@ -67,7 +69,7 @@ int own_box_make(struct own_box *own, const struct remote *remote, json_t *field
 	if (!own->id)
 		return -1;
 	own->stop = eventfd(0, EFD_CLOEXEC);
-	if (own->stop >= 0 && pthread_create(&own->renewing, NULL, renew, own) == 0)
+	if (own->stop >= 0 && thread_start_joinable(&own->renewing, renew, own) == 0)
 		return 0;
 	own_close(&own->stop);
 	own->stop = -1;

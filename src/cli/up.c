@@ -9,10 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "cli/commands.h"
 #include "host/host.h"
 #include "host/rootless.h"
@@ -185,8 +187,7 @@ int cmd_down(int argc, char **argv)
 		return end_left(&down, argv);
 	if (syscall(SYS_pidfd_send_signal, pidfd, down.keep ? SIGTERM : SIGINT, NULL, 0) < 0)
 		return no_host(&down);
-	struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
-	if (poll(&pfd, 1, DOWN_MS) <= 0) {
+	if (!wait_until(pidfd, POLLIN, clock_ms() + DOWN_MS)) {
 		fprintf(stderr, "aio down: the host (process %d) does not end\n", pid);
 		return 1;
 	}

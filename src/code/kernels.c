@@ -111,12 +111,11 @@ static void session_fill(void *arg, void *how)
 
 static void *keep(void *arg)
 {
-	(void)arg;
+	int stop_fd = (int)(intptr_t)arg; /* closed in the end, which poll() reports too */
 	int64_t idle = kernels_sessions.idle_ms, pause = idle / 8 < 30000 ? idle / 8 : 30000;
 	awake_begin(pause);
-	for (;;) {
-		const struct timespec time = { pause / 1000, pause % 1000 * 1000000 };
-		nanosleep(&time, NULL);
+	while (wait_fd(&(struct wait){ clock_ms() + pause, -1, -1 }, stop_fd, POLLIN) ==
+	       WAKE_TIMEOUT) {
 		(void)awake_ms();
 		sessions_expire(&kernels_sessions);
 		if (!sessions_count(&kernels_sessions))
@@ -125,12 +124,12 @@ static void *keep(void *arg)
 	return NULL;
 }
 
-static void start_keeper(void)
+static void start_keeper(const struct server *server)
 {
 	static atomic_flag started = ATOMIC_FLAG_INIT;
 	if (atomic_flag_test_and_set(&started))
 		return;
-	if (thread_start(keep, NULL) != 0) {
+	if (thread_start(keep, (void *)(intptr_t)server_stop_fd(server)) != 0) {
 		atomic_flag_clear(&started);
 		log_warn("no thread to end idle kernels; the next session tries again");
 	}
@@ -200,7 +199,7 @@ static struct kernel_session *find_or_make(struct call *call, const struct kerne
 		};
 		if (!making.spec)
 			return NULL;
-		start_keeper();
+		start_keeper(call->server);
 		session = sessions_open(&kernels_sessions, wish->id, session_fill, &making, err);
 		*ret_made = making.made;
 		if (!session && err->code == ERR_LIMIT)

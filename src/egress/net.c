@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/rules.h"
@@ -159,7 +160,7 @@ int egress_visit(const char *netns, int (*fn)(void *arg, struct err *err), void 
 {
 	struct net_visit there = { .netns = netns, .fn = fn, .arg = arg };
 	pthread_t thread;
-	int code = pthread_create(&thread, NULL, visit, &there);
+	int code = thread_start_joinable(&thread, visit, &there);
 	if (code)
 		return err_set(err, code, "a thread");
 	pthread_join(thread, NULL);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "egress/carrier.h"
 #include "egress/egress.h"
 #include "egress/http_host.h"
@@ -45,14 +46,6 @@ struct egress_relay {
 	struct relay_flow out, in;
 };
 
-/* Waits; -1 when nothing comes in time. */
-static int await(int fd, short events, int64_t until)
-{
-	struct pollfd wait = { fd, events, 0 };
-	int64_t left = until - clock_ms();
-	return left > 0 && poll(&wait, 1, (int)left) > 0 ? 0 : -1;
-}
-
 /* DNS over TCP: a length before each message. */
 static void serve_dns(struct egress *egress, int client)
 {
@@ -73,7 +66,7 @@ static void serve_dns(struct egress *egress, int client)
 			got = 0;
 			continue;
 		}
-		if (await(client, POLLIN, until) < 0)
+		if (clock_ms() >= until || !wait_until(client, POLLIN, until))
 			return;
 		ssize_t n = recv(client, query + got, whole - got, 0);
 		if (n <= 0)

@@ -15,12 +15,12 @@
 #include "base/clock.h"
 #include "base/glob.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "fs/changes.h"
 #include "fs/watch_tree.h"
 #include "proc/user.h"
 
 enum {
-	STACK_SIZE = 256 * 1024,
 	RELOCATIONS_MAX = 16,
 	STARTS_MAX = 8,
 };
@@ -632,13 +632,8 @@ static int split_path(struct watch *w, const struct watch_spec *spec, struct err
 
 static int start_thread(struct watch *w, struct err *err)
 {
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	int code = pthread_create(&w->thread, &attr, run, w);
-	pthread_attr_destroy(&attr);
-	w->running = code == 0;
-	return code ? err_set(err, ERR_LIMIT, "no thread for another watch") : 0;
+	w->running = thread_start_joinable(&w->thread, run, w) == 0;
+	return w->running ? 0 : err_set(err, ERR_LIMIT, "no thread for another watch");
 }
 
 struct watch *watch_start(const struct watch_spec *spec, struct err *err)

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "host/link.h"
 #include "host/netns.h"
 
@@ -237,7 +238,7 @@ static int loop_start(struct gateway *gateway, struct loop *loop, struct err *er
 	if (loop->epoll_fd < 0 || loop->wake_fd < 0 || listen_again(loop) < 0 ||
 	    epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &wake) < 0)
 		return err_set(err, errno, "epoll");
-	int code = pthread_create(&loop->thread, NULL, run, loop);
+	int code = thread_start_joinable(&loop->thread, run, loop);
 	return code ? err_set(err, code, "no thread for a loop") : 0;
 }
 

@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "box/group.h"
 #include "box/template.h"
 #include "config/home.h"
@@ -77,18 +78,33 @@ void host_secret(char *to, size_t room)
 
 /* ---- jobs ---- */
 
+/* Threads of host_job() that still run. */
+static struct {
+	pthread_mutex_t lock;
+	int count;
+	struct waiter *waiters;
+} jobs = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 struct host_job {
 	struct host *host;
 	void (*fn)(struct host *host, const char *id);
 	char id[BOX_ID_MAX + 1];
 };
 
+static void count_jobs(int by)
+{
+	pthread_mutex_lock(&jobs.lock);
+	jobs.count += by;
+	waiter_wake(jobs.waiters);
+	pthread_mutex_unlock(&jobs.lock);
+}
+
 static void *run_job(void *arg)
 {
 	struct host_job *job = arg;
 	job->fn(job->host, job->id);
-	job->host->jobs--;
 	free(job);
+	count_jobs(-1);
 	return NULL;
 }
 
@@ -98,13 +114,26 @@ int host_job(struct host *host, void (*fn)(struct host *host, const char *id), c
 	job->host = host;
 	job->fn = fn;
 	snprintf(job->id, sizeof job->id, "%s", id);
-	host->jobs++;
+	count_jobs(1);
 	if (thread_start(run_job, job) == 0)
 		return 0;
 	log_error("no thread to look after box %s", id);
-	host->jobs--;
+	count_jobs(-1);
 	free(job);
 	return -1;
+}
+
+/* Whether all have ended, in the time that they have. */
+static bool await_jobs(void)
+{
+	const struct wait wait = { clock_ms() + JOBS_MS, -1, -1 };
+	enum wake wake = WAKE_READY;
+	pthread_mutex_lock(&jobs.lock);
+	while (jobs.count && wake == WAKE_READY)
+		wake = wait_change(&wait, &jobs.lock, &jobs.waiters, NULL);
+	bool ended = !jobs.count;
+	pthread_mutex_unlock(&jobs.lock);
+	return ended;
 }
 
 /* ---- what the gateway asks for ---- */
@@ -566,9 +595,7 @@ static void stop(struct host *host)
 		gateway_stop(host->gateway, left > 0 ? (int)left : 0);
 	if (host->keeper)
 		keeper_stop(host);
-	for (int64_t until = clock_ms() + JOBS_MS; host->jobs && clock_ms() < until;)
-		poll(NULL, 0, 5);
-	if (host->jobs) /* they use what would be freed; all that matters is stored */
+	if (!await_jobs()) /* they use what would be freed; all that matters is stored */
 		_exit(0);
 	if (host->gateway)
 		gateway_free(host->gateway);

@@ -51,7 +51,6 @@ struct host {
 	int keeper_fd; /* wakes the keeper */
 	pthread_t keeper;
 	_Atomic bool stopping, ending; /* the keeper is to end; the boxes are being ended */
-	_Atomic int jobs;              /* threads of host_job() that still run */
 };
 
 /* Runs the host until a signal: 0, or -1 with err. `ready` is called once it answers. SIGTERM leaves

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 #include "host/deadline.h"
 #include "host/history.h"
 #include "host/host.h"
@@ -395,7 +396,7 @@ static void *keep(void *arg)
 
 int keeper_start(struct host *host, struct err *err)
 {
-	int code = pthread_create(&host->keeper, NULL, keep, host);
+	int code = thread_start_joinable(&host->keeper, keep, host);
 	return code ? err_set(err, code, "no thread for the keeper") : 0;
 }
 

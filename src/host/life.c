@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "host/deadline.h"
 #include "host/health.h"
 #include "host/history.h"
@@ -443,11 +444,11 @@ static int start_again(struct host *host, struct box *box, struct err *err)
  * its server. */
 static bool has_died(const struct host *host, const struct box *box)
 {
-	struct pollfd pfd = { .fd = box->pidfd, .events = POLLIN };
 	if (box->state != BOX_RUNNING && box->state != BOX_PAUSED)
 		return false;
-	return poll(&pfd, 1, 0) > 0 ||
-	       (!health_check(host->state_fd, box->id) && poll(&pfd, 1, DYING_MS) > 0);
+	return wait_until(box->pidfd, POLLIN, 0) ||
+	       (!health_check(host->state_fd, box->id) &&
+		wait_until(box->pidfd, POLLIN, clock_ms() + DYING_MS));
 }
 
 int life_resume(struct host *host, const char *id, struct err *err)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
+#include "base/thread.h"
 #include "egress/egress.h"
 
 static void *make(void *arg)
@@ -23,7 +24,7 @@ static void *make(void *arg)
 int netns_open(struct err *err)
 {
 	pthread_t thread;
-	int fd = -1, code = pthread_create(&thread, NULL, make, &fd);
+	int fd = -1, code = thread_start_joinable(&thread, make, &fd);
 	if (code)
 		return err_set(err, code, "no thread for an empty network namespace");
 	pthread_join(thread, NULL);

@@ -11,6 +11,7 @@
 #include "base/library.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
 
 /* ---- the library ---- */
 
@@ -170,7 +171,7 @@ struct store *store_open(const char *path, struct err *err)
 	for (int i = 0; i < WRITES && result == 0; i++)
 		if (lite.prepare_v2(store->db, sql[i], -1, &store->writes[i], NULL) != SQLITE_OK)
 			result = database_error(store, err);
-	if (result == 0 && pthread_create(&store->thread, NULL, write_jobs, store) == 0) {
+	if (result == 0 && thread_start_joinable(&store->thread, write_jobs, store) == 0) {
 		store->running = true;
 		return store;
 	}

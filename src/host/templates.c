@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "box/files.h"
 #include "host/history.h"
 #include "host/host.h"
@@ -239,8 +239,8 @@ static void wait_for_end(int alive)
 {
 	enum { END_MS = 30000 };
 	char byte;
-	struct pollfd pfd = { .fd = alive, .events = POLLIN };
-	while (poll(&pfd, 1, END_MS) > 0 && read(alive, &byte, 1) > 0)
+	int64_t until_ms = clock_ms() + END_MS;
+	while (wait_until(alive, POLLIN, until_ms) && read(alive, &byte, 1) > 0)
 		;
 }
 

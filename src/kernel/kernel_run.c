@@ -1,6 +1,5 @@
 /* Code run in a kernel: a request on shell; its outputs come on iopub, ended by the status "idle", and
  * a reply on shell. Both have to be there, in either order. */
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "kernel/kernel_message.h"
 #include "kernel/kernel_state.h"
 #include "kernel/zsock.h"
@@ -18,7 +18,8 @@ enum {
 	INTERRUPT_MS = 2000, /* until it is interrupted again, */
 	INTERRUPTS = 2,      /* so often; then it is ended */
 	IDLE_MS = 10000,     /* for the outputs to end after the reply */
-	LAST_MS = 50,        /* for what a kernel said just before it died */
+	LAST_MS = 50,        /* for what a kernel said just before it died, */
+	LAST_MOST_MS = 2000, /* and for all of it */
 	QUIET_MS = 4,        /* for short code: its outputs are taken at once, with its reply */
 	EXIT_MS = 1000,      /* for a kernel to end that was told to, by its code */
 };
@@ -195,11 +196,13 @@ static bool wait_more(struct kernel_execution *run)
 /* What a kernel that has just died had said before may still be on its way. */
 static void take_last(struct kernel_execution *run)
 {
-	struct pollfd pfd = { .fd = zsock_fd(run->kernel->iopub), .events = POLLIN };
+	int fd = zsock_fd(run->kernel->iopub);
+	int64_t most_ms = clock_ms() + LAST_MOST_MS; /* what it has started may go on talking */
 	take_all(run, run->kernel->shell);
 	do
 		take_all(run, run->kernel->iopub);
-	while (zsock_fd(run->kernel->iopub) >= 0 && poll(&pfd, 1, LAST_MS) > 0);
+	while (zsock_fd(run->kernel->iopub) >= 0 && clock_ms() < most_ms &&
+	       wait_until(fd, POLLIN, clock_ms() + LAST_MS));
 }
 
 /* Else what is asked next would run in a kernel that is about to go, or be lost. */

@@ -1,15 +1,16 @@
 #include "kernel/zsock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "kernel/zmtp.h"
 #include "net/dial.h"
 
@@ -30,8 +31,7 @@ static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 	while (msg.msg_iovlen) {
 		ssize_t n = sendmsg(sock->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno == EAGAIN) {
-			struct pollfd pfd = { .fd = sock->fd, .events = POLLOUT };
-			if (poll(&pfd, 1, SEND_MS) == 0)
+			if (!wait_until(sock->fd, POLLOUT, clock_ms() + SEND_MS))
 				return -1;
 			continue;
 		}
@@ -133,8 +133,7 @@ static void await_ready(struct zsock *sock)
 {
 	const struct text *none;
 	while (!sock->in.ready && sock->fd >= 0) {
-		struct pollfd pfd = { .fd = sock->fd, .events = POLLIN };
-		if (poll(&pfd, 1, SEND_MS) <= 0)
+		if (!wait_until(sock->fd, POLLIN, clock_ms() + SEND_MS))
 			hang_up(sock);
 		else if (read_some(sock))
 			(void)zmtp_next(&sock->in, &none);

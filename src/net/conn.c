@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +13,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/wait.h"
+#include "net/http.h"
 #include "net/request.h"
 #include "net/server.h"
 
@@ -351,14 +352,9 @@ static void linger(struct conn *conn)
 	int64_t until = clock_ms() + LINGER_MS;
 	if (shutdown(conn->fd, SHUT_WR) < 0)
 		return;
-	for (;;) {
-		struct pollfd pfd = { .fd = conn->fd, .events = POLLIN };
-		int64_t left = until - clock_ms();
-		if (left <= 0 || poll(&pfd, 1, (int)left) <= 0)
-			return;
-		if (recv(conn->fd, waste, sizeof waste, MSG_DONTWAIT) <= 0)
-			return;
-	}
+	while (clock_ms() < until && wait_until(conn->fd, POLLIN, until) &&
+	       recv(conn->fd, waste, sizeof waste, MSG_DONTWAIT) > 0)
+		;
 }
 
 static bool serve(struct conn *conn)

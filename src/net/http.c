@@ -1,7 +1,6 @@
 #include "net/http.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/wait.h"
 
 enum { READ_SIZE = 4096, BODY_READ_SIZE = 65536, BODY_RATE = 1024 /* bytes a second */ };
 
@@ -294,23 +294,6 @@ int http_feed(struct http *http, const void *data, size_t len, struct err *err)
 	return head_parse(http, err);
 }
 
-/* Waits for input until a moment. */
-static int wait_input(struct http *http, int64_t until_ms, struct err *err)
-{
-	struct pollfd pfd = { .fd = http->fd, .events = POLLIN };
-	for (;;) {
-		int64_t left = until_ms - clock_ms();
-		int n = left > 0 ? poll(&pfd, 1, (int)(left < 1000000 ? left : 1000000)) : 0;
-		if (n > 0)
-			return 0;
-		if (n == 0 && left <= 1000000)
-			return err_set(err, ERR_SLOW, "the %s took too long to arrive",
-				       http->head_done ? "body" : "head");
-		if (n < 0 && errno != EINTR)
-			return err_set(err, ERR_GONE, "poll failed");
-	}
-}
-
 /* Receives up to room bytes before a moment; 0 at the end of the stream. */
 static ssize_t receive(struct http *http, void *to, size_t room, int64_t until_ms, struct err *err)
 {
@@ -319,8 +302,9 @@ static ssize_t receive(struct http *http, void *to, size_t room, int64_t until_m
 		if (n >= 0)
 			return n;
 		if (errno == EAGAIN) {
-			if (wait_input(http, until_ms, err) < 0)
-				return -1;
+			if (!wait_until(http->fd, POLLIN, until_ms))
+				return err_set(err, ERR_SLOW, "the %s took too long to arrive",
+					       http->head_done ? "body" : "head");
 		} else if (errno != EINTR) {
 			return err_set(err, ERR_GONE, "the peer is gone");
 		}

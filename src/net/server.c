@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <malloc.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +14,12 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "net/auth.h"
 #include "net/conn.h"
 #include "net/listen.h"
@@ -53,11 +52,6 @@ int server_init(struct server *server, const struct server_options *options,
 					       (int)options->head_ms, (int)options->body_ms };
 	server->started_ms = clock_ms();
 	pthread_mutex_init(&server->lock, NULL);
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&server->empty, &attr);
-	pthread_condattr_destroy(&attr);
 	TAILQ_INIT(&server->busy);
 	TAILQ_INIT(&server->parked);
 	TAILQ_INIT(&server->waiting);
@@ -100,7 +94,6 @@ void server_done(struct server *server)
 	close(server->stop_fd);
 	auth_free(server->auth);
 	router_done(&server->router);
-	pthread_cond_destroy(&server->empty);
 	pthread_mutex_destroy(&server->lock);
 }
 
@@ -194,7 +187,7 @@ static void end(struct peer *peer)
 	unlist(peer); /* before the descriptor's number can be another's */
 	server->inside.conns -= peer->inside;
 	if (--server->peer_count == 0)
-		pthread_cond_broadcast(&server->empty);
+		waiter_wake(server->waiters);
 	pthread_mutex_unlock(&server->lock);
 	/* A child that has just been forked may hold the socket in the epoll. */
 	if (peer->in != &server->busy)
@@ -427,17 +420,13 @@ static void shut(struct server *server, bool all)
 }
 
 /* Waits until no connection is left, or a second signal comes. */
-static bool wait_empty(struct server *server, int signal_fd, int64_t until)
+static bool wait_empty(struct server *server, int signal_fd, int64_t until_ms)
 {
+	const struct wait wait = { until_ms, -1, signal_fd };
+	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&server->lock);
-	while (server->peer_count && clock_ms() < until) {
-		struct pollfd pfd = { .fd = signal_fd, .events = POLLIN };
-		if (signal_fd >= 0 && poll(&pfd, 1, 0) > 0)
-			break;
-		int64_t step = clock_ms() + 50;
-		struct timespec when = { step / 1000, step % 1000 * 1000000 };
-		pthread_cond_timedwait(&server->empty, &server->lock, &when);
-	}
+	while (server->peer_count && wake == WAKE_READY)
+		wake = wait_change(&wait, &server->lock, &server->waiters, NULL);
 	bool empty = server->peer_count == 0;
 	pthread_mutex_unlock(&server->lock);
 	return empty;

@@ -84,8 +84,8 @@ struct server {
 	int64_t retry_ms;  /* when to ask for a thread again */
 	int64_t started_ms;
 	struct workers workers;
-	pthread_mutex_t lock; /* of what follows */
-	pthread_cond_t empty;
+	pthread_mutex_t lock;   /* of what follows */
+	struct waiter *waiters; /* for the end of the last connection */
 	/* Those parked first come first. Those who wait have asked, but there was no thread to be had:
 	 * only the thread of server_run() changes that list. */
 	struct peers busy, parked, waiting;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "base/wait.h"
 
 enum {
 	SEND_TIMEOUT_MS = 30 * 1000,
@@ -71,21 +71,6 @@ struct ws {
 };
 
 /* ---- sending ---- */
-
-/* 1 when poll has something to tell, 0 when the moment has passed. */
-static int wait_until(int fd, short events, int64_t until_ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = events };
-	for (;;) {
-		int64_t left = until_ms - clock_ms();
-		if (left < 0)
-			left = 0;
-		if (poll(&pfd, 1, left > INT_MAX ? INT_MAX : (int)left) > 0)
-			return 1;
-		if (clock_ms() >= until_ms)
-			return 0;
-	}
-}
 
 static ssize_t on_write(const uint8_t *data, size_t len, int flags, void *user)
 {

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "proc/child.h"
 #include "proc/environment.h"
 #include "proc/tools_rows.h"
@@ -286,7 +287,7 @@ static void find_versions(struct tools_found *found, const struct tools_where *w
 		program->where = where;
 		if (recall(program, old))
 			continue;
-		started[i] = pthread_create(&threads[i], NULL, ask_version, program) == 0;
+		started[i] = thread_start_joinable(&threads[i], ask_version, program) == 0;
 		if (!started[i])
 			ask_version(program);
 	}
