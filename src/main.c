@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "help";
 	fill_standard();
+	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the ends of children from us */
 	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
 		puts("aio " AIO_VERSION);
 		return 0;

@@ -8,7 +8,6 @@
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <linux/mount.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/dir.h"
@@ -28,6 +26,7 @@
 #include "box/files.h"
 #include "box/live_copy.h"
 #include "box/subvolume.h"
+#include "proc/utility.h"
 
 #ifndef PRJQUOTA
 #define PRJQUOTA 2
@@ -45,6 +44,7 @@ enum {
 	IMAGE_MIN = 16 << 20,
 	TRIES = 16,
 	DEPTH_MAX = 200,
+	MKFS_MS = 300000,
 	LITTLE = 16 << 20, /* bytes of an image that are copied in a moment */
 	DEVICE_ROOM = sizeof "/dev/" + NAME_MAX,
 };
@@ -122,7 +122,7 @@ static int set_project(int fd, int64_t limit, uint32_t project, struct err *err)
 
 /* --- images ---------------------------------------------------------------------------------- */
 
-static int run_mkfs(const char *path)
+static int run_mkfs(const char *path, struct err *err)
 {
 	const char *const argv[] = {
 		"mke2fs", "-q", "-F",     "-t",  "ext4",
@@ -130,24 +130,11 @@ static int run_mkfs(const char *path)
 		"16384",  "-J", "size=4", "-E",  "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
 		path,     NULL
 	};
-	const char *const env[] = { "PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL };
-	sighandler_t before = signal(SIGCHLD, SIG_DFL);
-	int status = -1;
-	pid_t pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		dup2(null, 1);
-		dup2(null, 2);
-		environ = (char **)env; /* its PATH, too: that of the host may lack sbin */
-		execvp("mke2fs", (char *const *)argv);
-		_exit(127);
-	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	signal(SIGCHLD, before);
-	while (before == SIG_IGN && waitpid(-1, NULL, WNOHANG) > 0) /* boxes that ended meanwhile */
-		;
-	return status == 0 ? 0 : -1;
+	if (utility_run(argv[0], "e2fsprogs", (char *const *)argv, NULL, MKFS_MS, err) == 0)
+		return 0;
+	if (err)
+		err->code = ERR_NOT_IMPLEMENTED;
+	return -1;
 }
 
 /* A file whose space is all there, with an empty file system in it. */
@@ -159,8 +146,8 @@ static int make_image(const char *path, int64_t limit, struct err *err)
 	int result = fd < 0 ? err_set(err, errno, "'%s'", making) : 0;
 	if (result == 0 && fallocate(fd, 0, 0, size / 4096 * 4096) < 0)
 		result = err_set(err, errno, "space for a box's disk");
-	if (result == 0 && run_mkfs(making) < 0)
-		result = err_set(err, ERR_NOT_IMPLEMENTED, "mke2fs could not make a box's disk");
+	if (result == 0)
+		result = run_mkfs(making, err);
 	if (result == 0 && rename(making, path) < 0)
 		result = err_set(err, errno, "'%s'", path);
 	if (result < 0)

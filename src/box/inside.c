@@ -331,8 +331,7 @@ void inside_run(const struct box_spec *spec, inside_serve *run, const int ends[2
 	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE) < 0 || close(ends[0]) < 0 ||
 	    write(talk, "", 1) != 1)
 		_exit(125);
-	signal(SIGCHLD, SIG_DFL); /* what its maker has ignored */
-	signal(SIGPIPE, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL); /* what its maker has ignored */
 	setsid();
 	umask(022);
 	if (build(spec, &inside, &err) < 0)

@@ -174,14 +174,14 @@ static int receive(int fd, struct maker_job *job, int *ret_reply)
 	return decode(&request, job, (size_t)n - sizeof request) < 0 ? -1 : 1;
 }
 
-/* Makes one box, and ends: what is in a box's memory when it begins is the program and its own spec. */
+/* Makes one box, and ends: what is in a box's memory when it begins is the program and its own spec. The
+ * host sees by a pidfd when the box ends; reaping it is the maker's, whose child it then is. */
 static _Noreturn void make_one(pid_t maker, int fd, const char *state, inside_serve *serve)
 {
 	struct maker_job *job = xcalloc(1, sizeof *job);
 	struct box_answer answer = { 0 };
 	int reply;
 	title_set("birth");
-	signal(SIGCHLD, SIG_IGN); /* boxes that end are seen by the host, through their pidfd */
 	prctl(PR_SET_PDEATHSIG,
 	      SIGKILL); /* while it waits: requests then find nobody, not the last few */
 	if (getppid() != maker)

@@ -18,7 +18,7 @@
 #include "egress/egress.h"
 #include "egress/names.h"
 #include "egress/rules.h"
-#include "egress/utility.h"
+#include "proc/utility.h"
 
 /* On a loopback, an address brings its whole network. */
 static int set_address(int fd, const char *name, int request, uint32_t address)

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -17,9 +15,10 @@
 #include "base/own.h"
 #include "egress/egress.h"
 #include "egress/rules.h"
-#include "egress/utility.h"
+#include "proc/pid_file.h"
+#include "proc/utility.h"
 
-enum { CONNECTIONS_MAX = 4096, END_MS = 10000, WAIT_MS = 10 };
+enum { CONNECTIONS_MAX = 4096 };
 
 bool pasta_can(void)
 {
@@ -130,34 +129,14 @@ int pasta_update(pid_t pid, const char *nets, struct err *err)
 	return write_all(netns, nets, err);
 }
 
-/* Numbers of processes are used again, so its arguments must name the box's directory. */
-static pid_t find_pasta(const char *dir)
-{
-	char path[64], text[4096];
-	int pid = 0;
-	auto_free char *note = pid_path(dir);
-	FILE *file = fopen(note, "re");
-	if (!file || fscanf(file, "%d", &pid) != 1)
-		pid = 0;
-	if (file)
-		(void)fclose(file);
-	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
-	auto_close int fd = pid > 1 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-	return n > 0 && memmem(text, (size_t)n, note, strlen(note)) ? pid : 0;
-}
-
 bool pasta_runs(const char *dir)
 {
-	return find_pasta(dir) != 0;
+	auto_free char *note = pid_path(dir); /* which is one of its arguments */
+	return pid_file_runs(note, note);
 }
 
 void pasta_close(const char *dir)
 {
-	pid_t pid = find_pasta(dir);
-	if (!pid)
-		return;
-	kill(pid, SIGKILL);
-	for (int i = 0; i < END_MS / WAIT_MS && find_pasta(dir) == pid; i++)
-		poll(NULL, 0, WAIT_MS);
+	auto_free char *note = pid_path(dir);
+	pid_file_kill(note, note);
 }

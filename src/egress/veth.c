@@ -15,7 +15,7 @@
 #include "base/own.h"
 #include "egress/egress.h"
 #include "egress/rules.h"
-#include "egress/utility.h"
+#include "proc/utility.h"
 
 enum { CONNECTIONS_MAX = 4096 };
 

@@ -9,7 +9,7 @@
 #include "base/own.h"
 #include "box/box.h"
 #include "config/home.h"
-#include "egress/utility.h"
+#include "proc/utility.h"
 
 /* A line of the kernel's list is "name (mode)". */
 static bool is_loaded(const char *sys)

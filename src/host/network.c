@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,38 +15,35 @@
 #include "base/own.h"
 #include "box/ids.h"
 #include "egress/pasta.h"
-#include "egress/utility.h"
 #include "egress/veth.h"
+#include "proc/pid_file.h"
+#include "proc/utility.h"
 
-enum { END_MS = 10000, WAIT_MS = 10, DENIED_PIECE = 16384 };
+enum { DENIED_PIECE = 16384 };
 
-/* Of the worker that was started for this box, if it still runs; numbers of processes are used
- * again, so its arguments must name the box's directory. */
-static pid_t find_worker(const char *dir)
+/* The worker that was started for this box: where its number is, and what its arguments name. */
+struct worker_names {
+	char note[4200], denied[4200];
+};
+
+static struct worker_names name_worker(const char *dir)
 {
-	char path[4200], text[8192];
-	int pid = 0;
-	snprintf(path, sizeof path, "%s/egress.pid", dir);
-	FILE *file = fopen(path, "re");
-	if (!file || fscanf(file, "%d", &pid) != 1)
-		pid = 0;
-	if (file)
-		fclose(file);
-	snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
-	auto_close int fd = pid > 1 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-	snprintf(path, sizeof path, "%s/denied", dir);
-	return n > 0 && memmem(text, (size_t)n, path, strlen(path)) ? pid : 0;
+	struct worker_names names;
+	snprintf(names.note, sizeof names.note, "%s/egress.pid", dir);
+	snprintf(names.denied, sizeof names.denied, "%s/denied", dir);
+	return names;
+}
+
+static bool worker_runs(const char *dir)
+{
+	struct worker_names names = name_worker(dir);
+	return pid_file_runs(names.note, names.denied);
 }
 
 static void end_worker(const char *dir)
 {
-	pid_t pid = find_worker(dir);
-	if (!pid)
-		return;
-	kill(pid, SIGKILL);
-	for (int i = 0; i < END_MS / WAIT_MS && find_worker(dir) == pid; i++)
-		poll(NULL, 0, WAIT_MS);
+	struct worker_names names = name_worker(dir);
+	pid_file_kill(names.note, names.denied);
 }
 
 /* Which process it is, and what it was told to open beside what is public. */
@@ -134,7 +129,7 @@ static int open_full(const struct network_spec *spec, struct err *err)
 bool network_works(const char *dir, enum box_network mode)
 {
 	bool whole = mode != BOX_NETWORK_FULL || ids_mapped() || pasta_runs(dir);
-	return mode == BOX_NETWORK_NONE || (whole && find_worker(dir));
+	return mode == BOX_NETWORK_NONE || (whole && worker_runs(dir));
 }
 
 int network_open(const struct network_spec *spec, struct err *err)

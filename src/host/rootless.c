@@ -28,6 +28,7 @@
 #include "box/group.h"
 #include "box/ids.h"
 #include "host/host.h"
+#include "proc/utility.h"
 
 enum { SUBIDS_MAX = 100, FILE_MAX = 1 << 20, DEPTH_MAX = 32 };
 
@@ -195,10 +196,9 @@ static int check_needs(const struct me *me, struct err *err)
 static int run_mapper(const char *program, pid_t pid, uint32_t own, const struct subids *list,
 		      size_t count)
 {
-	char numbers[2 + SUBIDS_MAX * 2][16], path[64];
+	char numbers[2 + SUBIDS_MAX * 2][16];
 	char *argv[6 + SUBIDS_MAX * 3];
 	size_t n = 0, argc = 0;
-	snprintf(path, sizeof path, "/usr/bin/%s", program);
 	snprintf(numbers[n++], 16, "%d", pid);
 	snprintf(numbers[n++], 16, "%u", own);
 	argv[argc++] = (char *)program;
@@ -214,13 +214,11 @@ static int run_mapper(const char *program, pid_t pid, uint32_t own, const struct
 		argv[argc++] = numbers[n++];
 	}
 	argv[argc] = NULL;
-	int status = -1;
-	pid_t child = fork();
-	if (child == 0) {
-		execv(path, argv);
-		_exit(127);
-	}
-	return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
+	struct err why;
+	int result = utility_run(program, "uidmap", argv, NULL, UTILITY_MS, &why);
+	if (result < 0)
+		fprintf(stderr, "aio up: %s\n", why.msg);
+	return result;
 }
 
 /* A child that stays outside gives the ids to the namespace that this process makes meanwhile. */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -195,7 +194,7 @@ static void control_done(struct source *source)
 	(void)unlist(fs);
 	struct kernel *spare = TAKE(fs->spare);
 	if (fs->program)
-		(void)syscall(SYS_pidfd_send_signal, program_fd(fs->program), SIGKILL, NULL, 0);
+		program_signal_one(fs->program, SIGKILL);
 	pthread_mutex_unlock(&pool.lock);
 	if (spare)
 		kernel_end(spare);

@@ -18,7 +18,7 @@
 #include "proc/pump.h"
 #include "proc/tree.h"
 
-enum { READS_AT_END = 16, END_MS = 30000 };
+enum { READS_AT_END = 16, END_MS = 30000, KILLED_MS = 5000 };
 
 /* A descriptor of a program in the pump; each holds a reference. */
 struct program_watched {
@@ -221,6 +221,34 @@ struct program *program_adopt(pid_t pid, int pidfd, program_ended_fn *ended, voi
 	return NULL;
 }
 
+/* ---- one that is run to its end ---- */
+
+static bool ends_within(const struct process *process, int64_t ms)
+{
+	const struct wait wait = { clock_ms() + ms, -1, -1 };
+	return wait_fd(&wait, process->pidfd, POLLIN) == WAKE_READY;
+}
+
+int program_run(const struct spawn *spawn, int64_t timeout_ms, struct program_status *ret,
+		struct err *err)
+{
+	struct process process;
+	*ret = (struct program_status){ 0 };
+	if (spawn_start(spawn, &process, err) < 0)
+		return -1;
+	auto_close int pidfd = process.pidfd;
+	if (ends_within(&process, timeout_ms)) {
+		ret->code = process_status(pidfd, &ret->signal);
+		ret->known = true;
+		return 0;
+	}
+	kill(-process.pid, SIGKILL);
+	if (ends_within(&process,
+			KILLED_MS)) /* one that waits in the kernel cannot be waited for */
+		(void)process_status(pidfd, &(int){ 0 });
+	return 0;
+}
+
 /* ---- waiting ---- */
 
 bool program_ended(struct program *program)
@@ -261,6 +289,11 @@ int program_signal(struct program *program, int number, struct err *err)
 	bool sent = !program->over && kill(-program->pid, number) == 0;
 	pthread_mutex_unlock(&program->lock);
 	return sent ? 0 : err_set(err, ESRCH, "the program has ended");
+}
+
+void program_signal_one(const struct program *program, int number)
+{
+	(void)syscall(SYS_pidfd_send_signal, program->pidfd, number, NULL, 0);
 }
 
 void program_terminate(struct program *program)

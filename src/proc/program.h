@@ -38,6 +38,12 @@ struct program_spec {
 /* NULL with err: see spawn_start(). */
 struct program *program_start(const struct program_spec *spec, struct err *err);
 
+/* Runs a program to its end in the calling thread, without the pump: for processes that have none, and
+ * threads that are in another network. One that takes longer is killed with its group; ret->known is
+ * then false. What it leaves in the background goes on. -1 with err: it could not be started. */
+int program_run(const struct spawn *spawn, int64_t timeout_ms, struct program_status *ret,
+		struct err *err);
+
 /* A process that somebody else has started, and reaps: its end is seen, but not how it came. The
  * descriptor is taken over, also on failure. */
 struct program *program_adopt(pid_t pid, int pidfd, program_ended_fn *ended, void *arg,
@@ -63,6 +69,9 @@ void program_words(struct program *program, char *to, size_t room);
 
 /* Sends a signal to its process group. -1 with ESRCH once it has ended. */
 int program_signal(struct program *program, int number, struct err *err);
+
+/* Sends a signal to the process alone, if it has not ended. Takes no lock. */
+void program_signal_one(const struct program *program, int number);
 
 /* Asks its group to end. When it has, what is left of that is killed. */
 void program_terminate(struct program *program);

@@ -28,7 +28,7 @@
  * which shares our memory, as a copy of the process, and lose track of our locks. */
 int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
-enum { CHILD_STACK = 32768 };
+enum { CHILD_STACK = 32768, STATUS_UNKNOWN = 255 };
 
 /* The soft limit of descriptors for what is started; 0: as it is. Set before there are threads. */
 static struct rlimit files;
@@ -183,22 +183,18 @@ int spawn_start(const struct spawn *spawn, struct process *ret, struct err *err)
 	*ret = (struct process){ pid, pidfd };
 	if (!step)
 		return 0;
-	process_reap(ret, &(int){ 0 });
+	(void)process_status(pidfd, &(int){ 0 });
+	close(TAKE_FD(ret->pidfd));
 	return refuse(spawn, code, step, err);
 }
 
 int process_status(int pidfd, int *ret_signal)
 {
 	siginfo_t info = { 0 };
-	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0 && errno == EINTR)
-		;
+	*ret_signal = 0;
+	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) < 0)
+		if (errno != EINTR)
+			return STATUS_UNKNOWN;
 	*ret_signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
 	return *ret_signal ? 128 + *ret_signal : info.si_status;
-}
-
-int process_reap(struct process *process, int *ret_signal)
-{
-	int code = process_status(process->pidfd, ret_signal);
-	close(TAKE_FD(process->pidfd));
-	return code;
 }

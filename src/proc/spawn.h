@@ -52,4 +52,3 @@ void spawn_rate(pid_t pid, enum spawn_worth worth);
 /* Waits for a process to end, and reaps it. The exit status as a shell has it: 128 and the signal's
  * number when one ended it, which *ret_signal then holds. */
 int process_status(int pidfd, int *ret_signal);
-int process_reap(struct process *process, int *ret_signal); /* closes the pidfd too */

@@ -97,7 +97,6 @@ void stage_enter(void)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
-	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the ends of children from us */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		perror("aio: no subreaper, orphans go to init");
 	pid_t stage = getpid(), server = fork();

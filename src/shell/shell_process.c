@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -245,12 +244,6 @@ static void bash_ended(void *arg, struct program *bash, const struct program_sta
 	shell_unref(shell);
 }
 
-/* To bash alone: what it runs in the background is not meant. */
-static void signal_bash(const struct shell *shell, int number)
-{
-	(void)syscall(SYS_pidfd_send_signal, program_fd(shell->bash), number, NULL, 0);
-}
-
 /* One step harder each time: an interrupt as from the keyboard, which ends loops and lists too; the
  * death of what runs in the foreground; the death of the shell. */
 void shell_signal(struct shell *shell)
@@ -264,9 +257,10 @@ void shell_signal(struct shell *shell)
 	} else if (step == 1) {
 		if (front > 0 && front != own)
 			kill(-front, SIGKILL);
-		signal_bash(shell, SIGINT);
+		/* To bash alone: what it runs in the background is not meant. */
+		program_signal_one(shell->bash, SIGINT);
 	} else {
-		signal_bash(shell, SIGKILL);
+		program_signal_one(shell->bash, SIGKILL);
 	}
 }
 

@@ -182,6 +182,19 @@ static void test_end(void)
 	CHECK(end_of(program).signal == SIGKILL && goes(child));
 	program_unref(program);
 
+	/* Killed alone: its group lives on. */
+	program =
+		start("sh -c 'trap \"echo 5; exit\" TERM; echo $$; while :; do sleep 0.05; done' & "
+		      "wait",
+		      (struct program_spec){ .spawn = spec.spawn });
+	child = read_pid(out[0]);
+	program_signal_one(program, SIGKILL);
+	CHECK(end_of(program).signal == SIGKILL && kill(child, SIGTERM) == 0);
+	struct pollfd alive = { .fd = out[0], .events = POLLIN };
+	CHECK(poll(&alive, 1, LONG_MS) == 1 && read_pid(out[0]) == 5);
+	program_signal_one(program, SIGKILL); /* nothing to do */
+	program_unref(program);
+
 	/* Killed: its group goes with it. */
 	program = start("sleep 100 & echo $!; wait", (struct program_spec){ .spawn = spec.spawn });
 	child = read_pid(out[0]);

@@ -1,4 +1,4 @@
-#include "egress/utility.h"
+#include "proc/utility.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,19 +1,15 @@
-#include "egress/utility.h"
+#include "proc/utility.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "base/wait.h"
-#include "proc/spawn.h"
+#include "proc/program.h"
 
 static int find(const char *name, char *path, size_t room)
 {
@@ -39,8 +35,7 @@ static int run(const char *name, const char *package, char *const *argv, const c
 	       int64_t timeout_ms, int *ret_out, struct err *err)
 {
 	char path[128];
-	int signal;
-	struct process process;
+	struct program_status how;
 	/* Not ours, which has secrets of the host: what is run here may read what boxes send. */
 	char *const env[] = { (char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL };
 	if (find(name, path, sizeof path) < 0)
@@ -50,18 +45,13 @@ static int run(const char *name, const char *package, char *const *argv, const c
 	if (in < 0 || out < 0)
 		return err_set(err, errno, "run %s", name);
 	struct spawn spawn = { .path = path, .argv = argv, .env = env, .fds = { in, out, out } };
-	if (spawn_start(&spawn, &process, err) < 0)
+	if (program_run(&spawn, timeout_ms, &how, err) < 0)
 		return -1;
-	const struct wait wait = { clock_ms() + timeout_ms, -1, -1 };
-	bool late = wait_fd(&wait, process.pidfd, POLLIN) != WAKE_READY;
-	if (late)
-		kill(-process.pid, SIGKILL);
-	int status = process_reap(&process, &signal);
-	if (late)
+	if (!how.known)
 		return err_set(err, ERR_UNAVAILABLE, "%s did not end within %lld s and was killed",
 			       name, (long long)timeout_ms / 1000);
 	*ret_out = TAKE_FD(out);
-	return status;
+	return how.code;
 }
 
 int utility_run(const char *name, const char *package, char *const *argv, const char *input,

@@ -1,4 +1,4 @@
-/* utility.h - a program of the machine (ip, nft) run to its end. */
+/* utility.h - a program of the machine (ip, nft, mke2fs) run to its end. */
 #pragma once
 #include <stdint.h>
 
