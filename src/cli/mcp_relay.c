@@ -47,7 +47,7 @@ struct relay_call {
 	bool modern;      /* of the revision without sessions */
 	bool answered;    /* its reply has come */
 	int resumed;      /* how often its stream was resumed without anything new */
-	int64_t until_ms; /* of clock_ms(); 0: it may take as long as it likes */
+	int64_t until_ms; /* of clock_ms(); INT64_MAX: it may take as long as it likes */
 	_Atomic bool cancelled;
 	char session[NAME_MAX_LEN];   /* that it was sent with */
 	char last_event[SSE_ID_ROOM]; /* where its stream can be resumed */
@@ -244,8 +244,7 @@ static void put_headers(struct relay_call *call, struct buf *to)
 static bool unwanted(void *arg)
 {
 	struct relay_call *call = arg;
-	return call->cancelled || (call->until_ms && clock_ms() >= call->until_ms) ||
-	       ending(call->relay);
+	return call->cancelled || clock_ms() >= call->until_ms || ending(call->relay);
 }
 
 static void take_head(struct relay_call *call, const struct http_head *head)
@@ -299,7 +298,9 @@ static int read_plain(struct relay_call *call, struct client *client, struct err
 /* One request to /mcp. The status of HTTP, 0 where there is none, with err unless all went well. */
 static int talk(struct relay_call *call, struct err *err)
 {
-	struct dial_wait wait = { .over = unwanted, .arg = call };
+	struct dial_wait wait = { .all = { call->until_ms, call->relay->out, call->relay->signals },
+				  .over = unwanted,
+				  .arg = call };
 	struct client client;
 	auto_buf struct buf headers = BUF(HEADERS_MAX);
 	put_headers(call, &headers);
@@ -387,7 +388,7 @@ static void serve(struct relay_call *call)
 		renewed = renewed || !broken;
 		status = talk(call, &err);
 	}
-	if (call->until_ms && clock_ms() >= call->until_ms)
+	if (clock_ms() >= call->until_ms)
 		fail(call, "the box did not answer in time");
 	else if (err.code || wants)
 		fail(call, err.code ? err.msg : "the box ended its answer before the reply");
@@ -461,6 +462,7 @@ static struct relay_call *call_new(struct mcp_relay *r, json_t *message)
 	struct relay_call *call = xcalloc(1, sizeof *call);
 	call->relay = r;
 	call->message = message;
+	call->until_ms = INT64_MAX;
 	call->modern = json_object_get(message, "method") && rpc_message_is_modern(message);
 	call->text = message ? json_dumps(message, JSON_COMPACT) : NULL;
 	return call;
@@ -510,7 +512,8 @@ static void take_call(struct mcp_relay *r, json_t *message)
 		begin(call, serve_alone);
 		return;
 	}
-	call->until_ms = first ? 0 : clock_ms() + PLAIN_MS;
+	if (!first)
+		call->until_ms = clock_ms() + PLAIN_MS;
 	if (first)
 		initialize(call);
 	else
@@ -579,7 +582,7 @@ static void end_session(struct mcp_relay *r)
 {
 	struct err err;
 	struct client client;
-	struct dial_wait wait = { .until_ms = clock_ms() + PLAIN_MS };
+	struct dial_wait wait = { .all = { clock_ms() + PLAIN_MS, -1, -1 } };
 	auto_free char *session = xasprintf("Mcp-Session-Id: %s", r->session);
 	const char *const headers[] = { session, r->box[0], r->box[1], NULL };
 	struct client_request request = { "DELETE", "/mcp", headers, NULL, NULL, 0 };

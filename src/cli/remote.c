@@ -128,9 +128,8 @@ json_t *remote_send(const struct remote *remote, const struct client_request *gi
 	struct client client;
 	auto_free char *bearer = xasprintf("Authorization: Bearer %s", remote->token);
 	const char *headers[3];
-	const struct dial_wait wait = { .until_ms = remote->within_ms
-							    ? clock_ms() + remote->within_ms
-							    : 0 };
+	int64_t until_ms = remote->within_ms ? clock_ms() + remote->within_ms : INT64_MAX;
+	const struct dial_wait wait = { .all = { until_ms, -1, -1 } };
 	put_headers(remote, bearer, headers);
 	if (open_host(remote, &client, &wait, err) < 0)
 		return NULL;

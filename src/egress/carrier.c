@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,10 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "egress/egress.h"
 #include "egress/rules.h"
+#include "net/dial.h"
 
 enum { CONNECT_MS = 15000, FORWARD_MS = 3000, SERVERS_MAX = 3 };
 
@@ -94,18 +95,14 @@ struct errand {
 	struct carrier_ask ask;
 };
 
-static int dial(const struct sockaddr_in *to)
+/* Not blocking, for egress_copy(). */
+static int connect_to(const struct sockaddr_in *to)
 {
-	int on = 1, failed = 0;
-	socklen_t len = sizeof failed;
-	auto_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct pollfd wait = { fd, POLLOUT, 0 };
-	if (fd < 0 || (connect(fd, (const void *)to, sizeof *to) < 0 && errno != EINPROGRESS) ||
-	    poll(&wait, 1, CONNECT_MS) <= 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) < 0 || failed)
+	const struct dial_wait wait = { .all = { INT64_MAX, -1, -1 }, .connect_ms = CONNECT_MS };
+	auto_close int fd = dial_address(to, &wait, NULL);
+	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
 	return TAKE_FD(fd);
 }
 
@@ -147,7 +144,7 @@ static int dial_name(const struct rules *rules, const char *name, unsigned port,
 		if (closed)
 			*why = closed;
 		else
-			fd = dial(&to);
+			fd = connect_to(&to);
 	}
 	freeaddrinfo(list);
 	return fd;
@@ -191,10 +188,9 @@ static void forward(const struct errand *errand)
 	size_t count = read_servers(servers);
 	for (size_t i = 0; i < count; i++) {
 		auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		struct pollfd wait = { fd, POLLIN, 0 };
 		if (fd < 0 || connect(fd, (void *)&servers[i], sizeof servers[i]) < 0 ||
 		    send(fd, errand->ask.data, errand->len, 0) < 0 ||
-		    poll(&wait, 1, FORWARD_MS) <= 0)
+		    !wait_until(fd, POLLIN, clock_ms() + FORWARD_MS))
 			continue;
 		ssize_t n = recv(fd, answer, sizeof answer, 0);
 		if (n < 12 || memcmp(answer, errand->ask.data, 2) != 0)

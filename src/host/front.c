@@ -23,6 +23,7 @@
 #include "net/auth.h"
 #include "net/call.h"
 #include "net/cookie.h"
+#include "net/dial.h"
 #include "net/guard.h"
 #include "net/target.h"
 #include "net/wire.h"
@@ -389,25 +390,29 @@ void front_leave(struct link *link)
 	link->to_host = false;
 }
 
+/* Before it is connected: no descriptor may ever wait in it. */
+static void refuse_rights(int fd, void *safe)
+{
+	*(bool *)safe = ward_refuse_rights(fd);
+}
+
 static int open_stream(struct front_request *r, struct err *err)
 {
+	bool to_box = r->place == TO_BOX, safe = true;
 	struct link *link = r->link;
-	if (r->place == TO_BOX && r->box->streams >= r->config->max_streams)
+	if (to_box && r->box->streams >= r->config->max_streams)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox '%s' has too many connections",
 			       r->box->id);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	if (r->place == TO_BOX)
-		snprintf(address.sun_path, sizeof address.sun_path,
-			 "/proc/self/fd/%d/" GATEWAY_SOCKET, r->config->state_dir, r->box->id);
+	if (to_box)
+		address = gateway_address(r->config->state_dir, r->box->id);
 	else
 		snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
 			 r->config->state_dir, r->config->host_socket);
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	auto_close int fd = dial_at_once(&address, to_box ? refuse_rights : NULL, &safe);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
 		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");
-	/* Before it is connected: no descriptor may ever wait in it. */
-	bool safe = r->place != TO_BOX || ward_refuse_rights(fd);
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+	if (fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "the server of sandbox '%s' %s", r->address.id,
 			       errno == EAGAIN ? "does not keep up" : "is not there");
 	if (!safe) {
@@ -418,12 +423,12 @@ static int open_stream(struct front_request *r, struct err *err)
 	}
 	end_init(&link->box, TAKE_FD(fd));
 	link->fresh = true;
-	if (r->place == TO_BOX) {
+	if (to_box) {
 		link->target = r->box; /* with its reference */
 		link->target->streams++;
 		r->box = NULL;
 	}
-	link->to_host = r->place != TO_BOX;
+	link->to_host = !to_box;
 	return 0;
 }
 

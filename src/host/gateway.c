@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -249,6 +250,15 @@ static int start_loops(void *arg, struct err *err)
 		if (loop_start(gateway, &gateway->loops[gateway->count], err) < 0)
 			return -1;
 	return 0;
+}
+
+/* Each in its box's own directory: file systems are slow where many files have just been deleted. */
+struct sockaddr_un gateway_address(int state_dir, const char *id)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/boxes/%s/socket",
+		 state_dir, id);
+	return address;
 }
 
 struct gateway *gateway_start(const struct gateway_config *config, int loops, struct err *err)

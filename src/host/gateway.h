@@ -14,15 +14,16 @@ struct auth;
 struct box;
 struct boxes;
 struct err;
+struct sockaddr_un;
 
-/* Each in its box's own directory: file systems are slow where many files have just been deleted. */
-#define GATEWAY_SOCKET "boxes/%s/socket"
+/* Where the server of a box listens. state_dir: of the host's state directory. */
+struct sockaddr_un gateway_address(int state_dir, const char *id);
 
 struct gateway_config {
 	struct boxes *boxes;
 	int listen_fd;           /* not blocking */
 	int netns;               /* where the loops run, and connect to boxes: see netns.h */
-	int state_dir;           /* below which the sockets are: of boxes as GATEWAY_SOCKET, */
+	int state_dir;           /* below which the sockets are: of boxes, see gateway_address(), */
 	const char *host_socket; /* and of the host's own server */
 	const char *host_token;  /* that its server takes */
 	const struct auth *host_auth;

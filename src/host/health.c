@@ -1,13 +1,14 @@
 #include "host/health.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/clock.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "host/gateway.h"
+#include "net/dial.h"
 
 enum { WAIT_MS = 5000 };
 
@@ -15,17 +16,13 @@ bool health_check(int state_fd, const char *id)
 {
 	static const char request[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n"
 				      "Connection: close\r\n\r\n";
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const struct sockaddr_un address = gateway_address(state_fd, id);
 	char first;
-	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" GATEWAY_SOCKET,
-		 state_fd, id);
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return true;
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-		return errno == EAGAIN; /* others wait too */
+	auto_close int fd = dial_at_once(&address, NULL, NULL);
+	if (fd < 0) /* others wait too, or the host itself has no descriptor left */
+		return errno == EAGAIN || errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+		       errno == ENOMEM;
 	if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
 		return false;
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	return poll(&pfd, 1, WAIT_MS) <= 0 || recv(fd, &first, 1, 0) == 1;
+	return !wait_until(fd, POLLIN, clock_ms() + WAIT_MS) || recv(fd, &first, 1, 0) == 1;
 }

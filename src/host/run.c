@@ -37,14 +37,13 @@ static const char *text(const json_t *object, const char *key)
 /* The socket that the box's server will inherit; the host reaches it by name. */
 static int listen_for(struct host *host, const char *id, struct err *err)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" GATEWAY_SOCKET,
-		 host->state_fd, id);
+	const struct sockaddr_un address = gateway_address(host->state_fd, id);
 	unlink(address.sun_path);
 	auto_close int fd = netns_socket(host->netns, err);
 	if (fd < 0)
 		return -1;
-	if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, BACKLOG) < 0)
+	if (bind(fd, (const struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(fd, BACKLOG) < 0)
 		return err_set(err, errno, "no socket for sandbox '%s'", id);
 	return TAKE_FD(fd);
 }

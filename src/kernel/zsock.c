@@ -54,7 +54,9 @@ static int send_all(struct zsock *sock, struct iovec *parts, size_t count)
 /* A kernel that takes no connections is not waited for long. */
 static int connect_to(const char *endpoint, struct err *err)
 {
-	const struct dial_wait wait = { .connect_ms = CONNECT_MS, .only_ipv4 = true };
+	const struct dial_wait wait = { .all = { INT64_MAX, -1, -1 },
+					.connect_ms = CONNECT_MS,
+					.only_ipv4 = true };
 	int port;
 	if (*endpoint == '/')
 		return dial_unix(endpoint, &wait, err);

@@ -134,7 +134,10 @@ static void add_headers(struct http_client *c, struct buf *to)
 
 static int talk(struct posting *p, const char *text, size_t len, struct err *err)
 {
-	struct dial_wait wait = { .over = over, .arg = p };
+	struct dial_wait wait = { .all = { p->until_ms, p->ex ? p->ex->cancel_fds[0] : -1,
+					   server_stop_fd(p->c->client.server) },
+				  .over = over,
+				  .arg = p };
 	struct client client;
 	char piece[PIECE];
 	ssize_t n = -1;

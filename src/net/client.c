@@ -1,6 +1,7 @@
 #include "net/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -135,21 +136,47 @@ void client_close(struct client *client)
 	free(TAKE(client->proxy_authorization));
 }
 
-static int send_file(struct client *client, const struct client_file *file, struct err *err)
+static bool has_answer(const struct client *client)
+{
+	return poll(&(struct pollfd){ .fd = client->fd, .events = POLLIN }, 1, 0) > 0;
+}
+
+/* sendfile() waits unless the descriptor says otherwise. */
+static int set_waiting(int fd, bool waits)
+{
+	int flags = fcntl(fd, F_GETFL);
+	return flags < 0 ? -1
+			 : fcntl(fd, F_SETFL, waits ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
+}
+
+static int send_pieces(struct client *client, const struct client_file *file, struct err *err)
 {
 	enum { PIECE = 1 << 20 };
-	struct pollfd pfd = { .fd = client->fd, .events = POLLIN };
-	for (off_t at = 0; at < file->size;) {
-		if (poll(&pfd, 1, 0) > 0) /* it was refused: the answer says why */
-			return 0;
+	for (off_t at = 0; at < file->size && !has_answer(client);) {
 		ssize_t n = sendfile(client->fd, file->fd, &at, PIECE);
 		if (n == 0)
 			return err_set(err, ERR_CONFLICT, "the file became shorter meanwhile");
-		if (n < 0 && errno != EINTR)
-			return poll(&pfd, 1, 0) > 0
-				       ? 0
-				       : err_set(err, ERR_GONE, "sending: %s", strerror(errno));
+		if (n < 0 && errno == EAGAIN) {
+			if (dial_await(client->fd, POLLIN | POLLOUT, client->wait, INT64_MAX, err) <
+			    0)
+				return -1;
+		} else if (n < 0 && errno != EINTR) {
+			int code = errno;
+			if (!has_answer(client))
+				return err_set(err, ERR_GONE, "sending: %s", strerror(code));
+		}
 	}
+	return 0;
+}
+
+static int send_file(struct client *client, const struct client_file *file, struct err *err)
+{
+	if (set_waiting(client->fd, false) < 0)
+		return err_set(err, errno, "sending a file");
+	int result = send_pieces(client, file, err);
+	set_waiting(client->fd, true);
+	if (result < 0 || has_answer(client)) /* it was refused: the answer says why */
+		return result;
 	return dial_send(client->fd, file->tail, strlen(file->tail), client->wait, err);
 }
 

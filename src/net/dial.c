@@ -23,31 +23,39 @@
 
 enum { CONNECT_MS = 10000, SLICE_MS = 100 };
 
-static bool over(const struct dial_wait *wait)
+static int64_t earlier(int64_t a_ms, int64_t b_ms)
 {
-	return wait && wait->over && wait->over(wait->arg);
+	return a_ms < b_ms ? a_ms : b_ms;
 }
 
+/* Whether the caller has given up. */
+static bool over(const struct dial_wait *wait)
+{
+	if (!wait)
+		return false;
+	const struct wait look = { 0, wait->all.client_fd, wait->all.stop_fd };
+	return (wait->over && wait->over(wait->arg)) || wait_fd(&look, -1, 0) != WAKE_TIMEOUT;
+}
+
+/* Of a step on the way to a stream. */
 static int64_t deadline(const struct dial_wait *wait)
 {
-	return clock_ms() + (wait && wait->connect_ms ? wait->connect_ms : CONNECT_MS);
+	int64_t step_ms = clock_ms() + (wait && wait->connect_ms ? wait->connect_ms : CONNECT_MS);
+	return wait ? earlier(step_ms, wait->all.until_ms) : step_ms;
 }
 
 int dial_await(int fd, short events, const struct dial_wait *wait, int64_t until_ms,
 	       struct err *err)
 {
-	struct pollfd pfd = { .fd = fd, .events = events };
-	if (wait && wait->until_ms && wait->until_ms < until_ms)
-		until_ms = wait->until_ms;
-	for (;;) {
-		int n = poll(&pfd, 1, SLICE_MS);
-		if (n > 0)
-			return 0;
-		if (over(wait) || clock_ms() >= until_ms)
-			return err_set(err, ERR_SLOW, "nobody answered in time");
-		if (n < 0 && errno != EINTR)
-			return err_set(err, errno, "poll");
-	}
+	struct wait slice = wait ? wait->all : (struct wait){ INT64_MAX, -1, -1 };
+	until_ms = earlier(until_ms, slice.until_ms);
+	enum wake wake;
+	do {
+		slice.until_ms = wait && wait->over ? earlier(until_ms, clock_ms() + SLICE_MS)
+						    : until_ms;
+		wake = wait_fd(&slice, fd, events);
+	} while (wake == WAKE_TIMEOUT && slice.until_ms < until_ms && !over(wait));
+	return wake == WAKE_READY ? 0 : err_set(err, ERR_SLOW, "no response in time");
 }
 
 int dial_send(int fd, const char *data, size_t len, const struct dial_wait *wait, struct err *err)
@@ -193,23 +201,48 @@ int dial_port(int port, const struct dial_wait *wait, struct err *err)
 	return fd < 0 ? failed(where, &why, err) : fd;
 }
 
-/* One whose queue is full cannot be waited for by poll(): connect() itself waits. */
+/* One whose queue is full cannot be waited for by poll(): connect() itself waits, a slice at a time.
+ * 0, or the code of an error. */
+static int connect_unix(int fd, const struct sockaddr_un *to, const struct dial_wait *wait)
+{
+	struct timeval most = { .tv_usec = SLICE_MS * 1000 }, none = { 0 };
+	int64_t until_ms = deadline(wait);
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) < 0)
+		return errno;
+	while (connect(fd, (const struct sockaddr *)to, sizeof *to) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return errno;
+		if (over(wait) || clock_ms() >= until_ms)
+			return ERR_SLOW;
+	}
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none) < 0 ? errno : 0;
+}
+
 int dial_unix(const char *path, const struct dial_wait *wait, struct err *err)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int64_t ms = deadline(wait) - clock_ms();
-	struct timeval most = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 }, none = { 0 };
+	struct err why = { 0 };
 	if (strlen(path) >= sizeof to.sun_path)
 		return err_set(err, ERR_INVALID, "the path of the Unix socket is too long");
 	memcpy(to.sun_path, path, strlen(path));
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) < 0 ||
-	    connect(fd, (struct sockaddr *)&to, sizeof to) < 0) {
-		struct err why = { .code = errno == EAGAIN ? ERR_SLOW : errno };
-		return failed(path, &why, err);
-	}
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
-	return TAKE_FD(fd);
+	why.code = fd < 0 ? errno : connect_unix(fd, &to, wait);
+	return why.code ? failed(path, &why, err) : TAKE_FD(fd);
+}
+
+int dial_address(const struct sockaddr_in *to, const struct dial_wait *wait, struct err *err)
+{
+	return connect_to((const struct sockaddr *)to, sizeof *to, wait, deadline(wait), err);
+}
+
+int dial_at_once(const struct sockaddr_un *to, void (*before)(int fd, void *arg), void *arg)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (before)
+		before(fd, arg);
+	return connect(fd, (const struct sockaddr *)to, sizeof *to) < 0 ? -1 : TAKE_FD(fd);
 }
 
 int dial_tls(int fd, const char *host, const struct dial_wait *wait, struct err *err)

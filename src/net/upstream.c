@@ -28,13 +28,6 @@ struct upstream_job {
 
 /* ---- waiting ---- */
 
-/* A server that stops has its connections hang up, too, once it has no more time for them. */
-static bool has_left(void *arg)
-{
-	const struct conn *conn = arg;
-	return poll(&(struct pollfd){ .fd = conn->fd }, 1, 0) > 0;
-}
-
 static int timeout(int64_t until_ms)
 {
 	int64_t left = until_ms == INT64_MAX ? -1 : until_ms - clock_ms();
@@ -176,8 +169,8 @@ static void write_request(struct upstream_job *job, const struct auth *auth)
 
 static int connect_to(struct conn *conn, const struct upstream *upstream)
 {
-	const struct dial_wait wait = { .over = has_left,
-					.arg = conn,
+	/* A server that stops hangs up on its clients, too, once it has no more time for them. */
+	const struct dial_wait wait = { .all = { INT64_MAX, conn->fd, -1 },
 					.connect_ms = (int)conn->server->options->upstream_ms };
 	struct err err;
 	/* As the sandbox user: another server of this machine may take root for more than that. */

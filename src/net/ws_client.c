@@ -143,8 +143,8 @@ struct ws *ws_connect(const char *url, const char *const *headers, const struct 
 {
 	int timeout_ms = options && options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
 	size_t max_message = options && options->max_message ? options->max_message : MESSAGE_MAX;
-	const struct dial_wait wait = { .connect_ms = timeout_ms,
-					.until_ms = clock_ms() + timeout_ms };
+	const struct dial_wait wait = { .all = { clock_ms() + timeout_ms, -1, -1 },
+					.connect_ms = timeout_ms };
 	struct ws_client_place place = { 0 };
 	if (split(url, &place, err) < 0)
 		return NULL;
@@ -161,7 +161,7 @@ struct ws *ws_connect(const char *url, const char *const *headers, const struct 
 	}
 	if (send_request(fd, &place, key.data, headers, &wait, err) < 0)
 		return NULL;
-	struct ws *ws = read_answer(fd, key.data, headers, max_message, wait.until_ms, err);
+	struct ws *ws = read_answer(fd, key.data, headers, max_message, wait.all.until_ms, err);
 	if (ws) {
 		(void)TAKE_FD(fd);
 		ws_own_fd(ws);

@@ -1,50 +1,29 @@
 #include "service/ready.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "net/dial.h"
 #include "proc/program.h"
 
 enum { PROBE_MS = 2, PROBE_MOST_MS = 50 }; /* between two probes: doubled each time */
 
-union address {
-	struct sockaddr any;
-	struct sockaddr_un local;
-	struct sockaddr_in in;
-};
-
-static socklen_t address_of(const struct ready *ready, union address *ret)
-{
-	if (ready->how == READY_TCP) {
-		ret->in = (struct sockaddr_in){ .sin_family = AF_INET,
-						.sin_port = htons((uint16_t)ready->number),
-						.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-		return sizeof ret->in;
-	}
-	ret->local = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	if (ready->how == READY_DISPLAY)
-		snprintf(ret->local.sun_path, sizeof ret->local.sun_path, "/tmp/.X11-unix/X%d",
-			 ready->number);
-	else
-		snprintf(ret->local.sun_path, sizeof ret->local.sun_path, "%s", ready->path);
-	return sizeof ret->local;
-}
-
 static bool accepts(const struct ready *ready)
 {
-	const struct timeval most = { .tv_usec = PROBE_MOST_MS * 1000 }; /* its queue may be full */
-	union address address;
-	socklen_t len = address_of(ready, &address);
-	auto_close int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	return fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) == 0 &&
-	       connect(fd, &address.any, len) == 0;
+	const struct dial_wait wait = { .all = { INT64_MAX, -1, -1 },
+					.connect_ms = PROBE_MOST_MS, /* its queue may be full */
+					.only_ipv4 = true };
+	char display[sizeof "/tmp/.X11-unix/X" + 11];
+	snprintf(display, sizeof display, "/tmp/.X11-unix/X%d", ready->number);
+	auto_close int fd = ready->how == READY_TCP
+				    ? dial_port(ready->number, &wait, NULL)
+				    : dial_unix(ready->how == READY_DISPLAY ? display : ready->path,
+						&wait, NULL);
+	return fd >= 0;
 }
 
 static enum wake wait_accepts(const struct ready *ready, int pidfd, const struct wait *wait)

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -40,9 +41,25 @@ static void ports(void)
 	close(server);
 }
 
+static bool is_over(void *arg)
+{
+	return *(bool *)arg;
+}
+
+/* One whose queue is full. */
+static bool is_slow(const struct dial_wait *wait)
+{
+	struct err err;
+	int64_t began_ms = clock_ms();
+	return dial_unix(path, wait, &err) < 0 && err.code == ERR_SLOW &&
+	       clock_ms() < began_ms + 8000;
+}
+
 static void sockets(void)
 {
-	const struct dial_wait wait = { .connect_ms = 50 };
+	bool left = true;
+	int caller[2];
+	const struct dial_wait wait = { .all = { INT64_MAX, -1, -1 }, .connect_ms = 50 };
 	struct err err;
 	char longer[200] = "/";
 	memset(longer + 1, 'a', sizeof longer - 2);
@@ -51,15 +68,35 @@ static void sockets(void)
 	int server = listen_unix(0), first = dial_unix(path, &wait, &err);
 	CHECK(first >= 0);
 	/* Nobody accepts, and there is no room for another. */
-	CHECK(dial_unix(path, &wait, &err) < 0 && err.code == ERR_SLOW);
+	CHECK(is_slow(&wait));
+	CHECK(is_slow(&(struct dial_wait){ .all = { clock_ms() + 50, -1, -1 } }));
+	CHECK(is_slow(&(struct dial_wait){
+		.all = { INT64_MAX, -1, -1 }, .over = is_over, .arg = &left }));
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, caller) == 0 && close(caller[1]) == 0);
+	CHECK(is_slow(&(struct dial_wait){ .all = { INT64_MAX, caller[0], -1 } }));
+	close(caller[0]);
 	close(first);
 	close(server);
 	unlink(path);
 }
 
-static bool is_over(void *arg)
+/* Sends a large file to a server that reads nothing. */
+static void file(void)
 {
-	return *(bool *)arg;
+	enum { SIZE = 64 << 20 };
+	struct client client;
+	struct err err;
+	int server = listen_unix(8), fd = memfd_create("large", MFD_CLOEXEC);
+	CHECK(fd >= 0 && ftruncate(fd, SIZE) == 0);
+	const struct client_file large = { fd, SIZE, "" };
+	const struct client_request ask = { "PUT", "/", .body = "", .file = &large };
+	const struct dial_wait soon = { .all = { clock_ms() + 50, -1, -1 } };
+	CHECK(client_open(&client, url, &soon, &err) == 0);
+	CHECK(client_ask(&client, &ask, &err) < 0 && err.code == ERR_SLOW);
+	client_close(&client);
+	close(fd);
+	close(server);
+	unlink(path);
 }
 
 /* A server that says nothing is waited for as long as the caller says. */
@@ -69,12 +106,14 @@ static void deadlines(void)
 	struct err err;
 	const struct client_request ask = { "GET", "/" };
 	int server = listen_unix(8);
-	const struct dial_wait soon = { .until_ms = clock_ms() + 50 };
+	const struct dial_wait soon = { .all = { clock_ms() + 50, -1, -1 } };
 	CHECK(client_open(&client, url, &soon, &err) == 0);
 	CHECK(client_ask(&client, &ask, &err) < 0 && err.code == ERR_SLOW);
 	client_close(&client);
 	bool left = true;
-	const struct dial_wait nobody = { .over = is_over, .arg = &left };
+	const struct dial_wait nobody = { .all = { INT64_MAX, -1, -1 },
+					  .over = is_over,
+					  .arg = &left };
 	CHECK(client_open(&client, url, &nobody, &err) == 0);
 	CHECK(client_ask(&client, &ask, &err) < 0 && err.code == ERR_SLOW);
 	client_close(&client);
@@ -90,6 +129,7 @@ int main(void)
 	ports();
 	sockets();
 	deadlines();
+	file();
 	rmdir(dir);
 	return tap_done();
 }
