@@ -1,6 +1,5 @@
 #include "host/gateway.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,6 +19,7 @@
 #include "base/thread.h"
 #include "host/link.h"
 #include "host/netns.h"
+#include "net/listen.h"
 
 enum { BATCH = 128, ACCEPTS = 32, SWEEP_MS = 500, ACCEPT_PAUSE_MS = 100, TELL_MS = 10000 };
 
@@ -41,27 +41,6 @@ struct gateway {
 	int look_max_us; /* 0 where there is one core: looking would keep others from answering */
 };
 
-static void peer_name(const struct sockaddr_storage *address, char *to, size_t room)
-{
-	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-	snprintf(to, room, "local");
-	if (address->ss_family == AF_INET)
-		inet_ntop(AF_INET, &in->sin_addr, to, (socklen_t)room);
-	else if (address->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &in6->sin6_addr, to, (socklen_t)room);
-}
-
-static void turn_away(int fd)
-{
-	static const char answer[] =
-		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-		"Content-Type: application/json\r\nContent-Length: 34\r\n"
-		"Connection: close\r\n\r\n{\"detail\":\"Too many connections.\"}";
-	(void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	close(fd);
-}
-
 static int listen_again(struct loop *loop)
 {
 	struct epoll_event event = { EPOLLIN | EPOLLEXCLUSIVE, .data.u64 = IS_LISTENER };
@@ -74,7 +53,7 @@ static int listen_again(struct loop *loop)
 static void pause_accepting(struct loop *loop, int code)
 {
 	struct gateway *gateway = loop->gateway;
-	if (code != EMFILE && code != ENFILE && code != ENOBUFS && code != ENOMEM)
+	if (!listen_starved(code))
 		return;
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, loop->config->listen_fd, NULL);
 	loop->accept_ms = loop->now_ms + ACCEPT_PAUSE_MS;
@@ -99,12 +78,13 @@ static void accept_some(struct loop *loop)
 			return;
 		}
 		if (gateway->connections >= (size_t)loop->config->max_connections) {
-			turn_away(fd);
+			listen_refuse_full(fd);
+			close(fd);
 			continue;
 		}
 		gateway->connections++;
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-		peer_name(&address, peer, sizeof peer);
+		listen_peer(&address, peer, sizeof peer);
 		struct link *link = link_new(loop, fd, peer);
 		link_run(link, EPOLLIN, 0); /* the request is often there already */
 	}
@@ -279,11 +259,6 @@ void gateway_notice(struct gateway *gateway)
 {
 	for (int i = 0; i < gateway->count; i++)
 		(void)eventfd_write(gateway->loops[i].wake_fd, 1);
-}
-
-size_t gateway_connections(struct gateway *gateway)
-{
-	return gateway->connections;
 }
 
 void gateway_stop(struct gateway *gateway, int ms)

@@ -53,4 +53,3 @@ void gateway_notice(struct gateway *gateway);
 void gateway_stop(struct gateway *gateway, int ms);
 /* After that, once nobody is left who could call gateway_notice(). */
 void gateway_free(struct gateway *gateway);
-size_t gateway_connections(struct gateway *gateway);

@@ -24,48 +24,6 @@ enum {
 	LINGER_MS = 1000,
 };
 
-static const char *reason(int status)
-{
-	static const struct {
-		int status;
-		const char *text;
-	} rows[] = {
-		{ 101, "Switching Protocols" },
-		{ 200, "OK" },
-		{ 202, "Accepted" },
-		{ 204, "No Content" },
-		{ 206, "Partial Content" },
-		{ 303, "See Other" },
-		{ 304, "Not Modified" },
-		{ 307, "Temporary Redirect" },
-		{ 400, "Bad Request" },
-		{ 401, "Unauthorized" },
-		{ 403, "Forbidden" },
-		{ 404, "Not Found" },
-		{ 405, "Method Not Allowed" },
-		{ 408, "Request Timeout" },
-		{ 409, "Conflict" },
-		{ 413, "Content Too Large" },
-		{ 415, "Unsupported Media Type" },
-		{ 416, "Range Not Satisfiable" },
-		{ 422, "Unprocessable Content" },
-		{ 426, "Upgrade Required" },
-		{ 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
-		{ 502, "Bad Gateway" },
-		{ 501, "Not Implemented" },
-		{ 503, "Service Unavailable" },
-		{ 504, "Gateway Timeout" },
-		{ 505, "HTTP Version Not Supported" },
-		{ 507, "Insufficient Storage" },
-	};
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (rows[i].status == status)
-			return rows[i].text;
-	return "Unknown";
-}
-
 /* ---- sending ---- */
 
 /* Sends all of iov, which is changed. SO_SNDTIMEO bounds how long a client may take nothing. */
@@ -235,7 +193,7 @@ static int sink_begin(struct sink *sink, const struct answer *answer, struct err
 		conn->close_after = true;
 	conn->head.len = 0;
 	buf_printf(&conn->head, "HTTP/1.1 %d %s\r\nServer: aio\r\nDate: %s\r\n", answer->status,
-		   reason(answer->status), date());
+		   http_reason(answer->status), date());
 	put_header(conn, "Content-Type", answer->type);
 	put_header(conn, "X-Request-Id", conn->request_id);
 	put_header(conn, "X-Content-Type-Options", "nosniff");

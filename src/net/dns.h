@@ -6,7 +6,7 @@
 enum { DNS_NAME_MAX = 253, DNS_MESSAGE_MAX = 512, DNS_HEAD = 12, DNS_IS_ANSWER = 0x8000 };
 
 enum { DNS_A = 1, DNS_AAAA = 28 };
-enum dns_code { DNS_OK = 0, DNS_FORMAT = 1, DNS_FAILED = 2, DNS_NO_SUCH_NAME = 3, DNS_REFUSED = 5 };
+enum dns_code { DNS_OK = 0, DNS_FORMAT = 1, DNS_FAILED = 2, DNS_NO_SUCH_NAME = 3 };
 
 struct dns_question {
 	uint16_t id, flags, type, class;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/desc.h"
 #include "base/err.h"
 #include "base/url.h"
 #include "net/http.h"
@@ -65,7 +66,8 @@ bool guard_unseen(const struct http_head *head, bool frames)
 	if (!http_header(head, "sec-fetch-site") ||
 	    header_is(head, "sec-fetch-site", "same-origin"))
 		return false;
-	if (http_header(head, "sec-purpose")) /* a prefetch, which is "none"'s for some pages' */
+	/* A prefetch says "none" as what a person typed does, although a page may have asked for it. */
+	if (http_header(head, "sec-purpose"))
 		return true;
 	return !header_is(head, "sec-fetch-site", "none") &&
 	       (!header_is(head, "sec-fetch-mode", "navigate") ||
@@ -86,6 +88,15 @@ bool guard_is_safe(const struct http_head *head)
 {
 	return !head->upgrade && (!strcmp(head->method, "GET") || !strcmp(head->method, "HEAD") ||
 				  !strcmp(head->method, "OPTIONS"));
+}
+
+void guard_allow(const struct http_head *head, struct pair *ret)
+{
+	const char *headers = http_header(head, "access-control-request-headers");
+	ret[0] = (struct pair){ "Access-Control-Allow-Methods",
+				"GET, HEAD, POST, PUT, PATCH, DELETE" };
+	ret[1] = (struct pair){ "Access-Control-Allow-Headers", headers ? headers : "*" };
+	ret[2] = (struct pair){ "Access-Control-Max-Age", "600" };
 }
 
 int guard_foreign(const char *origin, struct err *err)

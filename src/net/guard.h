@@ -9,6 +9,7 @@
 
 struct err;
 struct http_head;
+struct pair;
 
 /* What a listener asks of those that come in by it. */
 struct guard {
@@ -32,6 +33,10 @@ bool guard_knows(const struct guard *guard, const struct http_head *head);
 
 /* Whether a request changes nothing, as far as its method says. */
 bool guard_is_safe(const struct http_head *head);
+
+/* The GUARD_ALLOWS headers that answer the preflight of a page that may call, beside its origin. */
+enum { GUARD_ALLOWS = 3 };
+void guard_allow(const struct http_head *head, struct pair *ret);
 
 /* The error for a page of another origin. */
 int guard_foreign(const char *origin, struct err *err);

@@ -11,6 +11,7 @@
 #include "net/auth.h"
 #include "net/call.h"
 #include "net/cookie.h"
+#include "net/guard.h"
 #include "net/http.h"
 #include "net/target.h"
 #include "net/wire.h"
@@ -345,18 +346,10 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 	buf_str(out, "\r\n");
 }
 
-static const char *reason(int status)
-{
-	return status == 303   ? "See Other"
-	       : status == 307 ? "Temporary Redirect"
-	       : status < 500  ? "Refused"
-			       : "Unavailable";
-}
-
 void head_answer(struct buf *out, const struct answer *answer, const char *body, bool close)
 {
 	buf_printf(out, "HTTP/1.1 %d %s\r\nServer: aio\r\n", answer->status,
-		   reason(answer->status));
+		   http_reason(answer->status));
 	if (answer->type) {
 		put(out, "Content-Type", answer->type);
 		put(out, "X-Content-Type-Options", "nosniff");
@@ -433,11 +426,13 @@ bool head_trade(struct buf *out, const char *query, const struct auth *auth, boo
 
 void head_preflight(struct buf *out, const struct http_head *head, const char *origin, bool close)
 {
-	const char *headers = http_header(head, "access-control-request-headers");
+	struct pair allowed[GUARD_ALLOWS];
+	guard_allow(head, allowed);
 	buf_printf(out,
 		   "HTTP/1.1 204 No Content\r\nServer: aio\r\nVary: Origin\r\n"
-		   "Access-Control-Allow-Origin: %s\r\nAccess-Control-Allow-Credentials: true\r\n"
-		   "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
-		   "Access-Control-Allow-Headers: %s\r\nAccess-Control-Max-Age: 600\r\n%s\r\n",
-		   origin, headers ? headers : "*", close ? "Connection: close\r\n" : "");
+		   "Access-Control-Allow-Origin: %s\r\nAccess-Control-Allow-Credentials: true\r\n",
+		   origin);
+	for (size_t i = 0; i < GUARD_ALLOWS; i++)
+		put(out, allowed[i].name, allowed[i].value);
+	buf_str(out, close ? "Connection: close\r\n\r\n" : "\r\n");
 }

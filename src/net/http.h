@@ -94,3 +94,6 @@ size_t http_header_count(const struct http_head *head, const char *name);
 
 /* Whether a comma-separated header value has this token, ignoring case. */
 bool http_has_token(const char *value, const char *token);
+
+/* What stands beside a status: "Not Found". */
+const char *http_reason(int status);

@@ -156,3 +156,39 @@ int listen_open(const char *name, struct listener *ret, struct err *err)
 	       : !strncmp(name, "unix:", 5) ? open_unix(name + 5, ret, err)
 					    : open_tcp(name, ret, err);
 }
+
+int listen_peer(const struct sockaddr_storage *from, char *to, size_t room)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+	snprintf(to, room, "local");
+	if (from->ss_family == AF_INET) {
+		inet_ntop(AF_INET, &in->sin_addr, to, (socklen_t)room);
+		return ntohs(in->sin_port);
+	}
+	if (from->ss_family == AF_INET6) {
+		inet_ntop(AF_INET6, &in6->sin6_addr, to, (socklen_t)room);
+		return ntohs(in6->sin6_port);
+	}
+	return 0;
+}
+
+bool listen_starved(int code)
+{
+	return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+}
+
+void listen_refuse(int fd, const char *status, const char *detail)
+{
+	char answer[400];
+	int len = snprintf(answer, sizeof answer,
+			   "HTTP/1.1 %s\r\nContent-Type: application/json\r\n"
+			   "Content-Length: %zu\r\nConnection: close\r\n\r\n{\"detail\":\"%s\"}",
+			   status, strlen(detail) + 13, detail);
+	(void)!send(fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void listen_refuse_full(int fd)
+{
+	listen_refuse(fd, "503 Service Unavailable\r\nRetry-After: 1", "Too many connections.");
+}

@@ -1,6 +1,5 @@
 #include "net/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -222,37 +221,34 @@ static void serve(void *arg)
 
 static void set_name(struct peer *peer, const struct sockaddr_storage *address)
 {
-	char text[INET6_ADDRSTRLEN] = "", *to = peer->name;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-	if (address->ss_family == AF_INET)
-		snprintf(to, sizeof peer->name, "%s:%d",
-			 inet_ntop(AF_INET, &in->sin_addr, text, sizeof text), ntohs(in->sin_port));
-	else if (address->ss_family == AF_INET6)
-		snprintf(to, sizeof peer->name, "[%s]:%d",
-			 inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text),
-			 ntohs(in6->sin6_port));
+	char text[INET6_ADDRSTRLEN];
+	int port = listen_peer(address, text, sizeof text);
+	if (port)
+		snprintf(peer->name, sizeof peer->name,
+			 address->ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", text, port);
 	else
-		snprintf(to, sizeof peer->name, "local");
+		snprintf(peer->name, sizeof peer->name, "%s", text);
 }
 
-static void refuse_with(struct peer *peer, const char *status, const char *detail, const char *why)
+/* After it was answered. */
+static void refuse(struct peer *peer, const char *why)
 {
-	char answer[400];
-	int len = snprintf(answer, sizeof answer,
-			   "HTTP/1.1 %s\r\nContent-Type: application/json\r\n"
-			   "Content-Length: %zu\r\nConnection: close\r\n\r\n{\"detail\":\"%s\"}",
-			   status, strlen(detail) + 13, detail);
 	peer->server->refused++;
 	log_warn("connection refused: %s", why);
-	(void)!send(peer->fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	end(peer);
 }
 
-static void refuse(struct peer *peer, const char *why)
+static void refuse_full(struct peer *peer, const char *why)
 {
-	refuse_with(peer, "503 Service Unavailable\r\nRetry-After: 1", "Too many connections.",
-		    why);
+	listen_refuse_full(peer->fd);
+	refuse(peer, why);
+}
+
+static void refuse_user(struct peer *peer)
+{
+	listen_refuse(peer->fd, "403 Forbidden",
+		      "Only the sandbox user and root may call the sandbox from inside.");
+	refuse(peer, "it is not the sandbox user's");
 }
 
 /* 0, and a thread serves it, or an error's number. */
@@ -282,7 +278,7 @@ static void welcome(struct peer *peer)
 	serve_waiting(peer->server);
 	int code = TAILQ_EMPTY(&peer->server->waiting) ? start(peer) : EAGAIN;
 	if (code)
-		refuse(peer, strerror(code));
+		refuse_full(peer, strerror(code));
 }
 
 /* Programs of the sandbox leave room for callers from outside. */
@@ -301,13 +297,11 @@ static void admit(struct server *server, int fd, const struct sockaddr_storage *
 	bool crowded = inside && server->inside.conns > INSIDE_MAX;
 	pthread_mutex_unlock(&server->lock);
 	if (full)
-		refuse(peer, "--max-connections is reached");
+		refuse_full(peer, "--max-connections is reached");
 	else if (crowded)
-		refuse(peer, "too many of the sandbox's own programs");
+		refuse_full(peer, "too many of the sandbox's own programs");
 	else if (inside && !local_admits(&server->inside, fd))
-		refuse_with(peer, "403 Forbidden",
-			    "Only the sandbox user and root may call the sandbox from inside.",
-			    "it is not the sandbox user's");
+		refuse_user(peer);
 	else
 		welcome(peer);
 }
@@ -340,7 +334,7 @@ static void accept_one(struct server *server, const int *from)
 		server->starved = false;
 		server->accepted++;
 		admit(server, fd, &address, from != &server->listen_fd);
-	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+	} else if (listen_starved(errno)) {
 		if (!server->starved)
 			log_error("cannot accept: %s", strerror(errno));
 		server->starved = true;

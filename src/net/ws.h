@@ -27,7 +27,6 @@ enum ws_code {
 	WS_NO_CODE = 1005,  /* (the peer closed without a code) */
 	WS_ABNORMAL = 1006, /* (the connection ended without a Close) */
 	WS_BAD_DATA = 1007,
-	WS_POLICY = 1008,
 	WS_TOO_BIG = 1009,
 	WS_INTERNAL_ERROR = 1011,
 	WS_TRY_LATER = 1013,
