@@ -332,7 +332,7 @@ static int run(struct attached *a, const struct exec_start *wish, struct err *er
 		char why[200];
 		bool starved = a->status == 128 + SIGKILL && limits_killed() > killed;
 		struct exec_end end = { a->status, starved ? limits_starved(why, sizeof why)
-							   : offline_hint(a->call->began) };
+							   : call_hint(a->call) };
 		return result < 0 ? -1 : call_send(a->call, "exit", NULL, &end, err);
 	}
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */

@@ -86,9 +86,11 @@ static void ask_for_keys(struct server *server)
 static void answer_names(struct server *server)
 {
 	const char *mode = reach_mode(server->config->network);
-	if (mode && !strcmp(mode, "none"))
-		server->offline_fd = offline_open();
-	if (mode && !strcmp(mode, "none") && server->offline_fd < 0)
+	if (!mode || strcmp(mode, "none") != 0)
+		return;
+	server->offline_fd = offline_open();
+	server->offline_hint = reach_offline_hint;
+	if (server->offline_fd < 0)
 		log_warn("programs that ask for names wait in vain: port 53 of 127.0.0.1: %s",
 			 strerror(errno));
 }

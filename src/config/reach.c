@@ -5,8 +5,14 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "net/offline.h"
 
 enum { NAMES_BYTES = 2000 }; /* of an environment that every program gets */
+
+const char reach_offline_hint[] =
+	"A program asked for a host outside, but " OFFLINE_REASON
+	". It can only be given one when it is created: aio create --network allow --allow NAME, or "
+	"\"network\": {\"mode\": \"allow\", \"allow\": [NAME]} in POST /v1/sandboxes.";
 
 static const char *const modes[] = { "none", "allow", "full" };
 

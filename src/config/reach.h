@@ -11,6 +11,9 @@ void reach_describe(const char *mode, const char *const *names, size_t count, st
 /* The mode alone; NULL if that is not known. The result is one of three constants. */
 const char *reach_mode(const char *network);
 
+/* For a caller whose program asked for a name where the network is "none". */
+extern const char reach_offline_hint[];
+
 /* Appends sentences for people and models, ended by a newline: "Network: none. …". Nothing if the network
  * is not known: the server was started by something else than a host. */
 void reach_explain(const char *network, struct buf *to);

@@ -58,10 +58,17 @@ static void put_extra(struct call *call)
 	}
 }
 
+const char *call_hint(const struct call *call)
+{
+	return call->hint                     ? call->hint
+	       : offline_refused(call->began) ? call->server->offline_hint
+					      : NULL;
+}
+
 int call_reply_end(struct call *call, struct err *err)
 {
 	if (!(call->route->flags & BARE)) {
-		jw_key_str(&call->jw, "hint", call->hint ? call->hint : offline_hint(call->began));
+		jw_key_str(&call->jw, "hint", call_hint(call));
 		if (call->route->extra && call->extra)
 			put_extra(call);
 		jw_close(&call->jw, '}');

@@ -53,6 +53,9 @@ struct call {
 	struct jw jw;
 };
 
+/* What its envelope will have as hint; NULL: none. */
+const char *call_hint(const struct call *call);
+
 /* Answers with data, as route->data describes it; NULL for null. */
 int call_reply(struct call *call, const void *data, struct err *err);
 

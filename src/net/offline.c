@@ -104,14 +104,9 @@ uint64_t offline_moment(void)
 	return refused + 1;
 }
 
-const char *offline_hint(uint64_t since)
+bool offline_refused(uint64_t since)
 {
-	return !since || since == offline_moment()
-		       ? NULL
-		       : "A program asked for a host outside, but " OFFLINE_REASON
-			 ". It can only be given one when it is created: aio create --network allow "
-			 "--allow NAME, or \"network\": {\"mode\": \"allow\", \"allow\": [NAME]} in "
-			 "POST /v1/sandboxes.";
+	return since && since != offline_moment();
 }
 
 bool offline_parse(const char *line, char ret_name[DNS_NAME_MAX + 1], int64_t *ret_times)

@@ -14,9 +14,9 @@ int offline_open(void);
 /* Answers what has arrived. For one thread. */
 void offline_answer(int fd);
 
-/* A moment, and the hint for a caller if names were refused since then; NULL: none were. */
+/* A moment, and whether names were refused since then. 0 is one since which nothing was. */
 uint64_t offline_moment(void);
-const char *offline_hint(uint64_t since);
+bool offline_refused(uint64_t since);
 
 /* Takes a report apart. False: the line is not one. */
 bool offline_parse(const char *line, char ret_name[DNS_NAME_MAX + 1], int64_t *ret_times);

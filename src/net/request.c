@@ -368,7 +368,7 @@ static void answer_error(struct net_request *r, struct call *call, const struct 
 	jw_key_str(&jw, "message", err->msg);
 	jw_key(&jw, "data");
 	jw_null(&jw);
-	jw_key_str(&jw, "hint", call->hint ? call->hint : offline_hint(call->began));
+	jw_key_str(&jw, "hint", call_hint(call));
 	jw_close(&jw, '}');
 	struct answer answer = { err_status(err->code), "application/json", (int64_t)jw.out.len,
 				 .header_count = 0 };

@@ -62,6 +62,7 @@ struct server {
 	const struct server_options *options;
 	const struct config *config; /* what handlers go by; set by who starts the server */
 	server_ask_key *ask_key;     /* likewise; NULL: people get the same errors as programs */
+	const char *offline_hint;    /* likewise; for calls during which a name was refused */
 	const struct route_group *const *groups;
 	struct auth *auth;
 	struct router router;

@@ -32,6 +32,6 @@ int main(void)
 			 len, 0);
 		CHECK(offline_parse(line, name, &times) == (len == DNS_NAME_MAX));
 	}
-	CHECK(!offline_hint(0) && !offline_hint(offline_moment()));
+	CHECK(!offline_refused(0) && !offline_refused(offline_moment()));
 	return tap_done();
 }
