@@ -82,17 +82,13 @@ static void done(void *arg)
 	free(session->only);
 }
 
-bool session_busy(struct mcp_session *session)
+static bool busy(void *arg)
 {
+	struct mcp_session *session = arg;
 	pthread_mutex_lock(&session->base.lock);
 	bool result = session->exchanges != NULL;
 	pthread_mutex_unlock(&session->base.lock);
 	return result;
-}
-
-static bool busy(void *session)
-{
-	return session_busy(session);
 }
 
 /* Without locks. Those that it never opened are not there. */

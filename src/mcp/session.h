@@ -1,9 +1,9 @@
 /* session.h - a client that said "initialize": what it can do, what it waits for, what it missed. */
 #pragma once
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/wait.h"
 #include "mcp/revision.h"
 
 struct config;
@@ -53,7 +53,6 @@ struct mcp_stream *session_find_stream(struct mcp_session *session, uint64_t id)
 void session_remember(struct mcp_session *session, struct exchange *ex);
 void session_forget(struct mcp_session *session, const struct exchange *ex);
 void session_cancel(struct mcp_session *session, const json_t *id);
-bool session_busy(struct mcp_session *session);
 
 /* Questions to the client: a new id, to be told when the eventfd is signalled; the client's answer
  * arrives; and is fetched: {"result": …} or {"error": …}, NULL for none. */

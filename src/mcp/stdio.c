@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +16,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/thread.h"
+#include "base/wait.h"
 #include "config/config.h"
 #include "mcp/exchange.h"
 #include "mcp/method.h"
@@ -45,15 +46,10 @@ static bool write_line(struct stdio *s, char *text, size_t len)
 {
 	text[len] = '\n'; /* in place of the NUL at its end */
 	for (size_t done = 0; done <= len;) {
-		struct pollfd pfds[] = { { .fd = s->out, .events = POLLOUT },
-					 { .fd = s->signal_fd, .events = POLLIN } };
+		const struct wait wait = { INT64_MAX, -1, s->signal_fd };
 		size_t left = len + 1 - done;
-		if (poll(pfds, COUNT(pfds), -1) < 0 && errno != EINTR)
+		if (wait_fd(&wait, s->out, POLLOUT) != WAKE_READY)
 			return false;
-		if (!pfds[0].revents && pfds[1].revents)
-			return false;
-		if (!pfds[0].revents)
-			continue;
 		ssize_t n = write(s->out, text + done, left < PIPE_BUF ? left : PIPE_BUF);
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return false;
@@ -184,19 +180,31 @@ static bool take_input(struct stdio *s)
 	return n > 0;
 }
 
-static void run(struct stdio *s)
+/* Reads to the end of the input. False: the client is gone, or a signal came. */
+static bool read_all(struct stdio *s)
 {
 	struct pollfd pfds[] = { { .fd = s->in, .events = POLLIN },
 				 { .fd = s->signal_fd, .events = POLLIN } };
-	int64_t until = INT64_MAX;
-	while (!s->gone && clock_ms() < until && (until == INT64_MAX || session_busy(s->session))) {
-		int n = poll(pfds, COUNT(pfds), until == INT64_MAX ? TICK_MS : 10);
-		if (n > 0 && pfds[1].revents)
-			return;
-		if (n > 0 && pfds[0].revents && !take_input(s)) {
-			pfds[0].fd = -1;
-			until = clock_ms() + GRACE_MS; /* for what it still waits for */
-		}
+	while (!s->gone) {
+		const struct wait tick = { clock_ms() + TICK_MS, -1, -1 };
+		if (wait_poll(&tick, pfds, COUNT(pfds)) != WAKE_READY)
+			continue;
+		if (pfds[1].revents)
+			return false;
+		if (!take_input(s))
+			return true;
+	}
+	return false;
+}
+
+/* The client has said all, and may still wait for replies. */
+static void await_replies(struct stdio *s)
+{
+	int64_t until_ms = clock_ms() + GRACE_MS;
+	enum wake wake = WAKE_TIMEOUT;
+	while (wake == WAKE_TIMEOUT && !s->gone && clock_ms() < until_ms) {
+		const struct wait tick = { clock_ms() + TICK_MS, s->out, s->signal_fd };
+		wake = stream_wait_replies(s->stream, &tick);
 	}
 }
 
@@ -220,9 +228,9 @@ int stdio_serve(struct server *server, int in, int out)
 		return -1;
 	}
 	s.stream = session_stream(s.session);
-	int result = pthread_create(&thread, NULL, writer, &s) ? -1 : 0;
-	if (result == 0)
-		run(&s);
+	int result = thread_start_joinable(&thread, writer, &s) ? -1 : 0;
+	if (result == 0 && read_all(&s))
+		await_replies(&s);
 	server->stopping = true;
 	(void)eventfd_write(server->stop_fd, 1);
 	stream_close(s.stream);

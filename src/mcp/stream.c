@@ -143,6 +143,16 @@ void stream_forget(struct mcp_stream *stream, uint64_t number)
 	pthread_mutex_unlock(&stream->lock);
 }
 
+enum wake stream_wait_replies(struct mcp_stream *stream, const struct wait *wait)
+{
+	enum wake wake = WAKE_READY;
+	pthread_mutex_lock(&stream->lock);
+	while (stream->expected > 0 && wake == WAKE_READY)
+		wake = wait_change(wait, &stream->lock, &stream->waiters, NULL);
+	pthread_mutex_unlock(&stream->lock);
+	return wake;
+}
+
 void stream_close(struct mcp_stream *stream)
 {
 	pthread_mutex_lock(&stream->lock);

@@ -48,6 +48,9 @@ void stream_mend(struct mcp_stream *stream);
 /* Forgets what was sent and will not be asked for again: all up to this number. */
 void stream_forget(struct mcp_stream *stream, uint64_t number);
 
+/* Waits until all replies that were expected have been added, or will not come. */
+enum wake stream_wait_replies(struct mcp_stream *stream, const struct wait *wait);
+
 /* Ends a stream that expects nothing. */
 void stream_close(struct mcp_stream *stream);
 

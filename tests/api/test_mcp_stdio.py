@@ -64,6 +64,16 @@ def test_what_was_asked_before_the_end_is_answered(stdio):
     assert code == 0 and json.loads(rest)["result"]["structuredContent"]["output"] == "late\n"
 
 
+def test_a_reply_is_not_lost_at_the_end(stdio):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "sandbox_execute_bash", "arguments": {"command": "true"}}}
+    for _ in range(20):
+        s = stdio()
+        s.send(call)
+        code, rest = s.end()
+        assert code == 0 and rest and json.loads(rest)["id"] == 1
+
+
 def test_what_is_no_message(stdio):
     s = stdio()
     for line, code in [(b"nonsense", -32700), (b"{}", -32600), (b"5", -32600), (b'{"id":[],"method":"ping"}', -32600)]:
