@@ -1,6 +1,5 @@
 /* File watchers: what happens to files, asked for, streamed, or waited for. Answers have no envelope. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +18,7 @@
 #include "config/config.h"
 #include "fs/file_user.h"
 #include "fs/watch.h"
+#include "fs/watchers.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "session/sessions.h"
@@ -31,49 +31,6 @@ enum {
 static const char *const states[] = { "starting", "active", "ended", NULL };
 
 /* ---- watchers ---- */
-
-struct watcher {
-	struct session base;
-	struct watch *watch;
-	struct arena arena; /* of what follows */
-	const char *path;
-	struct list include, exclude;
-	bool recursive;
-	int64_t debounce;
-};
-
-static void watcher_done(void *arg)
-{
-	struct watcher *watcher = arg;
-	watch_free(watcher->watch);
-	arena_done(&watcher->arena);
-}
-
-static void watcher_end(void *arg)
-{
-	struct watcher *watcher = arg;
-	watch_stop(watcher->watch);
-}
-
-struct sessions file_watch_sessions = {
-	.kind = "watch",
-	.size = sizeof(struct watcher),
-	.end = watcher_end,
-	.done = watcher_done,
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-};
-
-/* It is idle from the end of the last request that looked at it. */
-static void watcher_release(struct watcher **watcher)
-{
-	if (!*watcher)
-		return;
-	pthread_mutex_lock(&(*watcher)->base.lock);
-	sessions_touch(&(*watcher)->base);
-	pthread_mutex_unlock(&(*watcher)->base.lock);
-	sessions_release(*watcher);
-}
-#define auto_watcher __attribute__((cleanup(watcher_release)))
 
 struct watcher_info {
 	const char *watcher_id, *path, *status, *reason, *created_at;
@@ -162,43 +119,6 @@ static const struct schema created_schema =
 	SCHEMA(file_watch_created, "FileWatcherCreated", created_fields);
 static const struct field created_data = { .type = T_OBJ, .of = &created_schema };
 
-static struct list copy_list(struct arena *arena, const struct list *from)
-{
-	const char **items = arena_alloc(arena, (from->count + 1) * sizeof *items);
-	for (size_t i = 0; i < from->count; i++)
-		items[i] = arena_strdup(arena, ((const char *const *)from->items)[i]);
-	return (struct list){ from->count, items };
-}
-
-struct file_watch_recipe {
-	const struct watch_spec *spec;
-	struct watch *watch; /* NULL: a watcher has it */
-};
-
-static void watcher_fill(void *arg, void *how)
-{
-	struct watcher *watcher = arg;
-	struct file_watch_recipe *recipe = how;
-	const struct watch_spec *spec = recipe->spec;
-	watcher->watch = TAKE(recipe->watch);
-	watcher->path = arena_strdup(&watcher->arena, spec->path);
-	watcher->exclude = copy_list(&watcher->arena, &spec->exclude);
-	watcher->include = copy_list(&watcher->arena, &spec->include);
-	watcher->recursive = spec->recursive;
-	watcher->debounce = spec->window_ms;
-}
-
-static struct watcher *open_watcher(const struct watch_spec *spec, struct err *err)
-{
-	struct file_watch_recipe recipe = { spec, watch_start(spec, err) };
-	if (!recipe.watch)
-		return NULL;
-	struct watcher *watcher =
-		sessions_open(&file_watch_sessions, NULL, watcher_fill, &recipe, err);
-	watch_free(recipe.watch);
-	return watcher;
-}
-
 static int create_watcher(struct call *call, const void *in, struct err *err)
 {
 	const struct file_watch_create *request = in;
@@ -212,11 +132,11 @@ static int create_watcher(struct call *call, const void *in, struct err *err)
 	};
 	if (!spec.path || file_user_of(call, false, &spec.user, err) < 0)
 		return -1;
-	auto_watcher struct watcher *watcher = open_watcher(&spec, err);
+	auto_watcher struct watcher *watcher = watchers_open(&spec, err);
 	if (!watcher)
 		return -1;
 	if (file_watch_news_start(call, watcher->watch, err) < 0) {
-		(void)sessions_close(&file_watch_sessions, watcher->base.id, NULL);
+		(void)sessions_close(&watchers_sessions, watcher->base.id, NULL);
 		return -1;
 	}
 	struct watcher_info info = describe(watcher, call->arena);
@@ -247,9 +167,9 @@ static const struct field listing_data = { .type = T_OBJ, .of = &listing_schema 
 static int list_watchers(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	sessions_expire(&file_watch_sessions);
+	sessions_expire(&watchers_sessions);
 	size_t count;
-	void **all = sessions_list(&file_watch_sessions, call->arena, &count);
+	void **all = sessions_list(&watchers_sessions, call->arena, &count);
 	struct watcher_info *infos = arena_alloc(call->arena, count * sizeof *infos);
 	for (size_t i = 0; i < count; i++)
 		infos[i] = describe(all[i], call->arena);
@@ -280,7 +200,7 @@ static const struct field stopped_data = { .type = T_OBJ, .of = &stopped_schema 
 static int stop_watcher(struct call *call, const void *in, struct err *err)
 {
 	const struct named_watcher *request = in;
-	if (sessions_close(&file_watch_sessions, request->watcher_id, err) < 0)
+	if (sessions_close(&watchers_sessions, request->watcher_id, err) < 0)
 		return -1;
 	return call_reply(call, &(struct stopped){ request->watcher_id, "stopped", true }, err);
 }
@@ -326,7 +246,7 @@ static int poll_events(struct call *call, const void *in, struct err *err)
 {
 	const struct poll_request *request = in;
 	auto_watcher struct watcher *watcher =
-		sessions_find(&file_watch_sessions, request->watcher_id, err);
+		sessions_find(&watchers_sessions, request->watcher_id, err);
 	struct file_events_page page;
 	if (!watcher)
 		return -1;
@@ -443,7 +363,7 @@ static int stream_events(struct call *call, const void *in, struct err *err)
 {
 	const struct stream_request *request = in;
 	auto_watcher struct watcher *watcher =
-		sessions_find(&file_watch_sessions, request->watcher_id, err);
+		sessions_find(&watchers_sessions, request->watcher_id, err);
 	if (!watcher)
 		return -1;
 	int64_t cursor = stream_cursor(request);

@@ -112,7 +112,7 @@ static void put_service_counter(struct buf *to, const char *name, const char *he
 			   (unsigned long long)*(const uint64_t *)((const char *)&list[i] + at));
 }
 
-static void put_services(struct buf *to, struct arena *arena)
+void metrics_services(struct buf *to, struct arena *arena)
 {
 	struct service_info *list;
 	size_t count = service_list(arena, &list);
@@ -152,7 +152,9 @@ static int metrics(struct call *call, const void *in, struct err *err)
 		if (modules[i].sessions)
 			buf_printf(&text, "aio_sessions{kind=\"%s\"} %zu\n",
 				   modules[i].sessions->kind, sessions_count(modules[i].sessions));
-	put_services(&text, call->arena);
+	for (size_t i = 0; i < modules_count; i++)
+		if (modules[i].metrics)
+			modules[i].metrics(&text, call->arena);
 	put_memory(&text);
 	return call_text(call, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len,
 			 err);

@@ -8,7 +8,9 @@
 #include "code/nodejs_sessions.h"
 #include "config/config.h"
 #include "document/documents.h"
+#include "fs/watchers.h"
 #include "mcp/mcp.h"
+#include "mcp/session.h"
 #include "net/server.h"
 #include "proc/child.h"
 #include "proc/pump.h"
@@ -33,13 +35,13 @@ const struct module modules[] = {
 	{ .start = start_pump },
 	{ .stop = child_end_all },
 	{ .start = document_setup },
-	{ .start = start_mcp, .end = mcp_end },
-	{ .stop = service_stop_all, .end = service_end_all },
+	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },
+	{ .stop = service_stop_all, .end = service_end_all, .metrics = metrics_services },
 	{ .sessions = &shell_sessions },
 	{ .sessions = &bash_sessions },
 	{ .sessions = &kernels_sessions, .start = kernels_start, .end = kernels_end },
 	{ .sessions = &nodejs_sessions },
-	{ .sessions = &file_watch_sessions },
+	{ .sessions = &watchers_sessions },
 };
 const size_t modules_count = COUNT(modules);
 

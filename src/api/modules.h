@@ -3,6 +3,8 @@
 #pragma once
 #include <stddef.h>
 
+struct arena;
+struct buf;
 struct server;
 struct sessions;
 
@@ -11,11 +13,15 @@ struct module {
 	void (*start)(struct server *server); /* before the first request */
 	void (*stop)(void); /* while requests may still run: ends what they wait for */
 	void (*end)(void);  /* when none does */
+	void (*metrics)(struct buf *to, struct arena *arena); /* beside the number of sessions */
 };
 
 /* In the order in which they end. */
 extern const struct module modules[];
 extern const size_t modules_count;
+
+/* Of services, in metrics.c with the others. */
+void metrics_services(struct buf *to, struct arena *arena);
 
 void modules_start(struct server *server);
 void modules_stop(void);

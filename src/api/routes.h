@@ -4,7 +4,6 @@
 
 struct err;
 struct jw;
-struct sessions;
 struct server;
 
 extern const struct route_group sandbox_group, sandbox_events_group, shell_group,
@@ -14,8 +13,6 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,
 	health_group, openapi_group, llms_group, metrics_group, page_group, bash_ws_group,
 	preview_group, sign_in_group;
-
-extern struct sessions file_watch_sessions;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -9,13 +9,11 @@
 void mcp_setup(struct server *server, resource_text *context)
 {
 	resource_context = context;
-	session_setup(server->config);
 	hub_setup(server);
 }
 
 void mcp_end(void)
 {
-	session_close_all();
 	exchange_end_all();
 	hub_end();
 	tool_forget_all();

@@ -120,7 +120,7 @@ static void end(void *arg)
 	end_own(session);
 }
 
-static struct sessions sessions = {
+struct sessions mcp_sessions = {
 	.kind = "mcp",
 	.size = sizeof(struct mcp_session),
 	.secret = true,
@@ -129,11 +129,6 @@ static struct sessions sessions = {
 	.done = done,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
-
-void session_setup(const struct config *config)
-{
-	sessions_limit(&sessions, config->max_sessions, config->session_ms);
-}
 
 /* What a session starts with. */
 struct session_start {
@@ -169,13 +164,13 @@ struct mcp_session *session_open(enum mcp_revision revision, const json_t *capab
 	}
 	for (size_t i = 0; i < sizeof random; i++)
 		snprintf(id + 2 * i, 3, "%02x", random[i]);
-	sessions_expire(&sessions);
-	return sessions_open(&sessions, id, fill, &start, err);
+	sessions_expire(&mcp_sessions);
+	return sessions_open(&mcp_sessions, id, fill, &start, err);
 }
 
 struct mcp_session *session_find(const char *id, struct err *err)
 {
-	struct mcp_session *session = sessions_find(&sessions, id, err);
+	struct mcp_session *session = sessions_find(&mcp_sessions, id, err);
 	if (!session)
 		return NULL;
 	pthread_mutex_lock(&session->base.lock);
@@ -186,12 +181,7 @@ struct mcp_session *session_find(const char *id, struct err *err)
 
 int session_close(const char *id, struct err *err)
 {
-	return sessions_close(&sessions, id, err);
-}
-
-void session_close_all(void)
-{
-	sessions_close_all(&sessions);
+	return sessions_close(&mcp_sessions, id, err);
 }
 
 /* ---- what is known of it ---- */
@@ -471,7 +461,7 @@ static void tell_sessions(const struct news_item *item)
 {
 	struct arena arena = { 0 };
 	size_t count;
-	void **all = sessions_list(&sessions, &arena, &count);
+	void **all = sessions_list(&mcp_sessions, &arena, &count);
 	for (size_t i = 0; i < count; i++)
 		tell_session(all[i], item);
 	arena_done(&arena);

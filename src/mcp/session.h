@@ -6,14 +6,14 @@
 #include "base/wait.h"
 #include "mcp/revision.h"
 
-struct config;
 struct err;
 struct exchange;
 struct mcp_session;
 struct mcp_stream;
+struct sessions;
 
-/* Sets how many there may be and how long each may be idle. */
-void session_setup(const struct config *config);
+/* All of them. */
+extern struct sessions mcp_sessions;
 
 /* A new one, with a reference. only: see struct exchange_from. */
 struct mcp_session *session_open(enum mcp_revision revision, const json_t *capabilities,
@@ -21,7 +21,6 @@ struct mcp_session *session_open(enum mcp_revision revision, const json_t *capab
 /* One by its id, with a reference. */
 struct mcp_session *session_find(const char *id, struct err *err);
 int session_close(const char *id, struct err *err);
-void session_close_all(void);
 
 void session_ref(struct mcp_session *session);
 void session_unref(struct mcp_session *session); /* NULL is fine */

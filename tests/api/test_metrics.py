@@ -3,6 +3,8 @@ import re
 
 import pytest
 
+from mcp_peer import Peer
+
 
 def open_sessions(server):
     text = server.get("/metrics").text
@@ -22,3 +24,13 @@ def test_every_kind_of_session_is_counted(start_server, kind, path):
     assert answer.status_code == 200, answer.text
     assert open_sessions(server) == before | {kind: before[kind] + 1}
     server.stop()  # the open session ends with it
+
+
+def test_clients_of_mcp_are_counted(start_server):
+    server = start_server()
+    before = open_sessions(server)
+    peer = Peer(server)
+    peer.initialize()
+    assert open_sessions(server) == before | {"mcp": before["mcp"] + 1}
+    peer.close()
+    assert open_sessions(server) == before

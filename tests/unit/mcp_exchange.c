@@ -10,6 +10,7 @@
 #include "mcp/session.h"
 #include "mcp/stream.h"
 #include "net/server.h"
+#include "session/sessions.h"
 #include "tap.h"
 
 enum { SECONDS = 10 };
@@ -100,7 +101,7 @@ int main(void)
 	struct config config = { .max_sessions = 4, .session_ms = 60000 };
 	CHECK(pipe(stop) == 0);
 	struct server server = { .config = &config, .stop_fd = stop[0] };
-	session_setup(&config);
+	sessions_limit(&mcp_sessions, config.max_sessions, config.session_ms);
 	cancelled_at_once(&server);
 	its_session_has_ended(&server);
 	progress_only_increases(&server);
