@@ -133,7 +133,8 @@ static int session_stats(struct call *call, const void *in, struct err *err)
 			       .max_sessions = config->max_sessions,
 			       .session_timeout = config->session_ms / 1000 };
 	for (size_t i = 0; i < count; i++)
-		stats.active_sessions += awake_ms() - shell_sessions.used_ms(all[i]) < ACTIVE_MS;
+		stats.active_sessions += awake_ms() - ((const struct session *)all[i])->used_ms <
+					 ACTIVE_MS;
 	stats.idle_sessions = stats.total_sessions - stats.active_sessions;
 	stats.usage_ratio = (double)stats.total_sessions / (double)stats.max_sessions;
 	return call_reply(call, &stats, err);
@@ -166,9 +167,8 @@ static const struct schema session_list_schema =
 	SCHEMA(shell_sessions_session_list, "ActiveShellSessionsResult", session_list_fields);
 static const struct field session_list_data = { .type = T_OBJ, .of = &session_list_schema };
 
-static struct named describe(const struct shell_session *session, struct arena *arena)
+static struct named describe(struct shell *shell, struct arena *arena)
 {
-	struct shell *shell = session->shell;
 	struct shell_sessions_session_info *info = arena_alloc(arena, sizeof *info);
 	char cwd[4096];
 	shell_lock(shell);

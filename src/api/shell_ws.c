@@ -386,7 +386,7 @@ static int show_terminal(struct call *call, const void *in, struct err *err)
 	shell_unlock(viewer.shell);
 	close(viewer.waiter.fd);
 	buf_done(&viewer.input);
-	shell_unref(viewer.shell);
+	shells_release(&viewer.shell);
 	return result;
 }
 

@@ -18,7 +18,12 @@ void sessions_limit(struct sessions *sessions, int64_t most, int64_t idle_ms)
 
 /* ---- one session ---- */
 
-static void unref(struct session *session)
+void sessions_ref(struct session *session)
+{
+	atomic_fetch_add(&session->refs, 1);
+}
+
+void sessions_unref(struct session *session)
 {
 	if (atomic_fetch_sub(&session->refs, 1) > 1)
 		return;
@@ -29,7 +34,7 @@ static void unref(struct session *session)
 
 void sessions_use(struct session *session)
 {
-	atomic_fetch_add(&session->refs, 1);
+	sessions_ref(session);
 	atomic_fetch_add(&session->users, 1);
 }
 
@@ -39,7 +44,7 @@ void sessions_release(void *session)
 	if (!base)
 		return;
 	atomic_fetch_sub(&base->users, 1);
-	unref(base);
+	sessions_unref(base);
 }
 
 void sessions_touch(struct session *session)
@@ -55,7 +60,7 @@ static void finish(struct session *session)
 	session->closed = true;
 	pthread_mutex_unlock(&session->lock);
 	session->table->end(session);
-	unref(session);
+	sessions_unref(session);
 }
 
 static bool is_busy(struct session *session)
@@ -65,12 +70,10 @@ static bool is_busy(struct session *session)
 }
 
 /* When it will have been idle for too long. */
-static int64_t expires_ms(struct session *session)
+static int64_t expires_ms(const struct session *session)
 {
-	const struct sessions *table = session->table;
-	int64_t idle = session->idle_ms;
-	return (table->used_ms ? table->used_ms(session) : session->used_ms) +
-	       (idle < table->idle_ms ? idle : table->idle_ms);
+	int64_t idle = session->idle_ms, most = session->table->idle_ms;
+	return session->used_ms + (idle < most ? idle : most);
 }
 
 /* ---- the table; with its lock ---- */
@@ -276,7 +279,7 @@ size_t sessions_close_all(struct sessions *sessions)
 static void unref_all(void *arg)
 {
 	for (void **at = arg; *at; at++)
-		unref(*at);
+		sessions_unref(*at);
 }
 
 void **sessions_list(struct sessions *sessions, struct arena *arena, size_t *ret_count)
@@ -285,7 +288,7 @@ void **sessions_list(struct sessions *sessions, struct arena *arena, size_t *ret
 	pthread_mutex_lock(&sessions->lock);
 	void **all = arena_alloc(arena, (sessions->count + 1) * sizeof *all);
 	for (struct session *at = sessions->first; at; at = at->next) {
-		atomic_fetch_add(&at->refs, 1);
+		sessions_ref(at);
 		all[count++] = at;
 	}
 	pthread_mutex_unlock(&sessions->lock);

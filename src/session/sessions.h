@@ -19,7 +19,7 @@ enum { SESSION_ID_MAX = 64 }; /* characters */
 struct session {
 	struct sessions *table;
 	struct session *next;             /* of the table */
-	_Atomic int refs;                 /* of the table, of users and of lists */
+	_Atomic int refs;                 /* of the table, of users, of lists; see sessions_ref() */
 	_Atomic int users;                /* requests that have found it and not released it yet */
 	_Atomic bool named;               /* a client knows it by its id: it makes room last */
 	_Atomic int64_t used_ms, idle_ms; /* see sessions_touch() and struct sessions */
@@ -37,8 +37,6 @@ struct sessions {
 	bool secret;      /* whoever knows an id may use the session: none is told */
 	/* Whether it must not expire now; NULL: while it has users. */
 	bool (*busy)(void *session);
-	/* When it was last used, of awake_ms(); NULL: when it was last touched. */
-	int64_t (*used_ms)(void *session);
 	void (*end)(void *session);  /* ends all that runs in it, for good */
 	void (*done)(void *session); /* frees what it holds */
 	pthread_mutex_t lock;
@@ -70,7 +68,11 @@ static inline void sessions_auto_release(void *at)
 }
 #define auto_session __attribute__((cleanup(sessions_auto_release)))
 
-/* Notes that it is used now. With its lock. */
+/* A reference that makes it no busier: for what may outlive the table's, and requests. */
+void sessions_ref(struct session *session);
+void sessions_unref(struct session *session);
+
+/* Notes that it is used now, of awake_ms(). With its lock. */
 void sessions_touch(struct session *session);
 
 /* Whether an id has the form of those that the table gives to sessions opened without one. */

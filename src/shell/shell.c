@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/awake.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -23,12 +22,6 @@ enum {
 	COLS = 120,
 	ROWS = 40,
 };
-
-struct shell *shell_ref(struct shell *shell)
-{
-	atomic_fetch_add(&shell->refs, 1);
-	return shell;
-}
 
 static void command_free(struct shell_command *command)
 {
@@ -53,10 +46,8 @@ static void forget(struct shell_command *command)
 		command_free(command);
 }
 
-void shell_unref(struct shell *shell)
+void shell_done(struct shell *shell)
 {
-	if (!shell || atomic_fetch_sub(&shell->refs, 1) > 1)
-		return;
 	for (struct shell_command *command = shell->first, *newer; command; command = newer) {
 		newer = command->newer;
 		forget(command);
@@ -70,24 +61,22 @@ void shell_unref(struct shell *shell)
 	free(shell->program);
 	free(shell->home);
 	free(shell->cwd);
-	pthread_mutex_destroy(&shell->lock);
 	pthread_mutex_destroy(&shell->screen_lock);
-	free(shell);
 }
 
 void shell_lock(struct shell *shell)
 {
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 }
 
 void shell_unlock(struct shell *shell)
 {
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 }
 
 enum wake shell_wait(struct shell *shell, const struct wait *wait, const struct pollfd *also)
 {
-	return wait_change(wait, &shell->lock, &shell->waiters, also);
+	return wait_change(wait, &shell->base.lock, &shell->waiters, also);
 }
 
 void shell_join(struct shell *shell, struct waiter *waiter)
@@ -102,33 +91,27 @@ void shell_leave(struct shell *shell, const struct waiter *waiter)
 
 const char *shell_id(const struct shell *shell)
 {
-	return shell->id;
+	return shell->base.id;
 }
 
 const struct timespec *shell_created(const struct shell *shell)
 {
-	return &shell->created;
+	return &shell->base.created;
 }
 
 const struct timespec *shell_used(const struct shell *shell)
 {
-	return &shell->used;
-}
-
-int64_t shell_used_ms(const struct shell *shell)
-{
-	return shell->used_ms;
+	return &shell->base.used;
 }
 
 void shell_touch(struct shell *shell)
 {
-	shell->used_ms = awake_ms();
-	clock_gettime(CLOCK_REALTIME, &shell->used);
+	sessions_touch(&shell->base);
 }
 
 bool shell_ended(const struct shell *shell)
 {
-	return shell->ended;
+	return shell->base.closed;
 }
 
 bool shell_running(const struct shell *shell)
@@ -231,7 +214,7 @@ void shell_feed(struct shell *shell, enum shell_event event)
 /* Starts the oldest command that waits, when none runs. */
 void shell_start_next(struct shell *shell)
 {
-	while (!shell->current && shell->machine.life != LIFE_EXITED && !shell->ended) {
+	while (!shell->current && shell->machine.life != LIFE_EXITED && !shell->base.closed) {
 		struct shell_command *command = shell->first;
 		struct err err;
 		while (command && command->status != SHELL_QUEUED)
@@ -263,13 +246,13 @@ static void trim(struct shell *shell)
 struct shell_command *shell_run(struct shell *shell, const char *text, const char *dir,
 				bool logical, int64_t hard_ms, struct err *err)
 {
-	if (shell->ended) {
-		err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
+	if (shell->base.closed) {
+		err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->base.id);
 		return NULL;
 	}
 	if (shell->queued >= QUEUE_MAX) {
 		err_set(err, ERR_LIMIT, "%d commands wait already in session '%s'", QUEUE_MAX,
-			shell->id);
+			shell->base.id);
 		return NULL;
 	}
 	struct shell_command *command = xcalloc(1, sizeof *command);
@@ -315,7 +298,8 @@ static bool types_ahead(const struct shell *shell)
 ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err *err)
 {
 	if (!shell_running(shell))
-		return err_set(err, ERR_CONFLICT, "no shell is running in session '%s'", shell->id);
+		return err_set(err, ERR_CONFLICT, "no shell is running in session '%s'",
+			       shell->base.id);
 	shell_touch(shell);
 	size_t room = AHEAD_MAX - shell->ahead.len;
 	ssize_t n = (ssize_t)(len < room ? len : room);
@@ -324,7 +308,8 @@ ssize_t shell_type(struct shell *shell, const char *data, size_t len, struct err
 	else
 		n = shell_type_bytes(shell, data, len);
 	shell_keys_typed(&shell->keys, data, n > 0 ? (size_t)n : 0, shell->current, clock_ms());
-	return n < 0 ? err_set(err, ERR_CONFLICT, "the terminal of session '%s' is gone", shell->id)
+	return n < 0 ? err_set(err, ERR_CONFLICT, "the terminal of session '%s' is gone",
+			       shell->base.id)
 		     : n;
 }
 
@@ -338,21 +323,21 @@ unsigned shell_resize(struct shell *shell, int cols, int rows)
 {
 	cols = cols < 1 ? 1 : cols > 1000 ? 1000 : cols;
 	rows = rows < 1 ? 1 : rows > 500 ? 500 : rows;
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	bool changed = cols != shell->cols || rows != shell->rows;
 	shell->cols = cols;
 	shell->rows = rows;
 	shell->size_version += changed;
 	unsigned version = shell->size_version;
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 	if (!changed)
 		return version;
 	shell_screen_fit(shell); /* before what runs hears of it, and draws for the new size */
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	if (shell_running(shell))
 		(void)pty_resize(shell->pty, shell->cols, shell->rows);
 	waiter_wake(shell->waiters);
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 	return version;
 }
 
@@ -367,15 +352,10 @@ unsigned shell_size_version(const struct shell *shell)
 	return shell->size_version;
 }
 
-struct shell *shell_open(const char *id, const struct shell_settings *settings, struct err *err)
+void shell_init(struct shell *shell, const struct shell_settings *settings)
 {
-	(void)err;
-	struct shell *shell = xcalloc(1, sizeof *shell);
-	shell->refs = 1;
-	pthread_mutex_init(&shell->lock, NULL);
 	pthread_mutex_init(&shell->screen_lock, NULL);
-	snprintf(shell->id, sizeof shell->id, "%s", id);
-	tree_marker(shell->marker, sizeof shell->marker, id);
+	tree_marker(shell->marker, sizeof shell->marker, shell->base.id);
 	shell->user = *settings->as;
 	shell->home = xstrdup(settings->home);
 	shell->cwd = xstrdup(settings->cwd);
@@ -390,31 +370,27 @@ struct shell *shell_open(const char *id, const struct shell_settings *settings, 
 	shell->fifo_line = BUF(256);
 	shell->tail = BUF(TAIL_MAX);
 	shell->ahead = BUF(AHEAD_MAX);
-	shell_touch(shell);
-	shell->created = shell->used;
-	return shell;
 }
 
 void shell_end(struct shell *shell)
 {
-	pthread_mutex_lock(&shell->lock);
-	bool started = !shell->ended && (shell->bash || shell->generation);
+	pthread_mutex_lock(&shell->base.lock);
+	bool started = shell->bash || shell->generation;
 	struct program *bash = shell->bash ? program_ref(shell->bash) : NULL;
-	shell->ended = true;
 	(void)shell_machine_stop(&shell->machine, HALT_STOPPED); /* by the end of all of it */
 	for (struct shell_command *command = shell->first; command; command = command->newer)
 		if (command->status == SHELL_QUEUED)
 			command->status = SHELL_TERMINATED;
 	shell->queued = 0;
 	waiter_wake(shell->waiters);
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 	if (started && bash)
 		program_end(bash, 0, NULL);
 	else if (started) /* what it has left in the background */
 		tree_end(shell->marker);
 	program_unref(bash);
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	if (started && shell->bash) /* the server may end before the pump lets go of it */
 		shell_remove_dir(shell);
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 }

@@ -7,7 +7,7 @@
  * that is interrupted (Ctrl+C) skips the wrapper's end; PROMPT_COMMAND then reports instead. The end
  * of the shell itself is seen by its pidfd; the next command starts a new one.
  *
- * Everything but shell_open() and the references needs shell_lock(). */
+ * Everything but shell_init(), shell_done() and shell_end() needs shell_lock(). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,12 +57,12 @@ struct shell_settings {
 	size_t history; /* how many commands it remembers */
 };
 
-/* The shell starts with its first command or viewer. The caller gets a reference. */
-struct shell *shell_open(const char *id, const struct shell_settings *settings, struct err *err);
-struct shell *shell_ref(struct shell *shell);
-void shell_unref(struct shell *shell); /* NULL is fine */
+/* Of shells.c, whose sessions shells are: for a new one, whose shell starts with its first command or
+ * viewer; and for one without references. */
+void shell_init(struct shell *shell, const struct shell_settings *settings);
+void shell_done(struct shell *shell);
 
-/* Ends all of its processes, for good. Takes the lock itself. */
+/* Ends all processes of a session that was closed. Takes the lock itself. */
 void shell_end(struct shell *shell);
 
 void shell_lock(struct shell *shell);
@@ -78,9 +78,8 @@ void shell_leave(struct shell *shell, const struct waiter *waiter);
 const char *shell_id(const struct shell *shell);
 const struct timespec *shell_created(const struct shell *shell);
 const struct timespec *shell_used(const struct shell *shell);
-int64_t shell_used_ms(const struct shell *shell);
 void shell_touch(struct shell *shell);
-bool shell_ended(const struct shell *shell);   /* shell_end() was called */
+bool shell_ended(const struct shell *shell);   /* its session is closed */
 bool shell_running(const struct shell *shell); /* there is a shell process */
 bool shell_ready(const struct shell *shell);   /* the same, and it reads what is typed */
 int *shell_no_change_s(struct shell *shell);   /* the session's silence limit */

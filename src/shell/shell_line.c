@@ -269,7 +269,7 @@ int shell_launch(struct shell *shell, struct shell_command *command, struct err 
 	shell_machine_limit(&shell->machine, command->hard_ms, now);
 	if (shell_type_line(shell, err) == 0) {
 		const struct journal_started started = {
-			"shell", shell->id, NULL, { command->text, strlen(command->text) }
+			"shell", shell->base.id, NULL, { command->text, strlen(command->text) }
 		};
 		command->run = journal_begin(JOURNAL_COMMAND_STARTED, &started);
 		return 0;

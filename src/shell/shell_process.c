@@ -129,23 +129,23 @@ static struct shell_link *link_of(struct source *source)
 static struct shell *enter(struct source *source)
 {
 	struct shell_link *link = link_of(source);
-	pthread_mutex_lock(&link->shell->lock);
+	pthread_mutex_lock(&link->shell->base.lock);
 	if (link->generation == link->shell->generation)
 		return link->shell;
-	pthread_mutex_unlock(&link->shell->lock);
+	pthread_mutex_unlock(&link->shell->base.lock);
 	return NULL;
 }
 
 static void leave(struct shell *shell)
 {
 	shell_arm(shell);
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 }
 
 static void link_done(struct source *source)
 {
 	struct shell_link *link = link_of(source);
-	shell_unref(link->shell);
+	sessions_unref(&link->shell->base);
 	free(link);
 }
 
@@ -237,11 +237,11 @@ static void exited(struct shell *shell, int code)
 static void bash_ended(void *arg, struct program *bash, const struct program_status *how)
 {
 	struct shell *shell = arg;
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	if (shell->bash == bash) /* it was not let go */
 		exited(shell, how->code);
 	leave(shell);
-	shell_unref(shell);
+	sessions_unref(&shell->base);
 }
 
 /* One step harder each time: an interrupt as from the keyboard, which ends loops and lists too; the
@@ -311,13 +311,14 @@ static struct shell_link *pump_link(struct shell *shell, int fd, bool (*ready)(s
 		return NULL;
 	}
 	struct shell_link *link = xcalloc(1, sizeof *link);
+	sessions_ref(&shell->base);
 	*link = (struct shell_link){ { .fd = fd, .ready = ready, .done = link_done },
-				     shell_ref(shell),
+				     shell,
 				     shell->generation };
 	if (pump_add(&link->source, err) == 0)
 		return link;
 	close(fd);
-	atomic_fetch_sub(&shell->refs, 1);
+	sessions_unref(&shell->base); /* never the last */
 	free(link);
 	return NULL;
 }
@@ -342,13 +343,14 @@ static int spawn_in(struct shell *shell, const char *dir, int slave, struct err 
 			   .terminal = true },
 		.marker = shell->marker,
 		.ended = bash_ended,
-		.arg = shell_ref(shell),
+		.arg = shell,
 	};
 	spawn_sandboxed(&spec.spawn, &arena, &shell->user, shell->home, shell->marker,
 			&(struct list){ COUNT(extra), extra });
+	sessions_ref(&shell->base);
 	shell->bash = program_start(&spec, err);
 	if (!shell->bash)
-		atomic_fetch_sub(&shell->refs, 1); /* never the last */
+		sessions_unref(&shell->base); /* never the last */
 	arena_done(&arena);
 	auto_buf struct buf program =
 		BUF(4096); /* as read_program() will have it, once it has begun */
@@ -397,8 +399,8 @@ int shell_start(struct shell *shell, struct err *err)
 	int slave = -1;
 	if (shell->bash)
 		return 0;
-	if (shell->ended)
-		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->id);
+	if (shell->base.closed)
+		return err_set(err, ERR_CONFLICT, "the session '%s' is closed", shell->base.id);
 	int result = make_dir(shell, err);
 	if (result == 0)
 		result = pty_open(&shell->user, &shell->pty, &slave, err);

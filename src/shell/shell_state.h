@@ -3,11 +3,11 @@
  * feed events to shell_machine.c and shell_keys.c, which decide, and do what these say. */
 #pragma once
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "proc/program.h"
 #include "proc/pump.h"
 #include "proc/user.h"
+#include "session/sessions.h"
 #include "shell/shell.h"
 #include "shell/shell_keys.h"
 #include "shell/shell_machine.h"
@@ -22,16 +22,14 @@ struct shell_link {
 };
 
 struct shell {
-	_Atomic int refs;
-	pthread_mutex_t lock;
-	char id[257], marker[112], dir[64];
+	struct session base;
+	char marker[112], dir[64];
 	struct user user;
-	bool logical, ended;
+	bool logical;
 	char *home, *cwd;
 	int no_change_s, cols, rows;
 	unsigned size_version, generation;
-	struct timespec created, used;
-	int64_t used_ms, started_ms;
+	int64_t started_ms;
 	struct waiter *waiters;
 
 	struct shell_machine machine;

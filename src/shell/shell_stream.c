@@ -34,7 +34,7 @@ struct shell_tail shell_tail(const struct shell *shell)
  * that there is then is wanted; a few times, for a program that is always faster. */
 static size_t next_piece(struct shell *shell, char *piece, int64_t *end, int *overruns)
 {
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	int64_t start = shell->tail_start, all = start + (int64_t)shell->tail.len;
 	if (shell->screen_at < start && (*overruns)++ < OVERRUNS_MAX)
 		*end = all;
@@ -44,7 +44,7 @@ static size_t next_piece(struct shell *shell, char *piece, int64_t *end, int *ov
 	size_t n = left <= 0 ? 0 : left < FEED_PIECE ? (size_t)left : FEED_PIECE;
 	if (n)
 		memcpy(piece, shell->tail.data + (shell->screen_at - start), n);
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 	return n;
 }
 
@@ -53,9 +53,9 @@ static void catch_up(struct shell *shell)
 {
 	auto_free char *piece = xmalloc(FEED_PIECE);
 	int overruns = 0;
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	int64_t end = shell->tail_start + (int64_t)shell->tail.len;
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 	for (size_t n; (n = next_piece(shell, piece, &end, &overruns));) {
 		screen_feed(shell->screen, piece, n);
 		shell->screen_at += (int64_t)n;
@@ -64,9 +64,9 @@ static void catch_up(struct shell *shell)
 
 static void size_now(struct shell *shell, int *ret_cols, int *ret_rows)
 {
-	pthread_mutex_lock(&shell->lock);
+	pthread_mutex_lock(&shell->base.lock);
 	shell_size(shell, ret_cols, ret_rows);
-	pthread_mutex_unlock(&shell->lock);
+	pthread_mutex_unlock(&shell->base.lock);
 }
 
 struct screen *shell_screen(struct shell *shell, int64_t *ret_at)

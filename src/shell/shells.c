@@ -4,46 +4,34 @@
 #include "config/config.h"
 #include "net/server.h"
 #include "proc/user.h"
-#include "shell/shell.h"
+#include "shell/shell_state.h"
 
 enum { NO_CHANGE_S = 120 };
 
-static void session_done(void *arg)
-{
-	struct shell_session *session = arg;
-	shell_unref(session->shell);
-}
-
 static bool session_busy(void *arg)
 {
-	struct shell_session *session = arg;
-	shell_lock(session->shell);
-	const struct shell_command *latest = shell_latest(session->shell);
+	struct shell *shell = arg;
+	shell_lock(shell);
+	const struct shell_command *latest = shell_latest(shell);
 	bool busy = latest && latest->status <= SHELL_RUNNING;
-	shell_unlock(session->shell);
+	shell_unlock(shell);
 	return busy;
-}
-
-static int64_t session_used_ms(void *arg)
-{
-	struct shell_session *session = arg;
-	shell_lock(session->shell);
-	int64_t used = shell_used_ms(session->shell);
-	shell_unlock(session->shell);
-	return used;
 }
 
 static void session_end(void *arg)
 {
-	struct shell_session *session = arg;
-	shell_end(session->shell);
+	shell_end(arg);
+}
+
+static void session_done(void *arg)
+{
+	shell_done(arg);
 }
 
 struct sessions shell_sessions = {
 	.kind = "shell",
-	.size = sizeof(struct shell_session),
+	.size = sizeof(struct shell),
 	.busy = session_busy,
-	.used_ms = session_used_ms,
 	.end = session_end,
 	.done = session_done,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -51,20 +39,12 @@ struct sessions shell_sessions = {
 
 static void session_fill(void *arg, void *settings)
 {
-	struct shell_session *session = arg;
-	session->shell = shell_open(session->base.id, settings, NULL);
-}
-
-static struct shell *shell_of(struct shell_session *session)
-{
-	struct shell *shell = session ? shell_ref(session->shell) : NULL;
-	sessions_release(session);
-	return shell;
+	shell_init(arg, settings);
 }
 
 struct shell *shells_find(const char *id, struct err *err)
 {
-	return shell_of(sessions_find(&shell_sessions, id, err));
+	return sessions_find(&shell_sessions, id, err);
 }
 
 struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
@@ -79,13 +59,12 @@ struct shell *shells_open(struct server *server, const char *id, const char *dir
 		.no_change_s = no_change_s > 0 ? no_change_s : NO_CHANGE_S,
 		.history = (size_t)server->config->max_history,
 	};
-	return user ? shell_of(sessions_open(&shell_sessions, id, session_fill, &settings, err))
-		    : NULL;
+	return user ? sessions_open(&shell_sessions, id, session_fill, &settings, err) : NULL;
 }
 
 void shells_release(struct shell **shell)
 {
-	shell_unref(*shell);
+	sessions_release(*shell);
 }
 
 const char *shells_status(const struct shell_command *command)

@@ -11,17 +11,13 @@ struct server;
 struct shell;
 struct shell_command;
 
-/* The shell itself notes when it is used, and whether a command runs. */
-struct shell_session {
-	struct session base;
-	struct shell *shell;
-};
+/* Of struct shell. */
 extern struct sessions shell_sessions;
 
-/* The shell of a session, with a reference; NULL with err. */
+/* A session, to be released; NULL with err. */
 struct shell *shells_find(const char *id, struct err *err);
 
-/* Finds or makes a session (id NULL or empty: a new one), with a reference. dir NULL: the workspace;
+/* Finds or makes a session (id NULL or empty: a new one), to be released. dir NULL: the workspace;
  * no_change_s 0: the usual. */
 struct shell *shells_open(struct server *server, const char *id, const char *dir, bool logical,
 			  int no_change_s, struct err *err);
