@@ -1,14 +1,10 @@
 /* A command with its standard descriptors, or a terminal, on a WebSocket: what 'aio exec' speaks. Every
  * byte passes as it is, and little is kept: the command waits while its caller does not read. The other
  * way the caller waits until its input was taken, so that its other words are always heard. */
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "api/bash_ws.h"
 #include "api/routes.h"
@@ -19,15 +15,13 @@
 #include "config/config.h"
 #include "journal/journal.h"
 #include "net/call.h"
-#include "net/offline.h"
 #include "net/server.h"
 #include "net/ws.h"
 #include "proc/limits.h"
 #include "proc/program.h"
-#include "proc/pty.h"
 #include "proc/signals.h"
-#include "proc/tree.h"
 #include "proc/user.h"
+#include "shell/attached.h"
 
 enum {
 	PIECE = 65536,
@@ -36,22 +30,16 @@ enum {
 	WORD_MS = 30000,         /* for the first message */
 	SEND_MS = 24 * 3600000,  /* a caller may look at a page of output for long */
 	KEEPALIVE_MS = 30000,
-	CELLS_MAX = 1000,
-	WORD_MAX = 4096,          /* of those after the first */
-	TERMINAL_MAX = 2 * PIECE, /* more than a terminal holds that nobody has read */
+	WORD_MAX = 4096, /* of those after the first */
 };
 
-enum { IN, OUT, ERR };
-
-struct attached {
+struct bash_ws {
 	struct call *call;
-	struct program *program;
-	int fds[3]; /* our ends; of a terminal IN and OUT are the same one. -1: closed */
-	bool terminal, input_ended, ended;
+	struct attached command;
+	bool input_ended, ended;
 	int status;
 	struct buf input; /* that the command had no room for */
 	size_t taken;     /* of it, and not told yet */
-	char marker[112];
 };
 
 /* ---- messages ---- */
@@ -103,108 +91,36 @@ static const struct variant taken[] = {
 };
 const struct schema exec_takes = TAGGED("ExecRequest", "type", taken);
 
-/* ---- the command's descriptors ---- */
-
-static void set_size(int fd, int64_t cols, int64_t rows)
+static int start(struct bash_ws *a, const struct exec_start *wish, struct err *err)
 {
-	if (cols >= 1 && cols <= CELLS_MAX && rows >= 1 && rows <= CELLS_MAX)
-		(void)pty_resize(fd, (int)cols, (int)rows);
-}
-
-static int open_terminal(struct attached *a, const struct user *user, const struct exec_start *wish,
-			 int theirs[3], struct err *err)
-{
-	if (pty_open(user, &a->fds[IN], &theirs[IN], err) < 0)
-		return -1;
-	set_size(a->fds[IN], wish->cols, wish->rows);
-	a->fds[OUT] = fcntl(a->fds[IN], F_DUPFD_CLOEXEC, 3);
-	theirs[OUT] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
-	theirs[ERR] = fcntl(theirs[IN], F_DUPFD_CLOEXEC, 3);
-	return a->fds[OUT] < 0 || theirs[OUT] < 0 || theirs[ERR] < 0
-		       ? err_set(err, errno, "no descriptor for a terminal")
-		       : 0;
-}
-
-/* They are the user's, who may open them again by the names /dev/stdout and so on. */
-static int open_pipes(struct attached *a, const struct user *user, int theirs[3], struct err *err)
-{
-	for (int i = 0; i < 3; i++) {
-		int ends[2];
-		if (pipe2(ends, O_CLOEXEC) < 0)
-			return err_set(err, errno, "pipe");
-		theirs[i] = ends[i != IN];
-		a->fds[i] = ends[i == IN];
-		fcntl(a->fds[i], F_SETFL, O_NONBLOCK);
-		if (user->other)
-			(void)!fchown(theirs[i], user->uid, (gid_t)-1);
-	}
-	return 0;
-}
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-static int start(struct attached *a, const struct exec_start *wish, struct err *err)
-{
-	struct call *call = a->call;
-	const char *text = wish->command;
-	const struct user *user = user_sandbox(call->server->config->user, err);
-	int theirs[3] = { -1, -1, -1 };
-	if (!user)
-		return -1;
-	tree_marker(a->marker, sizeof a->marker, "exec");
-	struct pair extra[] = { { "TERM", wish->term ? wish->term : "xterm-256color" },
-				{ "PS1", "\\u@\\h:\\w\\$ " } };
-	struct list more = { !a->terminal ? 0 : text ? 1 : 2, extra };
-	char *command[] = { (char *)"bash", (char *)"-c", (char *)"--", (char *)text, NULL };
-	char *shell[] = { (char *)"bash", a->terminal ? (char *)"-i" : NULL, NULL };
-	struct program_spec spec = {
-		.spawn = { .path = "/bin/bash",
-			   .argv = text ? command : shell,
-			   .cwd = call->server->config->workspace,
-			   .terminal = a->terminal },
-		.marker = a->marker,
+	const struct server *server = a->call->server;
+	const struct attached_spec spec = {
+		.command = wish->command,
+		.cwd = server->config->workspace,
+		.home = server->home,
+		.as = user_sandbox(server->config->user, err),
+		.terminal = wish->tty,
+		.cols = wish->cols,
+		.rows = wish->rows,
+		.term = wish->term,
 	};
-	spawn_sandboxed(&spec.spawn, call->arena, user, call->server->home, a->marker, &more);
-	int result = a->terminal ? open_terminal(a, user, wish, theirs, err)
-				 : open_pipes(a, user, theirs, err);
-	memcpy(spec.spawn.fds, theirs, sizeof theirs);
-	if (result == 0)
-		a->program = program_start(&spec, err);
-	for (int i = 0; i < 3; i++)
-		close_fd(&theirs[i]);
-	return a->program ? 0 : -1;
+	return spec.as ? attached_start(&a->command, &spec, a->call->arena, err) : -1;
 }
 
 /* ---- passing on ---- */
 
 /* Reads once and sends it, behind a byte that tells which it is. How much; 0: there is none now. */
-static ssize_t pass_output(struct attached *a, int which, char *piece, struct err *err)
+static ssize_t pass_output(struct bash_ws *a, int which, char *piece, struct err *err)
 {
-	if (a->fds[which] < 0)
-		return 0;
-	ssize_t n = read(a->fds[which], piece + 1, PIECE);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n <= 0) {
-		close_fd(&a->fds[which]);
-		return 0;
-	}
+	size_t n = attached_read(&a->command, which, piece + 1, PIECE);
 	piece[0] = (char)which;
-	return ws_send(a->call->ws, WS_BINARY, piece, (size_t)n + 1, err) < 0 ? -1 : n;
+	return n && ws_send(a->call->ws, WS_BINARY, piece, n + 1, err) < 0 ? -1 : (ssize_t)n;
 }
 
-/* What the command has printed before it ended. Others may hold the pipe, and fill it for ever. */
-static int pass_rest(struct attached *a, int which, char *piece, struct err *err)
+/* What the command has printed before it ended. */
+static int pass_rest(struct bash_ws *a, int which, char *piece, struct err *err)
 {
-	int held = TERMINAL_MAX;
-	if (!a->terminal && a->fds[which] >= 0)
-		(void)ioctl(a->fds[which], FIONREAD, &held);
-	ssize_t left = held, n = 1;
+	ssize_t left = (ssize_t)attached_held(&a->command, which), n = 1;
 	while (left > 0 && n > 0) {
 		n = pass_output(a, which, piece, err);
 		left -= n;
@@ -212,24 +128,15 @@ static int pass_rest(struct attached *a, int which, char *piece, struct err *err
 	return n < 0 ? -1 : 0;
 }
 
-static int pass_input(struct attached *a, struct err *err)
+static int pass_input(struct bash_ws *a, struct err *err)
 {
-	size_t had = a->input.len;
-	while (a->input.len && a->fds[IN] >= 0) {
-		ssize_t n = write(a->fds[IN], a->input.data, a->input.len);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			break;
-		if (n < 0) /* nobody reads it any more */
-			close_fd(&a->fds[IN]);
-		size_t done = n < 0 ? a->input.len : (size_t)n;
+	size_t done = attached_write(&a->command, a->input.data, a->input.len);
+	if (done)
 		memmove(a->input.data, a->input.data + done, a->input.len - done);
-		a->input.len -= done;
-	}
-	if (a->fds[IN] < 0)
-		a->input.len = 0;
-	a->taken += had - a->input.len;
-	if (a->input_ended && !a->input.len && !a->terminal)
-		close_fd(&a->fds[IN]);
+	a->input.len -= done;
+	a->taken += done;
+	if (a->input_ended && !a->input.len && !a->command.terminal)
+		attached_close(&a->command, ATTACHED_IN);
 	/* All of it is always told: a caller may wait for that before it sends more. */
 	if (!a->taken || (a->taken < TAKEN_STEP && a->input.len))
 		return 0;
@@ -238,19 +145,19 @@ static int pass_input(struct attached *a, struct err *err)
 	return call_send(a->call, "taken", NULL, &(struct exec_taken){ (int64_t)told }, err);
 }
 
-static void obey(struct attached *a, const char *type, const void *in)
+static void obey(struct bash_ws *a, const char *type, const void *in)
 {
 	const struct exec_size *size = in;
 	const struct exec_signal *wish = in;
 	if (!strcmp(type, "eof"))
 		a->input_ended = true;
-	else if (!strcmp(type, "resize") && a->terminal && a->fds[IN] >= 0)
-		set_size(a->fds[IN], size->cols, size->rows);
+	else if (!strcmp(type, "resize"))
+		attached_resize(&a->command, size->cols, size->rows);
 	else if (!strcmp(type, "signal") && wish->signal && signal_number(wish->signal))
-		(void)program_signal(a->program, signal_number(wish->signal), NULL);
+		(void)program_signal(a->command.program, signal_number(wish->signal), NULL);
 }
 
-static void take_word(struct attached *a, const struct ws_message *message)
+static void take_word(struct bash_ws *a, const struct ws_message *message)
 {
 	struct arena arena = { 0 };
 	struct tagged word = { 0 };
@@ -261,7 +168,7 @@ static void take_word(struct attached *a, const struct ws_message *message)
 }
 
 /* 1: go on, 0: the caller closed, -1: it is gone. */
-static int take_messages(struct attached *a, struct err *err)
+static int take_messages(struct bash_ws *a, struct err *err)
 {
 	struct ws_message message;
 	for (;;) {
@@ -280,14 +187,14 @@ static int take_messages(struct attached *a, struct err *err)
 }
 
 /* One round. 1: go on, 0: done, -1: the caller is gone. */
-static int attend(struct attached *a, char *piece, struct err *err)
+static int attend(struct bash_ws *a, char *piece, struct err *err)
 {
 	struct pollfd fds[] = {
 		{ .fd = ws_fd(a->call->ws), .events = POLLIN },
-		{ .fd = a->input.len ? a->fds[IN] : -1, .events = POLLOUT },
-		{ .fd = a->fds[OUT], .events = POLLIN },
-		{ .fd = a->fds[ERR], .events = POLLIN },
-		{ .fd = program_fd(a->program), .events = POLLIN },
+		{ .fd = a->input.len ? a->command.fds[ATTACHED_IN] : -1, .events = POLLOUT },
+		{ .fd = a->command.fds[ATTACHED_OUT], .events = POLLIN },
+		{ .fd = a->command.fds[ATTACHED_ERR], .events = POLLIN },
+		{ .fd = program_fd(a->command.program), .events = POLLIN },
 	};
 	int ms = ws_pending(a->call->ws) ? 0 : ws_wait_ms(a->call->ws);
 	const struct wait wait = { ms < 0 ? INT64_MAX : clock_ms() + ms, -1,
@@ -297,19 +204,22 @@ static int attend(struct attached *a, char *piece, struct err *err)
 		return wake_err(wake, err);
 	if (fds[1].revents && pass_input(a, err) < 0)
 		return -1;
-	if (pass_output(a, OUT, piece, err) < 0 || pass_output(a, ERR, piece, err) < 0)
+	if (pass_output(a, ATTACHED_OUT, piece, err) < 0 ||
+	    pass_output(a, ATTACHED_ERR, piece, err) < 0)
 		return -1;
 	if (fds[4].revents) {
 		struct program_status how;
-		(void)program_wait(a->program, &(struct wait){ INT64_MAX, -1, -1 }, &how);
+		(void)program_wait(a->command.program, &(struct wait){ INT64_MAX, -1, -1 }, &how);
 		a->status = how.code;
 		a->ended = true;
-		return pass_rest(a, OUT, piece, err) < 0 ? -1 : pass_rest(a, ERR, piece, err);
+		return pass_rest(a, ATTACHED_OUT, piece, err) < 0
+			       ? -1
+			       : pass_rest(a, ATTACHED_ERR, piece, err);
 	}
 	return take_messages(a, err);
 }
 
-static int run(struct attached *a, const struct exec_start *wish, struct err *err)
+static int run(struct bash_ws *a, const struct exec_start *wish, struct err *err)
 {
 	int64_t killed = limits_killed();
 	if (start(a, wish, err) < 0) {
@@ -336,7 +246,7 @@ static int run(struct attached *a, const struct exec_start *wish, struct err *er
 		return result < 0 ? -1 : call_send(a->call, "exit", NULL, &end, err);
 	}
 	/* Nobody is there any more: as when a terminal is hung up, but for all of it. */
-	program_end(a->program, 0, NULL);
+	program_end(a->command.program, 0, NULL);
 	return result;
 }
 
@@ -344,7 +254,7 @@ static int attach(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	struct ws_message message;
-	struct attached a = { .call = call, .fds = { -1, -1, -1 }, .input = BUF(WINDOW) };
+	struct bash_ws a = { .call = call, .command = ATTACHED_NONE, .input = BUF(WINDOW) };
 	int got = ws_recv(call->ws, &message, WORD_MS, err);
 	if (got <= 0)
 		return got;
@@ -353,11 +263,8 @@ static int attach(struct call *call, const void *in, struct err *err)
 		ws_close(call->ws, WS_UNSUPPORTED, "the first message is a JSON object");
 		return 0;
 	}
-	a.terminal = wish.tty;
 	int result = run(&a, &wish, err);
-	for (int i = 0; i < 3; i++)
-		close_fd(&a.fds[i]);
-	program_unref(a.program);
+	attached_done(&a.command);
 	buf_done(&a.input);
 	return result;
 }
