@@ -20,14 +20,16 @@
 	"font-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'self'; base-uri 'none'; " \
 	"script-src 'self' 'sha256-e1dK3Pb5UdlkAyLAsygdRUrVwR1u0sFXJEV1bDrjw1M='"
 
-/* The pages, of a box and of the host: here from its own files, which nobody in a box can change. */
-static const struct {
-	const char *path, *file;
-	const char *policy; /* what it may load */
-} pages[] = {
-	{ "/v1/docs", "web/docs/index.html", OWN_FILES_ONLY },
-	{ "/terminal", "web/terminal/index.html", OWN_FILES_ONLY },
-	{ "/favicon.ico", "web/favicon.svg", OWN_FILES_ONLY },
+/* It is shown before a credential is: only its form, which is sent here. */
+#define FORM_ONLY                                                             \
+	"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; " \
+	"frame-ancestors 'none'; base-uri 'none'"
+
+const struct page_file page_files[] = {
+	[PAGE_DOCS] = { "web/docs/index.html", OWN_FILES_ONLY },
+	[PAGE_TERMINAL] = { "web/terminal/index.html", OWN_FILES_ONLY },
+	[PAGE_ICON] = { "web/favicon.svg", OWN_FILES_ONLY },
+	[PAGE_SIGN_IN] = { "web/sign-in/index.html", FORM_ONLY }, /* sign_in.c shows it */
 };
 
 /* What is served below /static/, from where below the home: folders, or a file where there is no
@@ -64,10 +66,7 @@ static int show_file(struct call *call, const char *path, const char *policy, st
 static int show_page(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
-	for (size_t i = 0; i < COUNT(pages); i++)
-		if (!strcmp(pages[i].path, call->route->path))
-			return show_file(call, pages[i].file, pages[i].policy, err);
-	return err_set(err, ERR_NOT_FOUND, "there is no such page");
+	return show_file(call, call->route->page->path, call->route->page->policy, err);
 }
 
 struct static_request {
@@ -120,12 +119,15 @@ static int home(struct call *call, const void *in, struct err *err)
 	return call_redirect(call, to.data, err);
 }
 
+/* The pages are those of a box and of the host: there they are its own files, which nobody in a box can
+ * change. */
 static const struct route routes[] = {
 	{ "GET", "/", home, &home_schema, .flags = INTERNAL | PAGE },
 	{ "GET", "/index.html", home, &home_schema, .flags = INTERNAL | PAGE },
-	{ "GET", "/v1/docs", show_page, .flags = INTERNAL | PAGE },
-	{ "GET", "/terminal", show_page, .flags = INTERNAL | PAGE },
-	{ "GET", "/favicon.ico", show_page, .flags = INTERNAL },
+	{ "GET", "/v1/docs", show_page, .flags = INTERNAL | PAGE, .page = &page_files[PAGE_DOCS] },
+	{ "GET", "/terminal", show_page, .flags = INTERNAL | PAGE,
+	  .page = &page_files[PAGE_TERMINAL] },
+	{ "GET", "/favicon.ico", show_page, .flags = INTERNAL, .page = &page_files[PAGE_ICON] },
 	{ "GET", "/static/*", show_static, &static_schema, .flags = INTERNAL },
 };
 const struct route_group page_group = { "page", "Pages for people.", routes, COUNT(routes) };

@@ -21,6 +21,14 @@ struct ticket {
 };
 extern const struct field ticket_data;
 
+/* The product's pages, which are files below its home. */
+struct page_file {
+	const char *path;
+	const char *policy; /* what it may load */
+};
+enum page { PAGE_DOCS, PAGE_TERMINAL, PAGE_ICON, PAGE_SIGN_IN };
+extern const struct page_file page_files[];
+
 /* All of them; ends with NULL. */
 extern const struct route_group *const api_groups[];
 

@@ -24,7 +24,7 @@ static struct {
 void sign_in_load(const char *home)
 {
 	static const char action[] = "action=\"" SIGN_IN_PATH;
-	auto_free char *path = xasprintf("%s/web/sign-in/index.html", home);
+	auto_free char *path = xasprintf("%s/%s", home, page_files[PAGE_SIGN_IN].path);
 	FILE *file = fopen(path, "re");
 	size_t len = file ? fread(page.text, 1, sizeof page.text - 1, file) : 0;
 	if (file)
@@ -49,9 +49,7 @@ bool sign_in_ask(const char *prefix, const char *back, struct answer *ret, struc
 	*ret = (struct answer){
 		401, "text/html; charset=utf-8", (int64_t)ret_page->len,
 		.headers = { { "WWW-Authenticate", "Bearer realm=\"aiobox\"" },
-			     { "Content-Security-Policy",
-			       "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
-			       "frame-ancestors 'none'; base-uri 'none'" },
+			     { "Content-Security-Policy", page_files[PAGE_SIGN_IN].policy },
 			     /* Under a stricter one the browser would say that the form has no origin. */
 			     { "Referrer-Policy", "same-origin" },
 			     { "Cache-Control", "no-store" } },

@@ -14,44 +14,21 @@
 #include "box/limit.h"
 #include "host/host.h"
 
-static const struct field fields[] = {
-	INT(box_limits, memory, MIN | MAX | SIZED,
-	    "Memory, in bytes or as 512M or 1.5G; at least 16M; 0 for no limit.", .def = "0",
-	    .min = 0, .max = 0x1p50, .example = "\"512M\""),
-	NUM(box_limits, cpus, MIN | MAX,
-	    "CPU cores, 0.01 to as many as the machine has; 0 for no limit.", .def = "0", .min = 0,
-	    .max = 10000, .example = "1.5"),
-	INT(box_limits, pids, MIN | MAX,
-	    "Processes and threads, at least 8; 0: a quarter of what the machine can have.",
-	    .def = "0", .min = 0, .max = 4194304, .example = "200"),
-	INT(box_limits, disk, MIN | MAX | SIZED,
-	    "Disk, in bytes or as 512M or 1.5G; at least 16M; 0 for no limit.", .def = "0",
-	    .min = 0, .max = 0x1p50, .example = "\"2G\""),
-	INT(box_limits, io_weight, MIN | MAX,
-	    "Share of the disk's time when others want it too, 1 to 10000, where all that have none have 100; 0 for none.",
-	    .def = "0", .min = 0, .max = 10000, .example = "300"),
-};
+#define FIELD(member, type, flags, sample, most, means, least, text, why, kind, option, variable, \
+	      value, before, after, ...)                                                          \
+	type(box_limits, member, MIN | MAX | (flags), before text after, .def = "0", .min = 0,    \
+	     .max = most, .example = sample),
+static const struct field fields[] = { BOX_LIMITS(FIELD) };
 const struct schema box_limits_schema = SCHEMA(box_limits, "SandboxLimits", fields, .strict = true);
 
-/* For each field: what of the machine it takes, and the least that a box can work with, found by trial. With
- * less memory or fewer processes, commands do not start, or cannot start others; a smaller disk is not
- * made. */
+#define LIMIT(member, type, flags, sample, most, means, least, text, why, ...) \
+	{ #member, offsetof(struct box_means, means), least, text, why },
 static const struct limit {
 	const char *name;
-	size_t means; /* a bool of struct box_means */
+	size_t means;
 	double least;
 	const char *text, *why;
-} limits[] = {
-	{ "memory", offsetof(struct box_means, can_limit_memory), 16 << 20, "16M",
-	  "no command starts reliably in less" },
-	{ "disk", offsetof(struct box_means, can_limit_disk), 16 << 20, "16M",
-	  "a file system needs that much" },
-	{ "pids", offsetof(struct box_means, can_limit_pids), 8, "8",
-	  "a shell and a pipeline beside it; notebooks and Node.js take 24" },
-	{ "cpus", offsetof(struct box_means, can_limit_cpu), 0.01, "0.01",
-	  "the kernel takes no less" },
-	{ "io_weight", offsetof(struct box_means, can_weigh_io), 1, "1", "it is a whole number" },
-};
+} limits[] = { BOX_LIMITS(LIMIT) };
 
 static int refuse(const char *prefix, const char *name, const char *text, struct err *err)
 {

@@ -48,9 +48,10 @@ struct front_request {
 	struct box *entered; /* counted among its active requests, by nobody else yet */
 };
 
-static bool path_is(const struct front_request *r, const char *path)
+/* Whether the host answers in the box's place, by a row with this flag. */
+static bool is_ticket(const struct front_request *r, unsigned flag)
 {
-	return !strcmp(r->own_path, path);
+	return r->place == TO_TICKETS && places_ticket_is(r->own_path, flag);
 }
 
 /* Pages of a box may call that box, at whichever of its ports. */
@@ -149,10 +150,11 @@ static int send_home(const struct front_request *r, struct err *err)
  * they are there. */
 static bool is_open(const struct front_request *r)
 {
-	bool form = path_is(r, SIGN_IN_PATH) && !r->head->chunked && r->head->length <= SIGN_IN_MAX;
-	return form ||
-	       (!r->address.port && (path_is(r, "/auth") ||
-				     (path_is(r, "/health") && !strcmp(r->address.id, "default"))));
+	if (!strcmp(r->own_path, SIGN_IN_PATH))
+		return !r->head->chunked && r->head->length <= SIGN_IN_MAX;
+	return is_ticket(r, PUBLIC) ||
+	       (r->place == TO_BOX && !r->address.port && !strcmp(r->address.id, "default") &&
+		route_flagged(api_groups, PUBLIC, r->own_path));
 }
 
 static bool is_preflight(const struct front_request *r)
@@ -297,7 +299,7 @@ static int check_credentials(struct front_request *r, struct err *err)
 {
 	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 				   .api_key_header = http_header(r->head, WIRE_KEY),
-				   .no_ticket = path_is(r, "/tickets") };
+				   .no_ticket = is_ticket(r, NO_TICKET) };
 	const struct auth *auth = r->box ? r->box->auth : r->config->nobody;
 	if (!auth_enabled(auth) || (!by.no_ticket && has_cookie(r)))
 		return 0;
@@ -458,7 +460,7 @@ static void write_head(struct front_request *r)
 {
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
-	bool looks_itself = r->place == TO_HOST || (r->place == TO_TICKETS && path_is(r, "/auth"));
+	bool looks_itself = r->place == TO_HOST || is_ticket(r, PUBLIC);
 	char below[BOX_ID_MAX + 4] = "", port[8] = "";
 	if (is_below(r))
 		snprintf(below, sizeof below, "/s/%s", r->address.id);

@@ -1,9 +1,14 @@
 #include "base/own.h"
 #include "config/opt_rows.h"
+#include "host/box_limits.h"
 #include "host/host.h"
 
 #define AT(member) offsetof(struct host_config, member)
 #define NET        AT
+
+#define LIMIT(member, type, flags, sample, most, means, least, text, why, kind, option, variable, \
+	      value, field, field_end, before, after)                                             \
+	{ option, variable, kind, AT(limits.member), "0", value, before text after, 0, most },
 
 static const struct opt options[] = {
 	/* clang-format off */
@@ -20,22 +25,13 @@ static const struct opt options[] = {
 	ROW_CORS_ORIGINS("Other web origins whose pages may call boxes."),
 	{ "template", "AIO_TEMPLATE", OPT_STR, AT(template), NULL, "NAME",
 	  "Template of the default box; this machine's own programs when absent." },
-	{ "memory", "AIO_MEMORY", OPT_SIZE, AT(limits.memory), "0", "SIZE",
-	  "Memory of the default box, at least 16M; 0: as --box-memory says.", 0, 1ll << 50 },
+	BOX_LIMITS(LIMIT)
 	{ "box-memory", "AIO_BOX_MEMORY", OPT_SIZE, AT(box_memory), "0", "SIZE",
-	  "Memory of each box that was given no limit; 0: three quarters of the machine's. All boxes together have seven eighths.", 0, 1ll << 50 },
-	{ "cpus", "AIO_CPUS", OPT_NUM, AT(limits.cpus), "0", "CORES",
-	  "CPU cores of the default box, such as 1.5; 0 for no limit.", 0, 10000 },
+	  "Memory of each box that was given no limit; 0: three quarters of the machine's. All boxes together have seven eighths.", 0, BOX_LIMITS_SIZE_MAX },
 	{ NULL, "AIO_CPU_PERCENT", OPT_INT, AT(cpu_percent), "0", NULL,
-	  "The same in percent, 100 for one core, as earlier versions had it; AIO_CPUS and --cpus win.", 0, 1000000 },
-	{ "pids", "AIO_PIDS", OPT_INT, AT(limits.pids), "0", "N",
-	  "Processes and threads of the default box, at least 8; 0: a quarter of what the machine can have.", 0, 4194304 },
-	{ "disk", "AIO_DISK", OPT_SIZE, AT(limits.disk), "0", "SIZE",
-	  "Disk of the default box, at least 16M; 0: as --box-disk says.", 0, 1ll << 50 },
+	  "CPU of the default box in percent, 100 for one core, as earlier versions had it; AIO_CPUS and --cpus win.", 0, 1000000 },
 	{ "box-disk", "AIO_BOX_DISK", OPT_SIZE, AT(box_disk), "0", "SIZE",
-	  "Disk of each box that is made without a limit, at least 16M; 0 for none: such a box can fill the disk of --state.", 0, 1ll << 50 },
-	{ "io-weight", "AIO_IO_WEIGHT", OPT_INT, AT(limits.io_weight), "0", "N",
-	  "Share of the disk's time of the default box, 1 to 10000, where all that have none have 100; 0 for none.", 0, 10000 },
+	  "Disk of each box that is made without a limit, at least 16M; 0 for none: such a box can fill the disk of --state.", 0, BOX_LIMITS_SIZE_MAX },
 	{ "network", "AIO_NETWORK", OPT_ENUM, AT(network), "none", "none|allow|full",
 	  "Network of the default box." },
 	{ "allow", "AIO_ALLOW", OPT_STR, AT(allow), NULL, "NAMES",
@@ -47,7 +43,7 @@ static const struct opt options[] = {
 	{ "import-roots", "AIO_IMPORT_ROOTS", OPT_STR, AT(import_roots), NULL, "DIR:…",
 	  "Directories from below which POST /v1/templates may import; none when absent. 'aio template import' sends the file itself." },
 	{ "import-size", "AIO_IMPORT_SIZE", OPT_SIZE, AT(import_size), "32G", "SIZE",
-	  "Most that an import may be sent, and that it may unpack, an image's archive and its layers together.", 1 << 20, 1ll << 50 },
+	  "Most that an import may be sent, and that it may unpack, an image's archive and its layers together.", 1 << 20, BOX_LIMITS_SIZE_MAX },
 	{ "import-timeout", "AIO_IMPORT_TIMEOUT", OPT_SECONDS, AT(import_ms), "3600", "DURATION",
 	  "How long unpacking an import may take.", 1000, 86400000 },
 	{ "max-boxes", "AIO_MAX_BOXES", OPT_INT, AT(max_boxes), "1000", "N",

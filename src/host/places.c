@@ -45,6 +45,11 @@ enum place places_find(const char *path, bool named, bool to_port)
 	return route_flagged(pages, 0, path) ? TO_PAGE : TO_BOX;
 }
 
+bool places_ticket_is(const char *path, unsigned flag)
+{
+	return route_flagged(tickets, flag, path);
+}
+
 bool places_is_page(const char *path)
 {
 	return route_flagged(pages, PAGE, path);

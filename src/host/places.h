@@ -12,5 +12,8 @@ enum place {
 /* By its path, whether something names a box, and whether it is for a program's port there. */
 enum place places_find(const char *path, bool named, bool to_port);
 
+/* Whether what answers in TO_TICKETS has this flag of route.h. */
+bool places_ticket_is(const char *path, unsigned flag);
+
 /* Whether people open this path: it is a page of the product, of the host or of a box. */
 bool places_is_page(const char *path);

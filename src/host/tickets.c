@@ -80,7 +80,7 @@ static int sign_in(struct call *call, const void *in, struct err *err)
 
 static const struct route routes[] = {
 	{ "POST", "/tickets", create, &ask_schema, &ticket_data, "Create a ticket",
-	  .flags = BARE | INTERNAL },
+	  .flags = BARE | INTERNAL | NO_TICKET },
 	{ "GET", "/auth", check, &ask_schema, &check_data, "Check credentials",
 	  .flags = BARE | INTERNAL | PUBLIC },
 	{ "POST", SIGN_IN_PATH, sign_in, &sign_in_schema, .flags = RAW | INTERNAL | ANY_NAME },

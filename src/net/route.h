@@ -11,6 +11,7 @@
 struct arena;
 struct call;
 struct err;
+struct page_file;
 struct upstream;
 
 /* What a route does: takes its request (a struct as route->in says) and answers through the call.
@@ -59,6 +60,7 @@ struct route {
 	/* Tagged unions: its Server-Sent Events by name (NULL: each is an item of the list that it
 	 * answers otherwise), or the messages of its WebSocket; and those that this takes. */
 	const struct schema *sends, *takes;
+	const struct page_file *page; /* the handler's own: what it shows */
 };
 
 struct route_group {

@@ -340,6 +340,10 @@ def test_a_browser_that_came_with_a_ticket_stays(host, box, app):
     with httpx.Client(base_url=host.url, trust_env=False, timeout=ANSWER_SECONDS) as fresh:
         assert fresh.get("/more", headers={"Host": app, "Cookie": value}).status_code == 200
         assert fresh.get("/more", headers={"Host": app}).status_code == 401
+        # A program's own paths are its own, also where the server of a box has one of that name.
+        for way in ({"Cookie": value}, {}):
+            got = fresh.get("/tickets" if way else f"/tickets?ticket={ticket}", headers={"Host": app, **way})
+            assert got.text == f"GET /tickets |{app}|None"
         # Not on the plain address, not for another box, and never for the host.
         assert fresh.get("/v1/sandbox", headers={"x-aio-sandbox": box.id, "Cookie": value}).status_code == 401
         assert fresh.get("/v1/sandboxes", headers={"Cookie": value}).status_code == 401

@@ -1,6 +1,7 @@
 #include "host/places.h"
 
 #include "base/own.h"
+#include "net/route.h"
 #include "tap.h"
 
 static enum place plain(const char *path)
@@ -59,5 +60,8 @@ int main(void)
 		CHECK(places_find("/.aio/sign-in", named, false) == TO_TICKETS);
 		CHECK(places_find("/.aio/sign-in", named, true) == TO_TICKETS);
 	}
+	CHECK(places_ticket_is("/tickets", NO_TICKET) && !places_ticket_is("/tickets", PUBLIC));
+	CHECK(places_ticket_is("/auth", PUBLIC) && !places_ticket_is("/auth", NO_TICKET));
+	CHECK(!places_ticket_is("/.aio/sign-in", PUBLIC) && !places_ticket_is("/health", PUBLIC));
 	return tap_done();
 }
