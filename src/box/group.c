@@ -235,9 +235,22 @@ int group_path(char *to, size_t room)
 	return n < 0 ? -1 : 0;
 }
 
+int group_open(void)
+{
+	return openat(all.v2, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+uint64_t group_number(const char *name)
+{
+	char path[256];
+	struct stat st;
+	snprintf(path, sizeof path, "%s/run", name);
+	return fstatat(all.v2, path, &st, 0) < 0 ? 0 : st.st_ino;
+}
+
 bool group_claim(void)
 {
-	int fd = openat(all.v2, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* open from now on */
+	int fd = group_open(); /* from now on */
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 

@@ -31,6 +31,10 @@ pid_t group_process(const char *prefix, bool begin);
 /* Where the groups of boxes are. */
 int group_path(char *to, size_t room);
 
+/* Their directory in v2, opened; and the number of the group of a box's commands there, 0: it has none. */
+int group_open(void);
+uint64_t group_number(const char *name);
+
 /* Takes all of them for this process, until it ends; false: another has done so. */
 bool group_claim(void);
 

@@ -7,9 +7,9 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "host/history.h"
 #include "net/auth.h"
 
-#define DENIED "denied"
 enum { CROWDED_MS = 10 * 60 * 1000 };
 
 const char *const box_state_names[] = {
@@ -32,6 +32,7 @@ void boxes_free(struct box *box)
 		free(box->events[i].data);
 	own_close(&box->pidfd);
 	own_close(&box->log_fd);
+	free(box->attempts);
 	free(box);
 }
 
@@ -262,7 +263,7 @@ struct boxes_crowd {
 
 static void crowd_add(struct boxes_crowd *crowd, const struct box_event *event)
 {
-	if (strcmp(event->type, DENIED) != 0)
+	if (strcmp(event->type, history_names[HISTORY_DENIED]) != 0)
 		return;
 	crowd->count++;
 	if (event->at_ms > crowd->last_ms)
@@ -294,7 +295,7 @@ static bool crowds_all(const struct boxes *boxes, int64_t at_ms)
 int64_t boxes_event(struct boxes *boxes, struct box *box, int64_t at_ms, const char *type,
 		    char *data)
 {
-	bool denied = !strcmp(type, DENIED);
+	bool denied = !strcmp(type, history_names[HISTORY_DENIED]);
 	pthread_mutex_lock(&boxes->lock);
 	if (denied && crowds_box(box, at_ms)) {
 		pthread_mutex_unlock(&boxes->lock);

@@ -45,7 +45,9 @@ struct box {
 	 * were not, since that was last told. */
 	int64_t log_room, log_ms, log_told_ms;
 	_Atomic int64_t log_dropped;
-	struct rate denied; /* names that its server reports; likewise */
+	struct rate denied;          /* names that its server reports; likewise */
+	_Atomic uint64_t group;      /* of its commands, while denials.c watches it; 0 */
+	struct rate_limit *attempts; /* for denials_report() alone; NULL: there were none */
 
 	/* Under the table's lock. */
 	struct box *next, *next_id, *next_token; /* of all; of the same slot of each index */

@@ -1,8 +1,8 @@
 /* history.h - what happened to boxes, as their host saw it: kinds of events, each with its data.
  *
  * What happens inside a box is in its own journal (journal/journal.h). All that reaches this history from
- * there are the names that a box without a network asks for: host names and nothing else, few at a time,
- * and a quarter of it at most (boxes_event()). */
+ * there are the names and addresses that a box without a network tries to reach: these and nothing else, few
+ * at a time, and a quarter of it at most (boxes_event()). */
 #pragma once
 #include <stdint.h>
 

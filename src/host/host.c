@@ -36,6 +36,7 @@
 #include "host/allow.h"
 #include "host/apparmor.h"
 #include "host/box_limits.h"
+#include "host/denials.h"
 #include "host/gateway.h"
 #include "host/history.h"
 #include "host/netns.h"
@@ -550,6 +551,7 @@ static int start(struct host *host, struct err *err)
 		return -1;
 	auto_free char *db = host_path(host, "store.db", "", "");
 	host->store = make_auths(host, err) == 0 ? store_open(db, err) : NULL;
+	denials_start(host);
 	progress("finding the boxes of the host before this one");
 	templates_clean(host);
 	if (!host->store || life_recover(host, err) < 0 || keeper_start(host, err) < 0)
@@ -605,6 +607,7 @@ static void stop(struct host *host)
 		server_done(&host->server);
 		unlinkat(host->state_fd, HOST_SOCKET, 0);
 	}
+	denials_stop(host);
 	boxes_done(&host->boxes);
 	auth_free(host->auth);
 	auth_free(host->keys);

@@ -48,7 +48,8 @@ struct host {
 	struct boxes boxes;
 	struct store *store;
 	struct gateway *gateway;
-	int keeper_fd; /* wakes the keeper */
+	struct attempts *attempts; /* see denials.h */
+	int keeper_fd;             /* wakes the keeper */
 	pthread_t keeper;
 	_Atomic bool stopping, ending; /* the keeper is to end; the boxes are being ended */
 };

@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "base/thread.h"
 #include "host/deadline.h"
+#include "host/denials.h"
 #include "host/history.h"
 #include "host/host.h"
 #include "host/network.h"
@@ -381,6 +382,7 @@ static void *keep(void *arg)
 			tick++;
 			if (network_changed(addresses))
 				(void)host_job(host, readdress, "");
+			denials_report(host, list, count);
 		}
 		for (size_t i = 0; i < count; i++) {
 			if (due) {

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/wait.h"
 #include "host/deadline.h"
+#include "host/denials.h"
 #include "host/health.h"
 #include "host/history.h"
 #include "host/host.h"
@@ -661,6 +662,7 @@ static void take_back(struct host *host, struct box *box)
 	box->log_fd = box_log(&box->proc);
 	/* A crash in the middle of a pause leaves it frozen and noted as running, or the reverse. */
 	(void)freeze(host, box, box->state == BOX_PAUSED, NULL);
+	denials_watch(host, box);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
 	if (run_connect(host, box, network_repair, &err) < 0)
 		log_warn("box %s: repairing its network failed: %s", box->id, err.msg);

@@ -18,6 +18,7 @@
 #include "config/reach.h"
 #include "egress/veth.h"
 #include "host/box_limits.h"
+#include "host/denials.h"
 #include "host/gateway.h"
 #include "host/history.h"
 #include "host/host.h"
@@ -223,6 +224,7 @@ int run_stop(struct host *host, struct box *box, struct err *err)
 	char cgroup[64];
 	life_cgroup(host, box->id, cgroup, sizeof cgroup);
 	auto_free char *dir = host_path(host, "boxes", box->id, "");
+	denials_forget(host, box);
 	network_close(dir, run_network(box->spec), host->seed, network_number(box));
 	if (box_stop(box->id, dir, cgroup, box->proc.pid ? &box->proc : NULL, err) < 0)
 		return -1;
@@ -262,6 +264,7 @@ int run_start(struct host *host, struct box *box, const char *root, struct err *
 	pthread_mutex_unlock(&host->boxes.lock);
 	box->used_ms = clock_ms();
 	tell_left(host, box, left);
+	denials_watch(host, box);
 	if (run_connect(host, box, network_open, err) == 0)
 		return 0;
 	struct err ignored;
