@@ -16,6 +16,7 @@
 #include "code/nodejs_execute.h"
 #include "code/packages.h"
 #include "config/config.h"
+#include "config/distribution.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/tools.h"
@@ -23,8 +24,21 @@
 
 enum { LOOK_MS = 2000 };
 
-static const char missing[] =
-	"Node.js is not installed: run 'make deps', install it (apt-get install nodejs npm), or add it to the image of this box";
+static const char *missing(struct arena *arena)
+{
+	const char *add = distribution_add();
+	return distribution_has_glibc()
+		       ? arena_printf(
+				 arena,
+				 "Node.js is not installed: run 'make deps', install it (%s nodejs "
+				 "npm), or add it to the image of this box",
+				 add)
+		       : arena_printf(
+				 arena,
+				 "Node.js is not installed: the product's needs glibc, which the image "
+				 "of this box lacks; add one to the image (%s nodejs npm)",
+				 add);
+}
 
 /* ---- those that are there ---- */
 
@@ -135,9 +149,11 @@ static const struct tool_spec *find_version(struct call *call, const struct list
 	for (size_t i = 0; i < all->count; i++)
 		if (!major || has_major(&specs[i], major))
 			return &specs[i];
-	err_set(err, all->count ? ERR_BAD_REQUEST : ERR_UNAVAILABLE,
-		all->count ? "version: there is no node%s here, but %s" : "%.0s%.0s%s",
-		major ? major : "", all->count ? names_of(call, all) : "", missing);
+	if (!all->count)
+		err_set(err, ERR_UNAVAILABLE, "%s", missing(call->arena));
+	else
+		err_set(err, ERR_BAD_REQUEST, "version: node%s is not installed; installed: %s",
+			major ? major : "", names_of(call, all));
 	return NULL;
 }
 
@@ -153,7 +169,7 @@ int nodejs_programs_pick(struct call *call, const char *version, bool typescript
 	if (!version && !typescript) { /* the usual: nobody need be asked for a version */
 		auto_free char *found = tools_find(&where, "node", 0);
 		if (!found)
-			return err_set(err, ERR_UNAVAILABLE, "%s", missing);
+			return err_set(err, ERR_UNAVAILABLE, "%s", missing(call->arena));
 		ret->program = arena_strdup(call->arena, found);
 		return 0;
 	}
@@ -266,7 +282,7 @@ int nodejs_programs_info(struct call *call, const void *in, struct err *err)
 					     .supported_languages = { COUNT(languages), languages },
 					     .description =
 						     "JavaScript and TypeScript, run by Node.js",
-					     .error = all->count ? NULL : missing };
+					     .error = all->count ? NULL : missing(call->arena) };
 	for (size_t i = 0; i < all->count; i++)
 		if (specs[i].ver)
 			versions[info.available_versions.count++] = short_name(call, specs[i].ver);

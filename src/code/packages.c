@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/memo.h"
 #include "config/config.h"
+#include "config/distribution.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/child.h"
@@ -247,8 +248,11 @@ int packages_python(struct call *call, const void *in, struct err *err)
 	if (!python)
 		return refuse(
 			call,
-			"Python is not installed: run 'make deps', or install python3 (apt-get "
-			"install python3)",
+			arena_printf(
+				call->arena,
+				"Python is not installed: run 'make deps', or install python3 (%s "
+				"python3)",
+				distribution_add()),
 			err);
 	struct python_ask ask = { &where, python, clock_us() };
 	struct packages_listing *listing =
@@ -380,8 +384,11 @@ int packages_nodejs(struct call *call, const void *in, struct err *err)
 	if (!count)
 		return refuse(
 			call,
-			"Node.js is not installed: run 'make deps', or install it (apt-get install "
-			"nodejs npm)",
+			arena_printf(
+				call->arena,
+				"Node.js is not installed: run 'make deps', or install it (%s nodejs "
+				"npm)",
+				distribution_add()),
 			err);
 	dirs[0] = arena_printf(call->arena, "%s/node_modules", where.home);
 	if (packages_of(call->arena, &where, dirs, count + 1, &packages, err) < 0)

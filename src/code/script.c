@@ -16,6 +16,7 @@
 #include "code/code_events.h"
 #include "code/kernels.h"
 #include "config/config.h"
+#include "config/distribution.h"
 #include "fs/workdir.h"
 #include "journal/journal.h"
 #include "net/call.h"
@@ -47,13 +48,13 @@ const char *script_interpreter(struct call *call, const char *language, struct e
 	struct tools_where where;
 	if (kernels_where(call->server, &where, err) < 0)
 		return NULL;
-	bool python = !strcmp(language, "python");
-	auto_free char *found = tools_find(&where, python ? "python3" : "bash", 0);
+	const char *name = !strcmp(language, "python") ? "python3" : "bash";
+	auto_free char *found = tools_find(&where, name, 0);
 	if (found)
 		return arena_strdup(call->arena, found);
 	err_set(err, ERR_UNAVAILABLE,
-		"%s is not installed: add the package %s to the image of this box, or install it",
-		language, python ? "python3" : "bash");
+		"%s is not installed: add the package %s to the image of this box, or install it (%s %s)",
+		language, name, distribution_add(), name);
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "config/distribution.h"
 
 void home_find(char *to, size_t room)
 {
@@ -54,7 +55,7 @@ bool home_python(const char *home, char *to, size_t room)
 {
 	char real[PATH_MAX], packages[PATH_MAX * 2], needs[256];
 	if ((size_t)snprintf(to, room, "%s/.venv/bin/python", home) >= room ||
-	    access(to, X_OK) < 0 || !realpath(to, real))
+	    access(to, X_OK) < 0 || !distribution_has_glibc() || !realpath(to, real))
 		return false;
 	const char *name = strrchr(real, '/') + 1;
 	if (strncmp(name, "python3.", 8) != 0) /* which version it is only running it would tell */

@@ -19,6 +19,7 @@
 #include "base/own.h"
 #include "base/wait.h"
 #include "config/config.h"
+#include "config/distribution.h"
 #include "config/home.h"
 #include "document/reply.h"
 #include "net/call.h"
@@ -54,7 +55,12 @@ static const char *find_python(void *arg, struct arena *arena, struct err *err)
 	if (home_python(server->home, python, sizeof python) && access(script, R_OK) == 0)
 		return arena_strdup(arena, python);
 	home_python_needs(server->home, needs, sizeof needs);
-	if (*needs)
+	if (!distribution_has_glibc())
+		err_set(err, ERR_UNAVAILABLE,
+			"documents are read by the product's Python packages, which need glibc, and the "
+			"image of this box lacks it: use an image with glibc and the package python3, "
+			"such as Debian's");
+	else if (*needs)
 		err_set(err, ERR_UNAVAILABLE,
 			"documents are read by the product's Python packages, which need %s: add the "
 			"package python3 to the image of this box",

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "config/distribution.h"
 #include "config/home.h"
 #include "proc/child.h"
 #include "proc/tools.h"
@@ -326,6 +327,12 @@ static void say_missing(const struct specs *specs, const char *name, struct err 
 	if (specs->count)
 		err_set(err, ERR_BAD_REQUEST, "there is no kernel '%.60s'; there is: %s", name,
 			names.data);
+	else if (!distribution_has_glibc())
+		err_set(err, ERR_UNAVAILABLE,
+			"no Jupyter kernel is installed: the product's needs glibc, which the image of this "
+			"box lacks; add a Python with ipykernel to the image ('%s python3 py3-pip', then "
+			"'pip install ipykernel')",
+			distribution_add());
 	else if (home_python_needs(specs->where->home, needs, sizeof needs), *needs)
 		err_set(err, ERR_UNAVAILABLE,
 			"no Jupyter kernel is installed: add the package python3 to the image of this box "

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/desc.h"
 #include "base/own.h"
+#include "config/distribution.h"
 #include "config/home.h"
 #include "proc/user.h"
 
@@ -74,13 +75,15 @@ static const char *path(struct arena *arena, const struct user *user, const char
 	const char *all =
 		own && *own ? own : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 	all = arena_printf(arena, "%s:%s/.local/bin", all, user->home);
+	/* Those that cannot be used would only hide the image's own. */
+	if (!distribution_has_glibc())
+		return all;
 	for (size_t i = COUNT(programs); i-- > 0;) {
 		const char *dir = arena_printf(arena, "%s/%s", home, programs[i]);
 		if (access(dir, X_OK) == 0)
 			all = arena_printf(arena, "%s:%s", dir, all);
 	}
 	char python[PATH_MAX];
-	/* One that cannot be used would only hide the image's own. */
 	return home_python(home, python, sizeof python)
 		       ? arena_printf(arena, "%s/.venv/bin:%s", home, all)
 		       : all;
