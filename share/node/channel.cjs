@@ -11,6 +11,7 @@ const CHANNEL = 4;
 const ROOM = 4096 - 5;
 const TEXT_MAX = 1 << 18; // characters of a value or an error
 const LINES_MAX = 1000;
+const JSON_MAX = 1 << 18;
 
 const { writeSync } = fs;
 const { from, allocUnsafe } = Buffer;
@@ -45,6 +46,26 @@ function show(value) {
 		return `[cannot be shown: ${error?.message}]`;
 	}
 }
+
+// Its JSON, where it is plain data and not too much.
+function json(value) {
+	try {
+		const kind = value && typeof value === 'object' ? Object.getPrototypeOf(value) : null;
+		if (kind !== null && kind !== Object.prototype && kind !== Array.prototype) return undefined;
+		let room = JSON_MAX; // looked at on the way: all of it could be more than there is memory for
+		const text = stringify(value, (key, part) => {
+			room -= key.length + (typeof part === 'string' ? part.length : 1);
+			if (room < 0) throw new RangeError();
+			return part;
+		});
+		return text !== undefined && text.length <= JSON_MAX ? text : undefined;
+	} catch {
+		return undefined; // it has a circle or a bigint, or is too large
+	}
+}
+
+// As the server takes it.
+const present = (value) => ({ text: show(value), json: json(value) });
 
 // The frames of a stack that are not the user's: from the one that `ours` matches, or from Node.js's
 // own before it, to the end of that stack.
@@ -95,4 +116,4 @@ function strip(code) {
 	}
 }
 
-module.exports = { send, say, show, trim, describe, strip };
+module.exports = { send, say, show, present, trim, describe, strip };

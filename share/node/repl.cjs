@@ -11,11 +11,10 @@ const path = require('node:path');
 const { promiseHooks } = require('node:v8');
 const vm = require('node:vm');
 const { Worker, isMainThread, parentPort } = require('node:worker_threads');
-const { send, say, show, describe, strip } = require('./channel.cjs');
+const { send, say, present, describe, strip } = require('./channel.cjs');
 
 const OURS = /^\s+at Session\.post \(node:inspector|[\\/]share[\\/]node[\\/]\w+\.cjs:/;
 const IMPORTS_MAX = 500;
-const JSON_MAX = 256 * 1024;
 
 // ---- the watchdog's thread ----
 
@@ -188,17 +187,6 @@ function main() {
 		return taken;
 	}
 
-	function json(value) {
-		try {
-			const kind = value && typeof value === 'object' ? Object.getPrototypeOf(value) : null;
-			if (kind !== null && kind !== Object.prototype && kind !== Array.prototype) return undefined;
-			const text = JSON.stringify(value);
-			return text !== undefined && text.length <= JSON_MAX ? text : undefined;
-		} catch {
-			return undefined; // it has a circle, or a bigint
-		}
-	}
-
 	// Code that cannot be compiled has no stack: its place is shown instead.
 	function refused({ exception, lineNumber, columnNumber }, code) {
 		const error = describe(take(exception), OURS);
@@ -219,7 +207,7 @@ function main() {
 
 	const succeeded = (value) => ({
 		status: 'ok',
-		value: value === undefined ? undefined : { text: show(value), json: json(value) },
+		value: value === undefined ? undefined : present(value),
 	});
 	const failed = (error) => ({ status: 'error', error: describe(error, OURS) });
 

@@ -104,6 +104,7 @@ int nodejs_outputs_run(struct call *call, const struct nodejs_job *given,
 	struct node_result result;
 	const struct streaming to = { call, job.request.typescript ? "typescript" : "javascript",
 				      &ret->session_id };
+	job.request.value = true;
 	job.write = call->wants_events ? send_text : NULL;
 	job.arg = (void *)&to;
 	*ret = (struct nodejs_outputs){ .outputs = arena_alloc(call->arena, sizeof *ret->outputs) };

@@ -476,8 +476,7 @@ static const struct tool tools[] = {
 	  "stateful: then variables last in a session of your own, which ends when you disconnect, or "
 	  "in the one that session_id names, which others who know the id can use. A client that "
 	  "connects without a session gets a new one with each stateful call, and passes its "
-	  "session_id to go on with it. JavaScript that is not stateful has to print what you want to "
-	  "see, unless it is a single expression. At most 300 seconds. For shell commands use "
+	  "session_id to go on with it. At most 300 seconds. For shell commands use "
 	  "sandbox_execute_bash.",
 	  "POST /v1/code/execute", &code_tool_in, code_tool_run, &code_tool_out,
 	  TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW, "run_code,code_execute" },

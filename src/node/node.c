@@ -262,7 +262,7 @@ struct node_run {
 	struct waiter waiters[2]; /* of the node, and of its command; they share the eventfd */
 	int fd;
 	int64_t id;     /* of a session's; 0 */
-	json_t *answer; /* of a session; or the error that a program told of */
+	json_t *answer; /* of a session; or the value or the error of a program */
 	bool failed;    /* an error was told of */
 	bool begun;     /* a session has taken the code */
 	bool deserted;  /* by its caller: a session goes on */
@@ -295,14 +295,14 @@ static void run_end(struct node_run *run)
 		close(run->fd);
 }
 
-/* A program says {"error"}; a session {"ready"}, {"id", "status", …}, or {"error", "stray"} of what
+/* A program says {"value"} or {"error"}; a session {"ready"}, {"id", "status", …}, or {"error", "stray"} of what
  * nobody has caught. */
 static void take_message(struct node_run *run, char *data, size_t len)
 {
 	json_t *message = json_parse(data, len, NULL);
 	const json_t *error = json_object_get(message, "error");
 	int64_t id = json_integer_value(json_object_get(message, "id"));
-	if (!run->id && json_is_object(error)) {
+	if (!run->id && (error || json_object_get(message, "value"))) {
 		json_decref(run->answer); /* the latest is what ends it */
 		run->answer = json_incref(message);
 	} else if (json_object_get(message, "stray") && json_is_object(error)) {
@@ -475,7 +475,11 @@ static struct node *launch_program(const struct node_where *where,
 					     .script = "run.cjs",
 					     .cwd = dir,
 					     .flags = flags,
-					     .argument = request->typescript ? "typescript" : NULL,
+					     .argument = request->typescript && request->value
+								 ? "typescript,value"
+							 : request->typescript ? "typescript"
+							 : request->value      ? "value"
+									       : NULL,
 					     .stdin_fd = input,
 					     .code_fd = code },
 			   "node", err);
@@ -495,8 +499,11 @@ static int run_program(struct node_run *run, const struct node_request *request,
 	if (late)
 		wait_for(run, clock_ms() + REST_MS, err);
 	ret->status = late ? NODE_TIMEOUT : ret->exit_code ? NODE_FAILED : NODE_OK;
-	if (ret->status == NODE_FAILED && run->answer)
-		outcome_error(run->outcome, json_object_get(run->answer, "error"), true);
+	const json_t *error = json_object_get(run->answer, "error");
+	if (ret->status == NODE_FAILED && error)
+		outcome_error(run->outcome, error, true);
+	if (ret->status == NODE_OK)
+		outcome_value(run->outcome, json_object_get(run->answer, "value"));
 	int result = run->left ? wake_err(run->left, err) : outcome_finish(run->outcome, ret, err);
 	run_end(run);
 	return result;

@@ -22,6 +22,7 @@ enum node_stream { NODE_STDOUT, NODE_STDERR };
 struct node_request {
 	struct text code;
 	bool typescript;
+	bool value; /* of a program: give that of its last expression, as a session does */
 	int64_t timeout_ms;
 	const char *cwd; /* absolute; NULL: a fresh directory, or in a session: where it is */
 	/* Of a program only: */

@@ -25,7 +25,7 @@ def no_sessions(server):
     ("/v1/bash/exec", {"command": "echo a; echo b >&2; exit 3"}, {"start", "stdout", "stderr", "exit"}),
     ("/v1/shell/exec", {"command": "echo a"}, {"start", "output", "exit"}),
     ("/v1/code/execute", {"language": "python", "code": "print(1)\n1/0"}, {"start", "stdout", "stderr", "error", "end"}),
-    ("/v1/code/execute", {"language": "javascript", "code": "1 + 1"}, {"start", "stdout", "end"}),
+    ("/v1/code/execute", {"language": "javascript", "code": "console.log(1); 1 + 1"}, {"start", "stdout", "result", "end"}),
     ("/v1/nodejs/execute", {"code": "console.log(1); console.error(2)"}, {"stdout", "stderr", "end"}),
 ])
 def test_events_are_as_declared(server, document, path, body, names):

@@ -220,6 +220,11 @@ def test_lines_count_from_1_and_relative_paths_from_the_workspace(server, peer):
     assert read(start_line=found["line_numbers"][0], end_line=found["line_numbers"][0]) == "two\n"
 
 
+def test_the_value_of_a_program_is_its_result(server, peer):
+    result = peer.call("sandbox_execute_code", language="javascript", code="const a = [1, 2]\na.length")
+    assert result["structuredContent"]["result"] == "2" and result["structuredContent"]["stdout"] == "", result
+
+
 def test_the_descriptions_say_where_lines_and_paths_begin(peer):
     tools = {tool["name"]: tool for tool in peer.ask("tools/list")["tools"]}
     fields = tools["sandbox_file_operations"]["inputSchema"]["properties"]
