@@ -17,6 +17,7 @@
 #include "kernel/kernel.h"
 #include "net/call.h"
 #include "net/server.h"
+#include "proc/listening.h"
 #include "proc/tools.h"
 #include "proc/user.h"
 
@@ -153,22 +154,10 @@ static const char *timezone_name(struct arena *arena, const struct config *confi
 	return *text ? zone_name(arena, text) : "UTC";
 }
 
-static void find_ports(const char *path, bool *listening)
+static void note_port(void *arg, unsigned port)
 {
-	enum { TCP_STATE_LISTEN = 10 };
-	char line[512];
-	unsigned port, state;
-	FILE *file = fopen(path, "re");
-	if (file)
-		setvbuf(file, NULL, _IOFBF, 65536); /* a busy server has many lines here */
-	while (file && fgets(line, sizeof line, file))
-		if (strstr(line, " 0A ") &&
-		    sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &port, &state) ==
-			    2 &&
-		    state == TCP_STATE_LISTEN && port < PORTS)
-			listening[port] = true;
-	if (file)
-		fclose(file);
+	bool *listening = arg;
+	listening[port] = true;
 }
 
 /* Where this server itself and its kernels listen: nothing that the sandbox runs. */
@@ -190,8 +179,7 @@ static struct list occupied_ports(const struct server *server, struct arena *are
 {
 	auto_free bool *listening = xcalloc(PORTS, sizeof *listening);
 	size_t count = 0, used = 0;
-	find_ports("/proc/net/tcp", listening);
-	find_ports("/proc/net/tcp6", listening);
+	listening_each(note_port, listening);
 	forget_own(server, listening);
 	for (unsigned port = 0; port < PORTS; port++)
 		count += listening[port];

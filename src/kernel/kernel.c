@@ -91,6 +91,8 @@ void kernel_forget_ports(bool *ports)
 		pthread_mutex_lock(&kernel->lock);
 		for (int i = 0; kernel->tcp && i < CHANNELS; i++)
 			ports[kernel->ports[i]] = false;
+		for (int i = 0; i < OWN_PORTS && kernel->own_ports[i]; i++)
+			ports[kernel->own_ports[i]] = false;
 		pthread_mutex_unlock(&kernel->lock);
 	}
 	pthread_mutex_unlock(&all.lock);

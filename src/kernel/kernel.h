@@ -43,7 +43,7 @@ bool kernel_ended(struct kernel *kernel);
 pid_t kernel_pid(const struct kernel *kernel);
 const char *kernel_connection_file(const struct kernel *kernel);
 
-/* Clears, of 65536 ports, those that kernels listen on. */
+/* Clears, of 65536 ports, those that kernels listen on for themselves, not for the code they run. */
 void kernel_forget_ports(bool *ports);
 
 /* How it ended, in words: "with exit code 1", "by signal 9 (Killed)". Waits a moment for whoever

@@ -22,6 +22,7 @@
 #include "kernel/kernel_state.h"
 #include "kernel/kernelspec.h"
 #include "kernel/zsock.h"
+#include "proc/listening.h"
 #include "proc/spawn.h"
 #include "proc/tree.h"
 #include "proc/user.h"
@@ -348,6 +349,34 @@ static int start_process(struct kernel *kernel, const struct kernelspec *spec,
 	return started ? 0 : -1;
 }
 
+struct port_list {
+	unsigned ports[OWN_PORTS];
+	size_t count;
+};
+
+static void note_port(void *arg, unsigned port)
+{
+	struct port_list *list = arg;
+	if (list->count < OWN_PORTS)
+		list->ports[list->count++] = port;
+}
+
+/* A kernel may listen on more than its five: ipykernel does, for what its children print. It has run
+ * no code yet, so all that it listens on now are its own. */
+static void note_own_ports(struct kernel *kernel)
+{
+	struct port_list list = { .count = 0 };
+	struct user_view view;
+	/* As the user: a box's server may not look at the descriptors of others. */
+	if (user_enter(kernel->user, &view, NULL) < 0)
+		return;
+	listening_each_of(kernel_pid(kernel), note_port, &list);
+	user_leave(&view);
+	pthread_mutex_lock(&kernel->lock);
+	memcpy(kernel->own_ports, list.ports, sizeof list.ports);
+	pthread_mutex_unlock(&kernel->lock);
+}
+
 struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_place *place,
 			    const struct wait *wait, struct err *err)
 {
@@ -356,8 +385,10 @@ struct kernel *kernel_spawn(const struct kernelspec *spec, const struct kernel_p
 		return NULL;
 	kernel->by_message = spec->by_message;
 	if (find_ports(kernel, err) == 0 && write_file(kernel, spec->name, err) == 0 &&
-	    start_process(kernel, spec, place, err) == 0 && greet(kernel, wait, err) == 0)
+	    start_process(kernel, spec, place, err) == 0 && greet(kernel, wait, err) == 0) {
+		note_own_ports(kernel);
 		return kernel;
+	}
 	kernel_end(kernel);
 	kernel_unref(kernel);
 	return NULL;

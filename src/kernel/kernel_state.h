@@ -11,15 +11,16 @@ struct kernel_message_key;
 struct zsock;
 
 enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTROL, CHANNEL_HB };
-enum { CHANNELS = 5 };
+enum { CHANNELS = 5, OWN_PORTS = 16 };
 
 struct kernel {
 	_Atomic int refs;    /* one is its program's until that ends */
 	struct kernel *next; /* among all that live */
 	const struct user *user;
-	char file[96];       /* the connection file */
-	char ip[96];         /* of TCP; or what the names of its sockets begin with */
-	int ports[CHANNELS]; /* changed under the lock, like tcp */
+	char file[96];                 /* the connection file */
+	char ip[96];                   /* of TCP; or what the names of its sockets begin with */
+	int ports[CHANNELS];           /* changed under the lock, like tcp and own_ports */
+	unsigned own_ports[OWN_PORTS]; /* listened on before it ran any code; 0 after the last */
 	bool tcp, by_message;
 	char key[65], session[33];
 	struct kernel_message_key *signs; /* with the key; used by who uses the kernel */
