@@ -444,16 +444,18 @@ static void add_notice(struct call *call, struct kernels_result *ret, const char
 				  : arena_strdup(call->arena, text);
 }
 
-/* The kernel's end, as an error among the outputs. */
+/* The kernel's end, as an error among the outputs. starved: something was killed for lack of memory. */
 static void tell_death(struct call *call, struct kernel_session *session,
 		       const struct kernels_job *job, const struct kernel_result *result,
-		       struct kernels_result *ret)
+		       bool starved, struct kernels_result *ret)
 {
 	char how[128];
 	const char *what =
 		result->killed ? "The code could not be interrupted, so its kernel was ended."
-			       : arena_printf(call->arena, "The kernel has ended %s.",
-					      kernel_end_text(session->kernel, how, sizeof how));
+		: starved && kernel_end_cause(session->kernel) == ENOMEM
+			? "The kernel has ended. " LIMITS_STARVED "."
+			: arena_printf(call->arena, "The kernel has ended %s.",
+				       kernel_end_text(session->kernel, how, sizeof how));
 	snprintf(session->lost, sizeof session->lost, "%s", what);
 	if (result->outcome != KERNEL_DIED && !result->killed) {
 		add_notice(call, ret, what); /* it left in good order: exit() */
@@ -468,6 +470,10 @@ static void tell_death(struct call *call, struct kernel_session *session,
 	json_decref(error);
 	add_notice(call, ret, what);
 	add_notice(call, ret, "The next call gets a new one, without its variables.");
+	if (starved && !strstr(what, LIMITS_STARVED))
+		add_notice(call, ret, LIMITS_STARVED ".");
+	if (starved)
+		add_notice(call, ret, LIMITS_STARVED_HINT);
 }
 
 static int run(struct call *call, struct kernel_session *session, const struct kernels_job *job,
@@ -508,9 +514,7 @@ static int run(struct call *call, struct kernel_session *session, const struct k
 	if (result.lost)
 		add_notice(call, ret, "Some of the output did not arrive.");
 	if (kernel_ended(session->kernel))
-		tell_death(call, session, job, &result, ret);
-	if (ret->died && limits_killed() > killed)
-		add_notice(call, ret, LIMITS_STARVED ". " LIMITS_STARVED_HINT);
+		tell_death(call, session, job, &result, limits_killed() > killed, ret);
 	return 0;
 }
 
