@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/own.h"
 
+enum { HASH_DIGITS = 16 };
+
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -35,7 +37,8 @@ static void set_name(struct temp *temp, const char *target)
 	uint64_t hash = 0xcbf29ce484222325;
 	for (const char *at = target; *at; at++)
 		hash = (hash ^ (unsigned char)*at) * 0x100000001b3;
-	snprintf(temp->name, sizeof temp->name, TEMP_PREFIX "%016llx", (unsigned long long)hash);
+	snprintf(temp->name, sizeof temp->name, TEMP_PREFIX "%0*llx", HASH_DIGITS,
+		 (unsigned long long)hash);
 }
 
 int temp_adopt(struct temp *temp, int fd, const char *path, struct err *err)
@@ -56,6 +59,20 @@ static int open_named(struct temp *temp)
 		fd = openat(temp->dir, temp->name, flags, 0666);
 	temp->named = fd >= 0;
 	return fd;
+}
+
+bool temp_is_name(const char *name)
+{
+	static const char prefix[] = TEMP_PREFIX;
+	size_t len = strlen(name), start = sizeof prefix - 1;
+	return len == start + HASH_DIGITS && !strncmp(name, prefix, start) &&
+	       strspn(name + start, "0123456789abcdef") == HASH_DIGITS;
+}
+
+bool temp_is_nameless(const char *name)
+{
+	size_t len = strlen(name);
+	return len > 1 && *name == '#' && strspn(name + 1, "0123456789") == len - 1;
 }
 
 int temp_open(struct temp *temp, const char *path, struct err *err)
@@ -80,23 +97,25 @@ static int link_as(const struct temp *temp, const char *name)
 	return linkat(AT_FDCWD, self, temp->dir, name, AT_SYMLINK_FOLLOW);
 }
 
-/* Not every file system can do the one, and not every one the other. */
-static int rename_new(struct temp *temp, const char *name)
+/* Not every file system can do the one, and not every one the other. A link first: watchers then see that
+ * the file is new. */
+static int name_new(struct temp *temp, const char *name)
 {
-	if (renameat2(temp->dir, temp->name, temp->dir, name, RENAME_NOREPLACE) == 0) {
-		temp->named = false;
+	if (linkat(temp->dir, temp->name, temp->dir, name, 0) == 0)
 		return 0;
-	}
-	if (errno != EINVAL && errno != ENOSYS)
+	if (errno == EEXIST)
 		return -1;
-	return linkat(temp->dir, temp->name, temp->dir, name, 0);
+	if (renameat2(temp->dir, temp->name, temp->dir, name, RENAME_NOREPLACE) < 0)
+		return -1;
+	temp->named = false;
+	return 0;
 }
 
 int temp_put(struct temp *temp, const char *path, bool replace, struct err *err)
 {
 	const char *name = base_name(path);
 	if (!replace) {
-		int result = temp->named ? rename_new(temp, name) : link_as(temp, name);
+		int result = temp->named ? name_new(temp, name) : link_as(temp, name);
 		return result < 0 ? err_set(err, errno, "'%s'", path) : 0;
 	}
 	if (!temp->named) {

@@ -10,8 +10,13 @@
 
 struct err;
 
-/* How the name begins that it has then: nobody needs to hear of it. */
+/* How the name begins that it has then. */
 #define TEMP_PREFIX ".aio-"
+
+/* Whether a name is one of these, or what the kernel calls a file that has none: watchers report
+ * neither. */
+bool temp_is_name(const char *name);
+bool temp_is_nameless(const char *name);
 
 struct temp {
 	int fd, dir;   /* -1: none */

@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "base/thread.h"
 #include "fs/changes.h"
+#include "fs/temp.h"
 #include "fs/watch_tree.h"
 #include "proc/user.h"
 
@@ -298,7 +299,8 @@ static int scan_one(struct watch *w, struct watch_dir *dir, bool announce, struc
 		if (!strcmp(name, ".") || !strcmp(name, ".."))
 			continue;
 		bool is_dir = is_directory(stream, entry);
-		if (!watch_tree_path(dir, name, path, sizeof path) || excluded(w, path, is_dir))
+		if (!watch_tree_path(dir, name, path, sizeof path) || excluded(w, path, is_dir) ||
+		    (!is_dir && temp_is_name(name)))
 			continue;
 		if (announce) {
 			if (included(w, path, is_dir))
@@ -430,6 +432,14 @@ static void leave(struct watch *w, struct watch_dir *parent, const char *name)
 
 /* ---- what the kernel says ---- */
 
+static void replaced(struct watch *w, struct watch_dir *dir, const char *name)
+{
+	char path[PATH_MAX];
+	if (watch_tree_path(dir, name, path, sizeof path) && !excluded(w, path, false) &&
+	    included(w, path, false))
+		tell(w, EVENT_WRITE, false, path, NULL);
+}
+
 static void renamed(struct watch *w, struct watch_dir *from, const char *old_name,
 		    struct watch_dir *to, const char *name, bool is_dir)
 {
@@ -473,6 +483,11 @@ static void moved_away(struct watch *w, struct watch_dir *dir, const struct chan
 	struct watch_dir *to = NULL;
 	if (changes_mate(&w->changes, change->cookie, &mate))
 		to = watch_tree_find(w->tree, mate.wd);
+	if (!is_dir && temp_is_name(change->name)) {
+		if (to)
+			replaced(w, to, mate.name);
+		return;
+	}
 	if (to) {
 		renamed(w, dir, change->name, to, mate.name, is_dir);
 		return;
@@ -482,6 +497,16 @@ static void moved_away(struct watch *w, struct watch_dir *dir, const struct chan
 		tell(w, EVENT_REMOVE, is_dir, path, NULL);
 	if (is_dir)
 		leave(w, dir, change->name);
+}
+
+/* Whether that is what the kernel calls a file without a name, and not the name of one. */
+static bool is_nameless(const struct watch *w, const char *name, const char *path)
+{
+	char whole[PATH_MAX * 2];
+	if (!temp_is_nameless(name))
+		return false;
+	snprintf(whole, sizeof whole, "%s/%s", w->root, path);
+	return faccessat(AT_FDCWD, whole, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
 /* About something in a watched directory. */
@@ -495,7 +520,7 @@ static void handle_entry(struct watch *w, struct watch_dir *dir, const struct ch
 		moved_away(w, dir, change, path);
 		return;
 	}
-	if (excluded(w, path, is_dir))
+	if (excluded(w, path, is_dir) || (!is_dir && temp_is_name(change->name)))
 		return;
 	bool told = included(w, path, is_dir);
 	bool seen = change->mask & (IN_CREATE | IN_MOVED_TO | IN_DELETE) &&
@@ -512,7 +537,8 @@ static void handle_entry(struct watch *w, struct watch_dir *dir, const struct ch
 			tell(w, EVENT_REMOVE, is_dir, path, NULL);
 		if (is_dir)
 			leave(w, dir, change->name);
-	} else if (told && change->mask & (IN_MODIFY | IN_ATTRIB)) {
+	} else if (told && change->mask & (IN_MODIFY | IN_ATTRIB) &&
+		   (change->mask & IN_MODIFY || !is_nameless(w, change->name, path))) {
 		tell(w, change->mask & IN_MODIFY ? EVENT_WRITE : EVENT_CHMOD, is_dir, path, NULL);
 	}
 }

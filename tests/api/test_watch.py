@@ -193,6 +193,17 @@ def test_events_close_together_are_one(server, tree):
     assert watcher.events[0]["size"] == sum(len(f"{i}\n") for i in range(200))
 
 
+def test_what_the_api_writes_is_told_without_its_temporary_files(server, tree):
+    (tree / "doc").write_text("0")
+    (tree / "doc").chmod(0o640)
+    watcher = Watcher(server, tree)
+    for name, text in [("doc", "1"), ("new", "2"), ("doc", "3")]:
+        assert server.post("/v1/file/write", {"file": str(tree / name), "content": text}).json()["success"]
+    (tree / ".aio-mine").write_text("4")
+    told = watcher.fence(tree)
+    assert set(told) - {("write", ".aio-mine")} == {("write", "doc"), ("create", "new"), ("create", ".aio-mine")}, told
+
+
 def test_replacing_a_file_again_and_again(server, tree):
     """As editors save: each new file has the same temporary name."""
     (tree / "doc").write_text("0")
