@@ -446,7 +446,8 @@ static bool expire_relay(struct link *link)
 						 .body_ms = config->body_ms };
 	int64_t until_ms;
 	enum relay_fault fault = relay_waits_for(&link->relay, &patience, &until_ms);
-	if (link->loop->now_ms <= until_ms)
+	bool endless = link->relay.tunnel || link->relay.events;
+	if (link->loop->now_ms <= until_ms && !(endless && link->loop->stopping))
 		return false;
 	if (fault == RELAY_SLOW_CLIENT)
 		refuse(link, 408, "the body took too long to arrive", true);

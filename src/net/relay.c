@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "net/http.h"
+#include "net/mime.h"
 
 enum {
 	HEAD_READ = 16384,
@@ -16,6 +17,7 @@ void relay_init(struct relay *relay, const struct http_head *request)
 	relay->keep_alive = request->keep_alive && request->minor > 0;
 	relay->http10 = request->minor == 0;
 	relay->head_only = !strcmp(request->method, "HEAD");
+	relay->get = !strcmp(request->method, "GET");
 	relay->upgrade = request->upgrade && request->length == 0 && request->minor > 0;
 	relay->head = (struct head_response){ 0 };
 }
@@ -30,7 +32,7 @@ void relay_begin(struct relay *relay, const struct http *http, int64_t now_ms)
 		   head->length, &http->parser);
 	flow_begin(&relay->down, BODY_NONE, 0, NULL);
 	relay->up.splice = relay->splice;
-	relay->answered = relay->tunnel = relay->last = false;
+	relay->answered = relay->tunnel = relay->events = relay->last = false;
 	relay->told_server = relay->told_client = false;
 	relay->status = relay->interim = 0;
 	relay->moved_ms = now_ms;
@@ -154,6 +156,8 @@ static enum relay_step begin_response(struct relay *relay, const struct http *ht
 	flow_begin(&relay->down, kind, head->length, &http->parser);
 	relay->down.splice = relay->splice;
 	relay->down.bare = kind == BODY_CHUNKED && relay->http10;
+	relay->events = relay->get &&
+			mime_is(http_header(head, "content-type"), "text/event-stream");
 	relay->last = !head->keep_alive || kind == BODY_TO_END;
 	return begin_body(relay, head);
 }

@@ -22,7 +22,7 @@ struct relay {
 
 	/* Of the request. */
 	bool keep_alive; /* the client's connection goes on; false once the response ends with it */
-	bool http10, head_only, upgrade;
+	bool http10, head_only, get, upgrade;
 	bool splice;      /* neither end blocks: see flow.h */
 	size_t head_size; /* of its head, while client->in still holds it: it can be sent again */
 	struct head_response
@@ -30,6 +30,7 @@ struct relay {
 
 	/* Of the response. */
 	bool answered, tunnel;         /* it has begun; both sides have switched protocols */
+	bool events;                   /* a GET is answered with these: endless */
 	bool last;                     /* the server's stream ends with it */
 	int status, interim;           /* its status; how many responses 1xx came before */
 	bool told_server, told_client; /* one end has heard that the other sends no more */

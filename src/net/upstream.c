@@ -34,18 +34,19 @@ static int timeout(int64_t until_ms)
 	return until_ms == INT64_MAX ? -1 : left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* False when the client is gone, a tunnel's server stops, or nothing came until that time. */
+/* False when the client is gone, nothing came until that time, or this server stops and the response is
+ * one that goes on until somebody ends it. */
 static bool wait_ready(struct upstream_job *job, int64_t until_ms)
 {
 	struct end *client = &job->client, *server = &job->server;
 	bool takes = relay_reads_client(&job->relay), gives = relay_reads_server(&job->relay);
+	bool endless = job->relay.tunnel || job->relay.events;
 	struct pollfd pfds[] = {
 		{ .fd = client->fd,
 		  .events = (short)((takes ? POLLIN : 0) | (end_pending(client) ? POLLOUT : 0)) },
 		{ .fd = gives || end_pending(server) ? server->fd : -1,
 		  .events = (short)((gives ? POLLIN : 0) | (end_pending(server) ? POLLOUT : 0)) },
-		{ .fd = job->relay.tunnel ? server_stop_fd(job->conn->server) : -1,
-		  .events = POLLIN },
+		{ .fd = endless ? server_stop_fd(job->conn->server) : -1, .events = POLLIN },
 	};
 	int n = poll(pfds, COUNT(pfds), timeout(until_ms));
 	if (n == 0 || (n < 0 && errno != EINTR) || pfds[2].revents)

@@ -23,11 +23,11 @@ def refuses(server):
 
 
 @contextlib.contextmanager
-def asked(server, **headers):
+def asked(server, method="GET", **headers):
     """A client that has asked for a program's page, and the program's side of that."""
     with socket.create_server(("127.0.0.1", 0)) as listener, server.connect() as peer:
         listener.settimeout(30)
-        peer.send(request(f"/proxy/{listener.getsockname()[1]}/", headers=headers))
+        peer.send(request(f"/proxy/{listener.getsockname()[1]}/", method, headers))
         program, _ = listener.accept()
         with program:
             head = b""
@@ -76,3 +76,28 @@ def test_a_switched_protocol_does_not_hold_it_up(start_server):
         assert peer.head().status == 101
         server.signal()
         assert server.wait() == 0 and "did not finish" not in server.log
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n\r\ndata: 1\n\n"
+
+
+@pytest.mark.parametrize("type", [b"text/event-stream", b"Text/Event-Stream; charset=utf-8"])
+def test_a_stream_of_events_does_not_hold_it_up(start_server, type):
+    """It has no end of its own, so there is nothing to wait for: as with the server's own."""
+    server = start_server()
+    with asked(server) as (peer, program):
+        program.sendall(EVENTS % type)
+        assert eventually(lambda: peer.sock.recv(999, socket.MSG_PEEK).endswith(b"data: 1\n\n"))
+        server.signal()
+        assert server.wait() == 0 and "did not finish" not in server.log
+
+
+@pytest.mark.parametrize("method, type", [("GET", b"text/event-streams"), ("POST", b"text/event-stream")])
+def test_what_is_no_stream_without_an_end(start_server, method, type):
+    """The events of a POST are what it does: like any other answer, they get their time."""
+    server = start_server()
+    with asked(server, method, **{"Content-Length": "0"} if method == "POST" else {}) as (peer, program):
+        program.sendall(EVENTS % type)
+        assert eventually(lambda: peer.sock.recv(999, socket.MSG_PEEK).endswith(b"data: 1\n\n"))
+        server.signal()
+        assert server.wait() == 0 and "1 requests did not finish" in server.log
