@@ -38,15 +38,29 @@ static const struct main_command {
 	{ "help", "print this", cmd_help },
 };
 
+static int run_command(int argc, char **argv)
+{
+	for (size_t i = 0; i < COUNT(commands); i++)
+		if (!strcmp(argv[0], commands[i].name))
+			return commands[i].run(argc, argv);
+	fprintf(stderr, "aio: unknown command '%s' (see 'aio help')\n", argv[0]);
+	return 2;
+}
+
+/* 'aio help COMMAND' is 'aio COMMAND --help'. */
 static int cmd_help(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
+	char flag[] = "--help";
+	if (argc > 1 && strcmp(argv[1], "help") != 0 && argv[1][0] != '-') {
+		memmove(argv, argv + 1, sizeof *argv * (size_t)(argc - 1));
+		argv[argc - 1] = flag;
+		return run_command(argc, argv);
+	}
 	printf("aio " AIO_VERSION
 	       ": the all-in-one sandbox for AI agents\n\nUsage: aio COMMAND [options]\n\n");
 	for (size_t i = 0; i < COUNT(commands); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].about);
-	printf("\n'aio COMMAND --help' tells more. 'aio --version' prints the version.\n");
+	printf("\n'aio COMMAND --help' has more. 'aio --version' prints the version.\n");
 	return 0;
 }
 
@@ -73,9 +87,5 @@ int main(int argc, char **argv)
 		return maker_main(argc - 1, argv + 1, cmd_serve);
 	if (!strcmp(name, IMPORT_COMMAND))
 		return import_main(argc - 1, argv + 1);
-	for (size_t i = 0; i < COUNT(commands); i++)
-		if (!strcmp(name, commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	fprintf(stderr, "aio: unknown command '%s' (see 'aio help')\n", name);
-	return 2;
+	return argc > 1 ? run_command(argc - 1, argv + 1) : cmd_help(0, argv);
 }

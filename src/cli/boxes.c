@@ -511,6 +511,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 			result = verb->run(&ask);
 		status = result < 0 ? 1 : result;
 	}
+	if (result < 0 && verb->fields)
+		flags_name(verb->fields, &ask.err);
 	if (result < 0)
 		complain(&ask);
 	json_decref(ask.fields);

@@ -130,6 +130,23 @@ static int set(const struct field *f, const char *text, json_t *to)
 	return json_object_set_new(to, f->name, value);
 }
 
+void flags_name(const struct schema *schema, struct err *err)
+{
+	size_t len = strspn(err->msg, "abcdefghijklmnopqrstuvwxyz_.");
+	const char *name = err->msg + len;
+	const struct field *owner;
+	while (name > err->msg && name[-1] != '.')
+		name--;
+	const struct field *f = find(schema, name, (size_t)(err->msg + len - name), &owner);
+	if (!f || strncmp(err->msg + len, ": ", 2) != 0)
+		return;
+	auto_free char *flag = xstrdup(f->flag ? f->flag : f->name);
+	auto_free char *rest = xstrdup(err->msg + len);
+	for (char *c = flag; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	err_set(err, err->code, "--%s%s", flag, rest);
+}
+
 static const char *argument(const struct field *f)
 {
 	return f->flags & SIZED                        ? " SIZE"

@@ -11,5 +11,8 @@ struct schema;
 int flags_parse(const struct schema *schema, int argc, char **argv, int *at, json_t *to,
 		struct err *err);
 
+/* Where a message begins with a field ("limits.disk: …") that a flag sets, it begins with the flag then. */
+void flags_name(const struct schema *schema, struct err *err);
+
 /* Their part of the help, on stdout. */
 void flags_help(const struct schema *schema);

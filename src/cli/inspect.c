@@ -70,7 +70,7 @@ static void show(const json_t *box)
 	put("deleted at", expires ? expires : "never");
 	put("paused", json_is_number(idle) ? seconds : "never");
 	put("auto resume", json_is_true(json_object_get(box, "auto_resume")) ? "yes" : "no");
-	put_group(box, "limits", "none");
+	put_group(box, "limits", "none of its own, but the host's defaults");
 	put_group(box, "network", "mode none");
 	put_group(box, "metadata", "none");
 	printf("%-14s ", "terminal");

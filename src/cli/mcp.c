@@ -40,7 +40,7 @@ static const char help[] =
 	"  --help\n      Print this and exit.\n\n"
 	"The host is found through its state directory, or through AIO_URL and AIO_HOST_TOKEN.\n\n"
 	"Options of a box of its own, as for 'aio create'. Its --timeout (default 2m) is renewed while the\n"
-	"client is there: the host deletes the box this long after aio mcp was killed.\n";
+	"client is there: the host deletes the box this long after aio mcp was killed; with 0, never.\n";
 
 struct mcp_wish {
 	const char *box;
@@ -157,6 +157,8 @@ static int serve_there(const struct mcp_wish *wish)
 		result = wish->box ? serve_box(wish, wish->box, signal_fd, &err)
 				   : serve_own_box(wish, json_incref(fields), signal_fd, &err);
 	json_decref(fields);
+	if (result < 0)
+		flags_name(&sandboxes_create_schema, &err);
 	return result < 0 ? wrong(&err) : 0;
 }
 

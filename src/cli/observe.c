@@ -8,8 +8,10 @@
 
 #include "base/buf.h"
 #include "base/desc.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "base/utf8.h"
 #include "cli/ask.h"
 #include "cli/table.h"
 
@@ -93,11 +95,28 @@ static bool is_telling(const char *name, const json_t *value)
 	       (strcmp(name, "port") != 0 || json_integer_value(value) != 0);
 }
 
+/* Whether a character of several bytes is one that a terminal shows: no control character of C1, and none
+ * that is invisible or changes the direction of others. */
+static bool is_shown(const char *at, size_t len)
+{
+	const unsigned char *c = (const unsigned char *)at;
+	unsigned code = len == 2   ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
+			: len == 3 ? (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu)
+				   : (c[0] & 7u) << 18 | (c[1] & 0x3fu) << 12;
+	return code >= 0xa0 && !(code >= 0x200b && code <= 0x200f) &&
+	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2060 && code <= 0x206f) &&
+	       code != 0x61c && code != 0xfeff && code < 0xe0000;
+}
+
 static void make_plain(char *text, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		if (text[i] < ' ' || text[i] > '~')
-			text[i] = '?';
+	for (size_t i = 0, n; i < len; i += n) {
+		n = utf8_char(text + i, len - i);
+		bool shown = n > 1 ? is_shown(text + i, n) : text[i] >= ' ' && text[i] <= '~';
+		n = n ? n : 1;
+		if (!shown)
+			memset(text + i, '?', n);
+	}
 }
 
 /* name=value …; what a box chose of it does nothing to a terminal. */
@@ -108,12 +127,12 @@ static void details(json_t *data, struct buf *to)
 	json_object_foreach(data, name, value) {
 		if (!is_telling(name, value))
 			continue;
-		auto_free char *dump = json_dumps(value, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+		auto_free char *dump = json_dumps(value, JSON_ENCODE_ANY);
 		size_t len = strlen(dump), quote = json_is_string(value) && !strpbrk(dump, " =\\");
 		buf_printf(to, "%s%s=%.*s", to->len ? " " : "", name, (int)(len - 2 * quote),
 			   dump + quote);
 	}
-	make_plain(to->data, to->len); /* the names */
+	make_plain(to->data, to->len);
 }
 
 /* A text of an event, as it may be printed. */
@@ -170,7 +189,7 @@ static void take_events(void *arg, const char *data, size_t len)
 	     len -= (size_t)(end + 1 - data), data = end + 1) {
 		buf_add(line, data, (size_t)(end - data));
 		json_t *event = line->len > 6 && !memcmp(line->data, "data: ", 6)
-					? json_loadb(line->data + 6, line->len - 6, 0, NULL)
+					? json_parse(line->data + 6, line->len - 6, NULL)
 					: NULL;
 		if (event)
 			show_event(following->ask, event);

@@ -48,7 +48,7 @@ static void mark(struct own_box *own, json_t *fields)
 	json_object_set_new(labels, "made_by", json_string("aio mcp"));
 	time = json_object_get(fields, "timeout");
 	own->seconds = time ? json_number_value(time) : OUTLIVES_S;
-	if (own->seconds < OUTLIVES_MIN_S)
+	if (own->seconds > 0 && own->seconds < OUTLIVES_MIN_S) /* 0: the host does not delete it */
 		own->seconds = OUTLIVES_MIN_S;
 	json_object_set_new(fields, "timeout", json_real(own->seconds));
 	json_object_set_new(fields, "auto_resume", json_true());
@@ -68,6 +68,8 @@ int own_box_make(struct own_box *own, const struct remote *remote, json_t *field
 	json_decref(box);
 	if (!own->id)
 		return -1;
+	if (own->seconds == 0)
+		return 0;
 	own->stop = eventfd(0, EFD_CLOEXEC);
 	if (own->stop >= 0 && thread_start_joinable(&own->renewing, renew, own) == 0)
 		return 0;
@@ -88,9 +90,10 @@ void own_box_end(struct own_box *own)
 	auto_free char *path = path_of(own, "");
 	json_t *done = remote_call(&own->remote, "DELETE", path, NULL, &err);
 	if (!done && err.code != ERR_NOT_FOUND)
-		fprintf(stderr,
-			"aio mcp: box '%s' was not deleted (the host does so in %g s): %s\n",
-			own->id, own->seconds, err.msg);
+		fprintf(stderr, "aio mcp: box '%s' was not deleted (%s): %s\n", own->id,
+			own->seconds > 0 ? "the host does so when its time is over"
+					 : "it stays until 'aio rm'",
+			err.msg);
 	json_decref(done);
 	free(own->id);
 }

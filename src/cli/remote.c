@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "net/client.h"
 #include "net/dial.h"
@@ -52,6 +53,15 @@ int remote_find(struct remote *remote, struct err *err)
 	return 0;
 }
 
+/* The API's word for a box, where it says which. */
+static void say_box(char *msg)
+{
+	static const char word[] = "sandbox '";
+	for (char *at = msg; (at = strstr(at, word)); at++)
+		if (at == msg || at[-1] == ' ')
+			memmove(at, at + 4, strlen(at + 4) + 1);
+}
+
 void remote_error(int status, const json_t *answer, struct err *err)
 {
 	const char *text = json_string_value(json_object_get(answer, "message"));
@@ -61,7 +71,9 @@ void remote_error(int status, const json_t *answer, struct err *err)
 	json_t *first = json_array_get(detail, 0), *loc = json_object_get(first, "loc");
 	const char *field = json_string_value(json_array_get(loc, json_array_size(loc) - 1));
 	const char *msg = json_string_value(json_object_get(first, "msg"));
-	if (first)
+	if (field && !strcmp(field, "body") && msg) /* which says what of it */
+		err_set(err, ERR_INVALID, "%s", msg);
+	else if (first)
 		err_set(err, ERR_INVALID, "%s: %s", field ? field : "request",
 			msg ? msg : "it was refused, and no reason is given");
 	else
@@ -73,6 +85,7 @@ void remote_error(int status, const json_t *answer, struct err *err)
 	for (char *c = err->msg; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
+	say_box(err->msg);
 }
 
 /* Where the host is known from its state, a place where nobody answers means that it has ended. */
@@ -114,7 +127,7 @@ int remote_stream(const struct remote *remote, const char *path, remote_sink *si
 	size_t len;
 	auto_free char *answer = status > 200 ? client_body(&client, ANSWER_MAX, &len, err) : NULL;
 	if (answer) {
-		json_t *parsed = json_loadb(answer, len, 0, NULL);
+		json_t *parsed = json_parse(answer, len, NULL);
 		remote_error(status, parsed, err);
 		json_decref(parsed);
 	}
@@ -141,13 +154,17 @@ json_t *remote_send(const struct remote *remote, const struct client_request *gi
 	client_close(&client);
 	if (!answer)
 		return NULL;
-	json_t *parsed = json_loadb(answer, len, 0, NULL), *data = NULL;
+	struct err wrong;
+	json_t *parsed = *answer == '{' ? json_parse(answer, len, &wrong) : NULL, *data = NULL;
 	if (status >= 300)
 		remote_error(status, parsed, err);
+	else if (parsed)
+		data = json_incref(json_object_get(parsed, "data"));
+	else if (*answer == '{')
+		err_set(err, ERR_INTERNAL, "the response cannot be read: %s", wrong.msg);
 	else
-		data = parsed ? json_incref(json_object_get(parsed, "data"))
-			      : json_stringn(answer, len);
-	if (status < 300 && !data)
+		data = json_stringn(answer, len); /* text, as it is */
+	if (parsed && status < 300 && !data)
 		data = json_null();
 	json_decref(parsed);
 	return data;

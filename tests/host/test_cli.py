@@ -306,7 +306,7 @@ def test_events_of_a_box_and_of_all(host):
     assert [event["type"] for event in listed if event["sandbox"] == box.id] == ["created", "started", "exec", "deleted"]
     assert [event["seq"] for event in listed] == sorted(event["seq"] for event in listed)
     done = host.cli("events", box.id, check=False)
-    assert done.returncode == 1 and "no sandbox 'eventful'" in done.stderr
+    assert done.returncode == 1 and "no box 'eventful'" in done.stderr
     assert host.client.get("/v1/events").status_code == 401
 
 
@@ -356,7 +356,7 @@ def test_one_that_fails_does_not_stop_the_others(host):
     boxes = [host.create() for _ in range(2)]
     done = host.cli("rm", boxes[0].id, "nosuch", boxes[1].id, check=False)
     assert (done.returncode, done.stdout) == (1, f"{boxes[0].id}\n{boxes[1].id}\n")
-    assert done.stderr == "aio rm: there is no sandbox 'nosuch'\n"
+    assert done.stderr == "aio rm: there is no box 'nosuch'\n"
 
 
 def test_a_box_that_sleeps_says_what_to_do(host):
@@ -371,7 +371,7 @@ def test_a_box_that_sleeps_says_what_to_do(host):
 
 def test_mistakes(host):
     for args, code, text in [
-        (["rm"], 2, "usage"), (["rm", "nobody"], 1, "no sandbox 'nobody'"), (["create", "--nonsense", "1"], 2, "unknown option"),
+        (["rm"], 2, "usage"), (["rm", "nobody"], 1, "no box 'nobody'"), (["create", "--nonsense", "1"], 2, "unknown option"),
         (["create", "--timeout", "soon"], 2, "--timeout: 'soon' is not a duration: seconds, or a number with ms, s, m, h or d"),
         (["create", "--memory"], 2, "--memory needs a value"), (["create", "--mode", "x"], 2, "one of none, allow, full"),
         (["create", "--network", "x"], 2, "--network: 'x' is not one of none, allow, full"), (["create", "--services", "x"], 2, "one of jupyter"),
@@ -381,8 +381,8 @@ def test_mistakes(host):
         (["create", "--env", "x"], 2, "NAME=VALUE"), (["ls", "--state"], 2, "--state needs a value"),
         (["down", "--bogus"], 2, "'--bogus'"), (["down", "now"], 2, "'now'"), (["ls", "-x"], 2, "'-x'"),
         (["logs", "default", "-f", "--json"], 1, "--follow"), (["template", "nonsense"], 2, "nonsense"), (["create", "--name", "Bad"], 1, "a name is"),
-        (["exec", "nobody", "true"], 1, "no sandbox"),
-        (["template"], 2, "Usage"), (["template", "rm", "machine"], 1, "this machine itself"), (["ls", "x"], 1, "no sandbox 'x'"), (["timeout", "x"], 2, "usage: aio timeout BOX DURATION\n"),
+        (["exec", "nobody", "true"], 1, "no box"),
+        (["template"], 2, "Usage"), (["template", "rm", "machine"], 1, "this machine itself"), (["ls", "x"], 1, "no box 'x'"), (["timeout", "x"], 2, "usage: aio timeout BOX DURATION\n"),
         (["template", "rm", "nothing"], 1, "no template"),
         (["template", "import", "x", "/no/such/file"], 1, "no '/no/such/file'"),
     ]:

@@ -52,7 +52,7 @@ def test_inspect(host):
         assert [name, value] in lines, (name, said)
     assert code == 0
     missing = host.cli("inspect", "nobody", check=False)
-    assert missing.returncode == 1 and "no sandbox 'nobody'" in missing.stderr
+    assert missing.returncode == 1 and "no box 'nobody'" in missing.stderr
     box.delete()
 
 
@@ -86,7 +86,7 @@ def test_ls_of_some(host, box):
     listed = json.loads(host.cli("ls", box.id, "--json").stdout)
     assert listed == [one for one in json.loads(host.cli("ls", "--json").stdout) if one["id"] == box.id]
     done = host.cli("ls", "nobody", box.id, check=False)
-    assert done.returncode == 1 and box.id in done.stdout and "no sandbox 'nobody'" in done.stderr
+    assert done.returncode == 1 and box.id in done.stdout and "no box 'nobody'" in done.stderr
     other.delete()
 
 

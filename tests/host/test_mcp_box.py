@@ -104,7 +104,7 @@ def test_without_a_box_where_a_host_runs(host, begin):
 def test_what_is_wrong_is_said(host, box):
     box.call("POST", "/pause")
     for args, status, words in [
-            (["--box", "nobody"], 1, "there is no sandbox 'nobody'"),
+            (["--box", "nobody"], 1, "there is no box 'nobody'"),
             (["--box", box.id], 1, f"aio resume {box.id}"),
             (["--box"], 2, "--box needs a value"),
             (["--box", box.id, "--no-box"], 2, "only one"),
