@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -243,10 +244,25 @@ static void put_escaped(struct jw *jw, unsigned char c)
 		put(jw, (char[]){ '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] }, 6);
 }
 
+/* Whether a byte of the word is to be escaped. */
+static bool has_special(uint64_t word)
+{
+	const uint64_t ones = 0x0101010101010101u, highs = ones << 7;
+	uint64_t quote = word ^ ones * '"', backslash = word ^ ones * '\\';
+	return ((((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) |
+		 ((backslash - ones) & ~backslash)) &
+		highs) != 0;
+}
+
 /* The length of the run at text that needs no escape, UTF-8 or not. */
 static size_t plain_run(const char *text, size_t len)
 {
 	size_t n = 0;
+	for (uint64_t word; len - n >= sizeof word; n += sizeof word) {
+		memcpy(&word, text + n, sizeof word);
+		if (has_special(word))
+			break;
+	}
 	while (n < len && (unsigned char)text[n] >= 0x20 && text[n] != '"' && text[n] != '\\')
 		n++;
 	return n;
@@ -340,8 +356,14 @@ void jw_raw(struct jw *jw, const char *json, size_t len)
 
 void jw_int(struct jw *jw, int64_t value)
 {
-	char text[24];
-	jw_raw(jw, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+	char text[24], *end = text + sizeof text, *at = end;
+	uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+	do
+		*--at = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (value < 0)
+		*--at = '-';
+	jw_raw(jw, at, (size_t)(end - at));
 }
 
 /* The shortest text that is this number again. */

@@ -131,20 +131,32 @@ static int event_stream(struct call *call, struct err *err)
 	return call->sink->begin(call->sink, &answer, err);
 }
 
+static void event_head(struct buf *to, const char *event, const char *id)
+{
+	if (id)
+		buf_printf(to, "id: %s\n", id);
+	if (event)
+		buf_printf(to, "event: %s\n", event);
+}
+
+/* The length of the first line. A CR ends a line too: what follows it would be a field of its own. */
+static size_t line_length(const char *text, size_t len)
+{
+	const char *end = memchr(text, '\n', len);
+	len = end ? (size_t)(end - text) : len;
+	end = memchr(text, '\r', len);
+	return end ? (size_t)(end - text) : len;
+}
+
 int call_event(struct call *call, const char *event, const char *id, const char *data, size_t len,
 	       struct err *err)
 {
 	auto_buf struct buf text = BUF(len * 7 + 1024);
 	if (event_stream(call, err) < 0)
 		return -1;
-	if (id)
-		buf_printf(&text, "id: %s\n", id);
-	if (event)
-		buf_printf(&text, "event: %s\n", event);
+	event_head(&text, event, id);
 	for (size_t at = 0, n; at <= len; at += n + 1) {
-		/* A CR ends a line too: what follows it would be a field of its own. */
-		for (n = 0; at + n < len && data[at + n] != '\n' && data[at + n] != '\r';)
-			n++;
+		n = at < len ? line_length(data + at, len - at) : 0;
 		buf_str(&text, "data: ");
 		buf_add(&text, n ? data + at : "", n);
 		buf_str(&text, "\n");
@@ -161,18 +173,31 @@ int call_event_ping(struct call *call, struct err *err)
 	return call->sink->write(call->sink, ": ping\n\n", 8, err);
 }
 
+/* An answer of JSON is one line. */
+static int send_event(struct call *call, struct jw *jw, struct err *err)
+{
+	buf_str(&jw->out, "\n\n");
+	if (event_stream(call, err) < 0)
+		return -1;
+	return call->sink->write(call->sink, jw->out.data, jw->out.len, err);
+}
+
 int call_send(struct call *call, const char *name, const char *id, const void *value,
 	      struct err *err)
 {
 	struct jw jw;
 	int result;
 	jw_init(&jw, SIZE_MAX / 16);
+	if (!call->ws) {
+		event_head(&jw.out, name, id);
+		buf_str(&jw.out, "data: ");
+	}
 	if (desc_encode_variant(call->route->sends, name, value, &jw) < 0)
 		result = err_set(err, ERR_INTERNAL, "the route does not send '%s'", name);
 	else if (call->ws)
 		result = ws_send(call->ws, WS_TEXT, jw.out.data, jw.out.len, err);
 	else
-		result = call_event(call, name, id, jw.out.data, jw.out.len, err);
+		result = send_event(call, &jw, err);
 	jw_done(&jw);
 	return result;
 }

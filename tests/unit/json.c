@@ -371,6 +371,28 @@ static const char *number_text(double value)
 	return text;
 }
 
+/* Long texts are looked at several bytes at a time. */
+static void every_byte_out(void)
+{
+	size_t wrong = 0;
+	for (int c = 1; c < 0x80; c++)
+		for (size_t at = 0; at < 24; at++) {
+			char text[152];
+			struct jw jw;
+			memset(text, at % 2 ? 'x' : 0x7f, sizeof text - 1);
+			text[sizeof text - 1] = 0;
+			text[at] = (char)c;
+			jw_init(&jw, 1000);
+			jw_str(&jw, text);
+			json_t *value = parse(jw.out.data);
+			const char *back = json_string_value(value);
+			wrong += !back || strcmp(back, text) != 0;
+			json_decref(value);
+			jw_done(&jw);
+		}
+	CHECK(wrong == 0);
+}
+
 static void numbers_out(void)
 {
 	static const double some[] = { 0.1,
@@ -579,6 +601,7 @@ int main(void)
 	truncated();
 	places();
 	text_out();
+	every_byte_out();
 	numbers_out();
 	structure_out();
 	flushing();
