@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -19,6 +20,11 @@
 #include "net/server.h"
 
 enum { COMPLETIONS_MAX = 100, HOUR_MS = 3600000, MINUTE_MS = 60000, NOW_MS = 0 };
+
+static const char served[] =
+	"A Linux system: run commands, code and programs, read and edit files; everything shares one "
+	"file system. This server does not isolate what you do: unless you know that the system is "
+	"yours to change (a container, a virtual machine), treat it as somebody's machine. ";
 
 static const char sandboxed[] =
 	"A Linux sandbox of your own: run commands, code and programs, read and edit files; "
@@ -44,7 +50,11 @@ static void put_instructions(struct exchange *ex)
 		"and ask before you do what cannot be undone. ",
 		config->user, config->workspace);
 	auto_buf struct buf text = BUF(65536);
-	buf_printf(&text, "%s%s ", config->unisolated ? machine : sandboxed, instructions);
+	buf_printf(&text, "%s%s ",
+		   config->unisolated         ? machine
+		   : getenv("AIO_SANDBOX_ID") ? sandboxed
+					      : served,
+		   instructions);
 	reach_explain(config->network, &text);
 	jw_key(&ex->jw, "instructions");
 	text.data[text.len - 1] = 0; /* a blank or a newline */

@@ -358,6 +358,8 @@ static int file_operations(struct tool_use *use, const void *in, struct err *err
 	if (!strcmp(to->action, "find"))
 		set(result, "file_count", json_integer((json_int_t)json_array_size(files)));
 	tool_structured(use, result);
+	if (use->hint)
+		tool_text(use, use->hint, strlen(use->hint));
 	json_decref(data);
 	return 0;
 }

@@ -220,6 +220,15 @@ def test_lines_count_from_1_and_relative_paths_from_the_workspace(server, peer):
     assert read(start_line=found["line_numbers"][0], end_line=found["line_numbers"][0]) == "two\n"
 
 
+def test_hints_of_files_arrive(server, peer):
+    with open(server.home / "large.txt", "wb") as file:
+        file.truncate(64 << 20)
+    result = peer.call("sandbox_file_operations", action="grep", path="large.txt", pattern="x")
+    assert result["structuredContent"]["match_count"] == 0
+    assert "larger than max_file_size and was not searched" in result["content"][-1]["text"], result
+    (server.home / "large.txt").unlink()
+
+
 def test_the_value_of_a_program_is_its_result(server, peer):
     result = peer.call("sandbox_execute_code", language="javascript", code="const a = [1, 2]\na.length")
     assert result["structuredContent"]["result"] == "2" and result["structuredContent"]["stdout"] == "", result
@@ -232,3 +241,10 @@ def test_the_descriptions_say_where_lines_and_paths_begin(peer):
     assert "absolute" in tools["sandbox_str_replace_editor"]["description"]
     for name in ("sandbox_execute_bash", "sandbox_shell_exec", "sandbox_execute_code"):
         assert "session" in tools[name]["description"], name
+
+
+def test_a_server_that_isolates_nothing_does_not_promise_it(server):
+    with Peer(server) as peer:
+        peer.close()
+        said = peer.initialize("2025-11-25")["instructions"]
+    assert "does not isolate" in said and "of your own" not in said, said
