@@ -58,7 +58,8 @@ struct code_executed {
 static const struct field executed_fields[] = {
 	STR(code_executed, language, 0, "The language."),
 	STR(code_executed, status, 0, "`ok`, `error` or `timeout`."),
-	EACH(code_executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON),
+	EACH(code_executed, outputs, 0, "What it gave, in order, as in nbformat.", .item = T_JSON,
+	     .of = &code_output_schema),
 	TEXT(code_executed, code, 0, "The code."),
 	NAMED("stdout", TEXT, code_executed, out, NULLABLE, "What it printed."),
 	NAMED("stderr", TEXT, code_executed, errors, NULLABLE, "What it printed as errors."),

@@ -284,7 +284,8 @@ static const struct field executed_fields[] = {
 	BOOL(contexts_executed, success, 0, "It ended by itself and without an error."),
 	NUM(contexts_executed, execution_time, 0, "Seconds."),
 	EACH(contexts_executed, results, 0,
-	     "What else it gave, as in nbformat: values, pictures, tables.", .item = T_JSON),
+	     "What else it gave, as in nbformat: values, pictures, tables.", .item = T_JSON,
+	     .of = &code_output_schema),
 	STR(contexts_executed, message, NULLABLE, "That the kernel is a new one, and the like."),
 };
 static const struct schema executed_schema =

@@ -1,6 +1,7 @@
 /* Python, and whatever else has a Jupyter kernel, in sessions that keep their variables. */
 #include <string.h>
 
+#include "api/code.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -59,7 +60,7 @@ static const struct field output_fields[] = {
 	STR(jupyter_output, evalue, NULLABLE, "Of an error: its text."),
 	LIST(jupyter_output, traceback, NULLABLE, "Of an error, with ANSI colours.", .item = T_STR),
 };
-static const struct schema output_schema = SCHEMA(jupyter_output, "JupyterOutput", output_fields);
+const struct schema code_output_schema = SCHEMA(jupyter_output, "JupyterOutput", output_fields);
 
 struct jupyter_executed {
 	const char *kernel_name, *session_id, *status, *msg_id;
@@ -74,7 +75,7 @@ static const struct field executed_fields[] = {
 	    "`ok`, `error`, or `timeout`: interrupted, the outputs are partial."),
 	INT(jupyter_executed, execution_count, NULLABLE, "As the kernel counts."),
 	EACH(jupyter_executed, outputs, 0, "What it gave, in order.", .item = T_OBJ,
-	     .of = &output_schema),
+	     .of = &code_output_schema),
 	TEXT(jupyter_executed, code, 0, "The code."),
 	STR(jupyter_executed, msg_id, NULLABLE, "Of the request, as the kernel knows it."),
 };

@@ -35,9 +35,10 @@ static void put_field(const struct field *f, int indent, struct buf *to)
 			    : f->flags & QUERY ? " in the query"
 					       : "";
 	place = f->flags & HEADER ? " header" : place;
-	buf_printf(to, "%*s%s: %s%s%s%s", indent, "", f->name, type_name(f->type),
-		   f->type == T_LIST ? " of " : "", f->type == T_LIST ? type_name(f->item) : "",
-		   place);
+	/* JSON that is known to be an object is written as what it is. */
+	enum desc_type type = f->type == T_LIST ? f->item : f->type;
+	buf_printf(to, "%*s%s: %s%s%s", indent, "", f->name, f->type == T_LIST ? "list of " : "",
+		   type_name(type == T_JSON && f->of ? T_OBJ : type), place);
 	if (f->flags & REQUIRED)
 		buf_str(to, ", required");
 	else if (f->def)

@@ -100,7 +100,9 @@ struct tools_result {
 	json_t *meta;
 };
 static const struct field tools_fields[] = {
-	LIST(tools_result, tools, 0, "The tools, as MCP's tools/list has them.", .item = T_JSON),
+	LIST(tools_result, tools, 0,
+	     "The tools, as MCP's tools/list has them: `name`, `description`, `inputSchema` and more.",
+	     .item = T_JSON),
 	NAMED("nextCursor", STR, tools_result, next_cursor, NULLABLE,
 	      "Always null: all tools come at once."),
 	NAMED("_meta", JSON, tools_result, meta, NULLABLE, "Always null."),
@@ -114,7 +116,9 @@ struct call_result {
 	bool is_error;
 };
 static const struct field result_fields[] = {
-	LIST(call_result, content, 0, "What the tool gave: text, images, resources.",
+	LIST(call_result, content, 0,
+	     "What the tool gave, each with a `type`: `text`; `image` or `audio`, with `data` and `mimeType`; "
+	     "`resource`; `resource_link`.",
 	     .item = T_JSON),
 	NAMED("structuredContent", JSON, call_result, structured, NULLABLE,
 	      "The same as a structure, where the tool has one."),

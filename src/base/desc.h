@@ -121,7 +121,7 @@ struct field {
 	double min, max;
 	size_t min_len, max_len;    /* characters of a string, items of a list; 0: none */
 	const char *const *choices; /* of an ENUM, or of a list's items; ends with NULL */
-	const struct schema *of;    /* of OBJ, UNION, and a LIST of structs */
+	const struct schema *of; /* of OBJ, UNION, and a LIST of structs; of JSON, for the manual */
 	const struct schema *other; /* of an OBJ in an answer: what may stand there instead */
 	enum desc_type item;        /* of a LIST */
 	const char *alias;          /* other spellings accepted, separated by commas */

@@ -130,8 +130,8 @@ static const struct field sandbox_fields[] = {
 	NUM(sandbox, idle_timeout, NULLABLE, "Seconds without a request after which it is paused."),
 	BOOL(sandbox, auto_resume, REQUIRED, "Does a request resume it?"),
 	MAP(sandbox, metadata, REQUIRED, "The caller's own labels."),
-	JSON(sandbox, limits, NULLABLE, "What it may use."),
-	JSON(sandbox, network, NULLABLE, "What it may reach."),
+	JSON(sandbox, limits, NULLABLE, "What it may use.", .of = &box_limits_schema),
+	JSON(sandbox, network, NULLABLE, "What it may reach.", .of = &network_schema),
 };
 static const struct schema sandbox_schema = SCHEMA(sandbox, "Sandbox", sandbox_fields);
 static const struct field sandbox_data = { .type = T_OBJ, .of = &sandbox_schema };

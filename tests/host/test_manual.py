@@ -49,3 +49,18 @@ def test_the_introduction_advertises_only_what_is_there(host):
         assert word not in about or path in paths, word
     for word in ("shell", "files", "code", "mcp"):
         assert word in about
+
+
+def test_nested_fields_of_answers_are_spelled_out(host, box):
+    wanted = {("GET /v1/sandboxes/{id}", "limits"): ["memory", "cpus", "pids", "disk", "io_weight"],
+              ("GET /v1/sandboxes/{id}", "network"): ["mode", "allow"],
+              ("POST /v1/code/execute", "outputs"): ["output_type", "name", "text", "data", "metadata", "execution_count",
+                                                     "ename", "evalue", "traceback"],
+              ("POST /api/v1/contexts/{context_id}/execute", "results"): ["output_type"]}
+    manuals = [host.client.get("/llms.txt").text, box.request("GET", "/llms.txt").text]
+    for (route, name), fields in wanted.items():
+        text = section(next(manual for manual in manuals if f"\n{route}\n" in manual), route).partition("  Answer")[2]
+        below = re.search(rf"^( +){name}: (object|list of object)\b.*\n((?:\1  .*\n)+)", text, re.M)
+        assert below, (route, name, text)
+        found = re.findall(rf"^{below.group(1)}  (\w+): ", below.group(3), re.M)
+        assert found[:len(fields)] == fields, (route, name, found)
