@@ -515,6 +515,9 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 	snprintf(name, sizeof name, PREFIX "%016llx", (unsigned long long)hash);
 	auto_free char *path = xasprintf("%s/%s", state, name);
 	if (access(path, F_OK) < 0) {
+		if (!builder)
+			log_info("this machine's programs or settings have changed: "
+				 "the template of boxes is made again");
 		if (build(making, python, has_root, err) < 0)
 			return -1;
 		if (rename(making, path) < 0)

@@ -1,5 +1,6 @@
 #include "net/local.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -58,6 +59,8 @@ static void open_port(struct local *local, int port)
 	}
 	local->port = port;
 	local->fds[2] = listen_at((const struct sockaddr *)&in6, sizeof in6);
+	if (local->fds[2] < 0 && errno == EADDRINUSE)
+		log_warn("the sandbox's own programs cannot call it at [::1]:%d: %m", port);
 	peer_uid_ready();
 }
 

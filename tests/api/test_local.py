@@ -251,6 +251,17 @@ def test_a_port_that_is_taken(start_server):
     assert server.get(f"/proxy/{port}/").status_code == 502
 
 
+def test_a_port_that_is_taken_on_ipv6(start_server):
+    """A program that tries ::1 first reaches another server: that is logged, too."""
+    with socket.create_server(("127.0.0.1", 0)) as free:  # on the other one, too
+        port = free.getsockname()[1]
+        taken = socket.create_server(("::1", port), family=socket.AF_INET6)
+    with taken:
+        server = start_server(["--local-port", str(port)])
+        assert f"[::1]:{port}" in server.log and "Address already in use" in server.log
+        assert ask(("127.0.0.1", port)).status == 200
+
+
 def test_callers_from_outside_have_room(server):
     """However many connections the sandbox's programs open."""
     with contextlib.ExitStack() as stack:
