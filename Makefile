@@ -190,6 +190,13 @@ bench: test-deps ## measure, and compare
 	+@$(SUB) all fixture build/floor
 	@build/venv/bin/python bench/run.py $(ARGS)
 
-.PHONY: all fixture deps test-deps run install uninstall clean help test one soak $(STEPS) $(BESIDE) format escape-report bench FORCE
+AGAINST := HEAD~1
+bench-compare: test-deps ## the rows of bench beside those of AGAINST=REVISION, in turns
+	@tools/deps bench
+	+@$(SUB) all fixture build/floor
+	@tools/old $$(git rev-parse $(AGAINST))
+	@build/venv/bin/python bench/compare.py build/old/$$(git rev-parse $(AGAINST))/build/aio $(ARGS)
+
+.PHONY: all fixture deps test-deps run install uninstall clean help test one soak $(STEPS) $(BESIDE) format escape-report bench bench-compare FORCE
 fixture: $(B)/fixture $(B)/driver $(B)/probe
 .DELETE_ON_ERROR:

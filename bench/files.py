@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import peers
-from measure import in_turns, median, ratio, wrk
+from measure import Caller, in_turns, median, ratio, wrk
 
 GIB = 1 << 30
 STATIC_CONF = """\
@@ -137,6 +137,25 @@ def file_read():
         a, f = in_turns(5, lambda: rate(ours), lambda: rate(fastapi))
     r = ratio(a, f)
     yield ("read a 4 KiB file, 32 connections", f"{median(a):,.0f}/s", f"FastAPI {median(f):,.0f}/s", r, "≥ 5 ×", r >= 5)
+
+
+def write_here(path, data):
+    """Milliseconds of a file that is written beside another and takes its place."""
+    begin = time.perf_counter()
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.rename(path + ".new", path)
+    return (time.perf_counter() - begin) * 1e3
+
+
+def file_write():
+    data = ("0123456789abcde" * 4 + "abc\n") * 64
+    with tempfile.TemporaryDirectory(prefix="aio-bench.") as folder, peers.aio() as ours:
+        path = os.path.join(folder, "file")
+        call = Caller(ours.port, "/v1/file/write", {"file": path, "content": data})
+        a, w = in_turns(7, lambda: median([call() for _ in range(200)]),
+                        lambda: median([write_here(path + ".peer", data.encode()) for _ in range(200)]))
+    yield ("write a 4 KiB file, p50", f"{median(a):.3f} ms", f"write and rename {median(w):.3f} ms", ratio(a, w), "", None)
 
 
 def ask_list(port, path):
