@@ -66,7 +66,7 @@ class Converter(MarkItDown):
         kind = kind_of(file_stream, base_guess.filename or base_guess.extension or "", base_guess.mimetype or "")
         file_stream.seek(start)
         if not kind:
-            raise Refused("invalid", "this is no kind of document that can be converted")
+            raise Refused("invalid", "this kind of document cannot be converted")
         guess = StreamInfo(extension=kind, filename=base_guess.filename, url=base_guess.url)
         if kind in (".txt", ".html", ".htm", ".xhtml", ".csv", ".xml", ".rss", ".atom", ".ipynb"):
             charset = base_guess.charset or charset_of(file_stream)
@@ -96,7 +96,7 @@ def as_markdown(file, info):
     try:
         result = converter.convert_stream(file, stream_info=info)
     except UnsupportedFormatException:
-        raise Refused("invalid", "this is no kind of document that can be converted") from None
+        raise Refused("invalid", "this kind of document cannot be converted") from None
     return result.markdown
 
 

@@ -29,7 +29,7 @@ def check_archive(file):
         with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as problem:
-        raise Refused("invalid", f"the document is no readable archive: {problem}") from None
+        raise Refused("invalid", f"the document is not a readable archive: {problem}") from None
     finally:
         file.seek(0)
     if len(parts) > PARTS_MAX:

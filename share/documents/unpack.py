@@ -23,7 +23,7 @@ def kind_of(member):
     """Directory or file; a symbolic link, device or pipe is refused."""
     kind = stat.S_IFMT(member.external_attr >> 16) if member.create_system == 3 else 0
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise Refused("invalid", f"the archive has a member that is no plain file: {member.filename[:100]!r}")
+        raise Refused("invalid", f"the archive has a member that is not a plain file: {member.filename[:100]!r}")
     if member.flag_bits & 1:
         raise Refused("invalid", "the archive is encrypted")
     return member.is_dir()
@@ -83,7 +83,7 @@ def unpack(job, document):
                 top = top_of(members)
                 extract(archive, members, job, top)
         except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as problem:
-            raise Refused("invalid", f"the file is no readable zip archive: {problem}") from None
+            raise Refused("invalid", f"the file is not a readable zip archive: {problem}") from None
         except OSError as problem:
             raise Refused("invalid", f"the archive cannot be unpacked: {problem.strerror}") from None
     return "", {"top": top}

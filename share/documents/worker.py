@@ -152,7 +152,7 @@ class Worker:
 
 
 def main():
-    # A signal of the terminal or of a curious user is no reason to leave a caller without an answer.
+    # A signal of the terminal or of a curious user must not leave a caller without an answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import tasks
 

@@ -566,7 +566,7 @@ static const struct field nothing = { .type = T_JSON };
 static const struct route routes[] = {
 	{ "POST", "/v1/bash/exec", exec_command, &exec_schema, &exec_result_data, "Run a command",
 	  "A new bash runs the command; stdout and stderr come apart. Without `timeout` the answer comes "
-	  "when it ends. `status` tells whether it ended, `exit_code` how. "
+	  "when it ends. `status` is whether it has ended, `exit_code` how. "
 	  "`cd` and `export` do not last: use `exec_dir` and `env`. A caller that leaves does not end "
 	  "the command: read it with /v1/bash/output.",
 	  .flags = EVENTS | RUNS, .sends = &exec_sends },

@@ -180,7 +180,8 @@ static int take_messages(struct bash_ws *a, struct err *err)
 		if (message.opcode == WS_TEXT)
 			take_word(a, &message);
 		else if (!a->input_ended && buf_add(&a->input, message.data, message.len) < 0)
-			return err_set(err, ERR_TOO_LARGE, "more input than was taken");
+			return err_set(err, ERR_TOO_LARGE,
+				       "more input than the window that 'taken' messages allow");
 		if (pass_input(a, err) < 0)
 			return -1;
 	}

@@ -42,7 +42,8 @@ struct watcher_info {
 	STR(s, watcher_id, 0, "Watcher identifier."), STR(s, path, 0, "What is watched."),        \
 		BOOL(s, recursive, 0, "With all directories below."),                             \
 		LIST(s, exclude, 0, "What is left out.", .item = T_STR),                          \
-		LIST(s, include_patterns, 0, "What is told; all when empty.", .item = T_STR),     \
+		LIST(s, include_patterns, 0, "Which paths are reported; all when empty.",         \
+		     .item = T_STR),                                                              \
 		INT(s, debounce, 0, "Milliseconds for which events of one file are gathered."),   \
 		ENUM(s, status, 0, "`active`; `ended` when what was watched is gone.",            \
 		     .choices = states),                                                          \
@@ -94,11 +95,11 @@ static const struct field create_fields[] = {
 	     .def = "[\".git\",\"node_modules\",\"__pycache__\",\".venv\",\"*.pyc\",\"*.pyo\","
 		    "\".DS_Store\",\"*.swp\",\"*.swo\"]"),
 	INT(file_watch_create, debounce, MIN | MAX,
-	    "Milliseconds for which events of one file are gathered before they are told.",
+	    "Milliseconds for which events of one file are gathered before they are reported.",
 	    .def = "300", .min = 50, .max = 5000),
 	LIST(file_watch_create, include_patterns, OPTIONAL,
-	     "Patterns of what is told; all when empty.", .item = T_STR, .max_len = GLOB_SET_MAX,
-	     .def = "[]"),
+	     "Patterns of the paths that are reported; all when empty.", .item = T_STR,
+	     .max_len = GLOB_SET_MAX, .def = "[]"),
 	FILE_B64(file_watch_create),
 };
 static const struct schema create_schema =
@@ -213,7 +214,7 @@ struct poll_request {
 };
 static const struct field poll_fields[] = {
 	STR(poll_request, watcher_id, PATH | REQUIRED, "Watcher."),
-	INT(poll_request, cursor, MIN, "What the previous answer said; events after it are told.",
+	INT(poll_request, cursor, MIN, "From the previous response; later events are returned.",
 	    .def = "0", .min = 0, .alias = "since"),
 	INT(poll_request, limit, MIN | MAX, "Most events in the answer.", .def = "100", .min = 1,
 	    .max = 1000),
@@ -283,7 +284,7 @@ struct stream_request {
 };
 static const struct field stream_fields[] = {
 	STR(stream_request, watcher_id, PATH | REQUIRED, "Watcher."),
-	INT(stream_request, cursor, QUERY | MIN, "Events after it are told.", .def = "0", .min = 0),
+	INT(stream_request, cursor, QUERY | MIN, "Later events are sent.", .def = "0", .min = 0),
 	NAMED("last-event-id", STR, stream_request, last_event_id, HEADER,
 	      "The id of the last event that was received: the stream goes on after it."),
 };
@@ -303,7 +304,7 @@ struct file_watch_lost {
 };
 static const struct field lost_fields[] = {
 	STR(file_watch_lost, watcher_id, 0, "Watcher identifier."),
-	INT(file_watch_lost, cursor, 0, "Events after it are still told."),
+	INT(file_watch_lost, cursor, 0, "Later events are still sent."),
 	STR(file_watch_lost, message, 0, "What to do."),
 };
 static const struct schema lost_schema = SCHEMA(file_watch_lost, "FileWatchOverflow", lost_fields);
@@ -407,9 +408,9 @@ static const struct route routes[] = {
 	  .flags = BARE },
 	{ "POST", "/v1/file/watch", create_watcher, &create_schema, &created_data,
 	  "Watch a file or directory",
-	  "From the answer on, what happens there is told: by poll, or as a stream of events. Events of "
-	  "one file that come close together are told as one. A directory that is renamed takes along "
-	  "what is in it. A watcher that nobody asks ends after a day (--session-timeout).",
+	  "Every change from then on is reported, by poll or as a stream of events. Events of "
+	  "one file that come close together are reported as one. A directory that is renamed takes along "
+	  "what is in it. A watcher that is not used ends after a day (--session-timeout).",
 	  .flags = BARE },
 	{ "GET", "/v1/file/watch/{watcher_id}/events", stream_events, &stream_schema, NULL,
 	  "Stream events",
@@ -418,7 +419,7 @@ static const struct route routes[] = {
 	  .flags = BARE, .type = "text/event-stream", .sends = &stream_sends },
 	{ "POST", "/v1/file/watch/{watcher_id}/poll", poll_events, &poll_schema, &polled_data,
 	  "Ask for events",
-	  "Those after the cursor, which the answer moves on. `overflow` tells that some were lost: "
+	  "Those after the cursor, which the answer moves on. `overflow` means that some were lost: "
 	  "look at the files themselves, then go on from the cursor.",
 	  .flags = BARE },
 	{ "DELETE", "/v1/file/watch/{watcher_id}", stop_watcher, &named_schema, &stopped_data,

@@ -223,7 +223,7 @@ static int wait_for_file(struct call *call, const void *in, struct err *err)
 		path[--len] = 0;
 	struct waited waited = { 0 };
 	if (!path[1])
-		return err_set(err, ERR_BAD_REQUEST, "'/' is no file to wait for");
+		return err_set(err, ERR_BAD_REQUEST, "'/' is not a file that can be waited for");
 	do {
 		err->code = 0;
 		waited.event = wait_step(call, request, path, user, until, err);

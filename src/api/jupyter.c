@@ -308,10 +308,10 @@ static const struct route routes[] = {
 	{ "POST", "/v1/jupyter/execute", execute, &execute_schema, &executed_data,
 	  "Run code in a Jupyter kernel",
 	  "Variables and imports stay in the session: give its `session_id` again. Plots come as PNG in "
-	  "`display_data`. `status` tells how it went; a kernel that died is replaced with the next "
-	  "call, whose `message` says so. input() is an error: nobody can type. "
+	  "`display_data`. `status` is how it ended; a kernel that died is replaced with the next "
+	  "call, whose `message` says so. input() is an error, because no one can type. "
 	  "A caller that leaves has its code interrupted. Sessions end after 30 minutes "
-	  "without use; one that nobody has named or come back to ends before, where its room is needed.",
+	  "without use; one without a name of its own that was used once ends before, where its room is needed.",
 	  .flags = EVENTS | RUNS, .sends = &code_events_sends },
 	{ "GET", "/v1/jupyter/info", get_info, NULL, &info_data, "Kernels there are" },
 	{ "GET", "/v1/jupyter/sessions", list_sessions, NULL, &list_data, "List sessions" },

@@ -564,8 +564,8 @@ static int get_stream(struct call *call, const void *in, struct err *err)
 		return answer_error(call, 404, NULL, RPC_FAILED, "Session not found", NULL, err);
 	if (request->last_event && sscanf(request->last_event, "%llu_%llu", &id, &number) != 2) {
 		session_unref(session);
-		return answer_error(call, 400, NULL, RPC_INVALID, "Last-Event-ID is none of ours",
-				    NULL, err);
+		return answer_error(call, 400, NULL, RPC_INVALID, "unknown Last-Event-ID", NULL,
+				    err);
 	}
 	struct sending s = { .call = call,
 			     .session = session,

@@ -267,14 +267,14 @@ static int call_tool(struct call *call, const void *in, struct err *err)
 
 static const struct route routes[] = {
 	{ "GET", "/v1/mcp/servers", list_servers, &servers_schema, &names_data, "List MCP servers",
-	  "Those that are built in, and those of the configuration. `servers` tells of each whether "
+	  "Those that are built in, and those of the configuration. `servers` has for each whether "
 	  "it is available, and if not, why.",
 	  .extra = &extra_schema },
 	{ "GET", "/v1/mcp/{server_name}/tools", list_tools, &list_schema, &tools_data,
 	  "List a server's tools", "A server of the configuration is started for it." },
 	{ "POST", "/v1/mcp/{server_name}/tools/{tool_name}", call_tool, &call_schema, &result_data,
 	  "Call a tool",
-	  "The body is the object of its arguments. `data.isError` tells whether the tool failed.",
+	  "The body is the object of its arguments. `data.isError` is true when the tool failed.",
 	  .flags = RAW | RUNS },
 };
 const struct route_group mcp_servers_group = { "mcp", "MCP servers and their tools, without MCP.",

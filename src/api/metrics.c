@@ -141,7 +141,7 @@ static int metrics(struct call *call, const void *in, struct err *err)
 	put_number(&text, "aio_connections_accepted_total", "counter", "Accepted connections.",
 		   (double)server->accepted);
 	put_number(&text, "aio_connections_refused_total", "counter",
-		   "Connections refused for want of room.", (double)server->refused);
+		   "Connections refused for lack of room.", (double)server->refused);
 	put_family(&text, "aio_requests_total", "counter", "Requests answered.");
 	for_all_routes(&text, &server->router, put_requests);
 	put_family(&text, "aio_request_seconds", "histogram",

@@ -296,7 +296,7 @@ static int keep_begin(struct sink *sink, const struct answer *answer, struct err
 static int keep_write(struct sink *sink, const void *data, size_t len, struct err *err)
 {
 	if (buf_add(((struct keeper *)sink)->to, data, len) < 0)
-		return err_set(err, ERR_LIMIT, "there is too much to tell");
+		return err_set(err, ERR_LIMIT, "the description of the sandbox is too long");
 	return 0;
 }
 
@@ -380,7 +380,8 @@ int sandbox_text(struct server *server, struct buf *to, struct err *err)
 		return -1;
 	int result = buf_add(to, view->text.data, view->text.len);
 	memo_put(&how, &view->memo);
-	return result == 0 ? 0 : err_set(err, ERR_LIMIT, "there is too much to tell");
+	return result == 0 ? 0
+			   : err_set(err, ERR_LIMIT, "the description of the sandbox is too long");
 }
 
 static int context(struct call *call, const void *in, struct err *err)

@@ -93,7 +93,7 @@ static int open_value(struct yaml_reader *r, json_t *value, const yaml_event_t *
 	if (wants_key(r) || r->depth == YAML_DEPTH_MAX) {
 		json_decref(value);
 		return refuse(&event->start_mark,
-			      wants_key(r) ? "a key that is no text" : "nested too deeply", err);
+			      wants_key(r) ? "a key that is not text" : "nested too deeply", err);
 	}
 	if (place(r, value, event, err) < 0)
 		return -1;
@@ -108,7 +108,8 @@ static int take_scalar(struct yaml_reader *r, const yaml_event_t *event, struct 
 		return place(r, scalar(event), event, err);
 	r->keys[r->depth - 1] =
 		json_stringn((const char *)event->data.scalar.value, event->data.scalar.length);
-	return r->keys[r->depth - 1] ? 0 : refuse(&event->start_mark, "a key that is no text", err);
+	return r->keys[r->depth - 1] ? 0
+				     : refuse(&event->start_mark, "a key that is not text", err);
 }
 
 /* 1 at the end of the first document. */

@@ -60,7 +60,7 @@ int bind_open(const struct box_mount *mount, uint32_t uid_base, struct err *err)
 	uint64_t flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 	struct stat st;
 	if (*mount->target != '/' || leads_back(mount->target) || !mount->target[1])
-		return err_set(err, ERR_INVALID, "'%s' is no place to mount at", mount->target);
+		return err_set(err, ERR_INVALID, "'%s' is not a place to mount at", mount->target);
 	auto_close int tree = open_below(mount, err);
 	if (tree < 0)
 		return -1;

@@ -368,7 +368,7 @@ int group_make(const char *name, const struct box_limits *limits, const char *di
 						 limits->pids > 0, limits->io_weight > 0 };
 	*ret = none;
 	if (!*name || strlen(name) > 100 || strchr(name, '/') || *name == '.')
-		return err_set(err, ERR_INVALID, "'%s' is no name of a cgroup", name);
+		return err_set(err, ERR_INVALID, "'%s' is not a valid name of a cgroup", name);
 	if (group_setup(err) < 0)
 		return -1;
 	for (int i = 0; i < GROUP_CONTROLLERS; i++)

@@ -80,7 +80,8 @@ int subvolume_limit(int fd, int64_t limit, struct err *err)
 		.lim = { .flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = (uint64_t)limit },
 	};
 	if (!is_subvolume(fd))
-		return err_set(err, ERR_UNAVAILABLE, "the box's files are no subvolume of btrfs");
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the box's files are not a subvolume of btrfs");
 	if (ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0)
 		return err_set(err, errno, "the quota of the box's subvolume");
 	return 0;

@@ -203,7 +203,7 @@ static int rm(struct ask *ask)
 	if (after && strcmp(before, after) != 0)
 		fprintf(stderr,
 			"aio rm: 'default' is gone with its files; requests that name no box go to a "
-			"new, empty one, which the host has made as 'aio up' was told\n");
+			"new, empty one, made by the host because of its options\n");
 	else if (before && !after)
 		fprintf(stderr,
 			"aio rm: 'default' is gone; requests that name no box are answered 404 until "

@@ -64,7 +64,7 @@ static const struct field flag_fields[] = {
 	STR(flags, target, OPTIONAL, "The stage to build; the last when absent."),
 	LIST(flags, build_arg, OPTIONAL, "NAME=VALUE of an ARG; may be given again.",
 	     .item = T_STR),
-	BOOL(flags, no_cache, OPTIONAL, "Run every step anew."),
+	BOOL(flags, no_cache, OPTIONAL, "Run every step again."),
 };
 const struct schema build_schema = SCHEMA(flags, "TemplateBuildFlags", flag_fields);
 

@@ -51,7 +51,7 @@ static const struct opt opts[] = {
 	{ "pid", NULL, OPT_INT, offsetof(struct options, pid), NULL, "PID",
 	  "A process of the box: with its end, this ends.", 1, INT32_MAX },
 	{ "user", NULL, OPT_INT, offsetof(struct options, user), "65534", "UID",
-	  "The user to be, which nobody else should be.", 1, UINT32_MAX - 1 },
+	  "The user to be, of its own for this box.", 1, UINT32_MAX - 1 },
 	{ "allow", NULL, OPT_STR, offsetof(struct options, allow), "", "NAMES",
 	  "Names that may be reached: example.com,*.example.org,example.net:443." },
 	{ "nets", NULL, OPT_STR, offsetof(struct options, nets), "", "NETS",

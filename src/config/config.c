@@ -72,7 +72,7 @@ static const struct opt options[] = {
 	{ "skills", "AIO_SKILLS_PATH", OPT_STR, AT(skills), NULL, "DIR",
 	  "Where registered skills are; .aiobox/skills in the sandbox user's home when absent. Made when the first one is registered." },
 	{ "max-kernels", "AIO_MAX_KERNELS", OPT_INT, AT(max_kernels), "64", "N",
-	  "Most sessions of Jupyter kernels at once. The one idle for longest makes room for a new one, first of those that nobody named.", 1, 10000 },
+	  "Most sessions of Jupyter kernels at once. The one idle for longest makes room for a new one. Sessions without a name of their own go first.", 1, 10000 },
 	{ "kernel-timeout", "AIO_KERNEL_TIMEOUT", OPT_SECONDS, AT(kernel_idle_ms), "1800", "DURATION",
 	  "How long a kernel in which nothing runs is kept after its last use.", 1000, 31536000000 },
 	{ "kernel-output", "AIO_KERNEL_OUTPUT", OPT_SIZE, AT(kernel_output), "1M", "SIZE",

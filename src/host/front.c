@@ -416,7 +416,7 @@ static int open_stream(struct front_request *r, struct err *err)
 		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");
 	if (fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "the server of sandbox '%s' %s", r->address.id,
-			       errno == EAGAIN ? "does not keep up" : "is not there");
+			       errno == EAGAIN ? "accepts connections too slowly" : "does not run");
 	if (!safe) {
 		int inner = ward_open(r->box->id, TAKE_FD(fd), err);
 		if (inner < 0)

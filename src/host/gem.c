@@ -71,7 +71,7 @@ static int add_line(const struct gem_table *table, struct err *err)
 	if (fd < 0 && !strcmp(table->path, tables[0].path))
 		buf_str(&old, "root:x:0:0:root:/root:/bin/sh\n");
 	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || read_text(fd, &old) < 0))
-		return err_set(err, ERR_INVALID, "'%s' is no table of users", table->path);
+		return err_set(err, ERR_INVALID, "'%s' is not a table of users", table->path);
 	if (has_gem(&old))
 		return 0;
 	buf_str(&text, table->line);

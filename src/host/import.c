@@ -98,8 +98,8 @@ static json_t *read_json(int fd, struct err *err)
 	struct err why = { 0 };
 	json_t *value = n < 0 ? NULL : json_parse(text, (size_t)n, &why);
 	if (!value)
-		err_set(err, ERR_INVALID, "the image's manifest or configuration is no JSON: %s",
-			why.msg);
+		err_set(err, ERR_INVALID,
+			"the image's manifest or configuration is not valid JSON: %s", why.msg);
 	return value;
 }
 
@@ -171,9 +171,10 @@ static int work(struct import_job *job, struct err *err)
 		return -1;
 	int image = import_image(job, &config, err);
 	if (image == 0 && job->archive < 0)
-		return err_set(err, ERR_INVALID,
-			       "the directory is no image: it has no index.json or manifest.json "
-			       "(pack a root file system with tar)");
+		return err_set(
+			err, ERR_INVALID,
+			"the directory is not an image: it has no index.json or manifest.json "
+			"(pack a root file system with tar)");
 	int result = image < 0 ? -1 : finish(config, err);
 	json_decref(config);
 	return result < 0 ? -1 : image ? IN_ROOT : IN_SCRATCH;

@@ -233,7 +233,7 @@ static void resume_box(struct host *host, const char *id)
 	struct err err;
 	struct box *box = boxes_get(&host->boxes, id);
 	if (life_resume(host, id, &err) < 0)
-		log_warn("box %s does not come back: %s", id, err.msg);
+		log_warn("box %s could not be resumed: %s", id, err.msg);
 	if (box) /* who asks from now on may mean the next pause */
 		box->waking = BOX_LEFT;
 	boxes_put(&host->boxes, box);

@@ -477,7 +477,7 @@ static bool expire_head(struct link *link, int64_t ms)
 static bool expire_parked(struct link *link, int64_t ms)
 {
 	if (ms > PARK_MS)
-		refuse(link, 503, "the sandbox does not come back", true);
+		refuse(link, 503, "the sandbox did not resume in time", true);
 	link->woken = false; /* it may have been paused again meanwhile: ask once more */
 	return true;
 }

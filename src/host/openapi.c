@@ -39,7 +39,7 @@ static int manual(struct call *call, const void *in, struct err *err)
 		"Calls of /v1/sandboxes and /v1/templates make and manage sandboxes; they need the host's\n"
 		"own token. All other calls are answered by one sandbox: the one that the header\n"
 		"'x-aio-sandbox: ID' or the path %s/s/ID/ names, or else the one named 'default'.\n"
-		"GET /v1/sandbox tells what is in it, and %s/s/ID/llms.txt is its own manual.\n\n"
+		"GET /v1/sandbox describes it, and %s/s/ID/llms.txt is its own manual.\n\n"
 		"Network: a sandbox has none unless it is created with one, by \"network\" in the body of\n"
 		"POST /v1/sandboxes: {\"mode\": \"allow\", \"allow\": [\"packages.example.com\"]} opens names,\n"
 		"{\"mode\": \"full\"} everything public; or by 'aio create --network allow --allow NAME'.\n"

@@ -88,7 +88,7 @@ static const struct field create_fields[] = {
 		     SERVICE_HELP),
 	     .item = T_STR, .max_len = 16, .choices = run_services),
 	ENUM(sandboxes_create, auth, OPTIONAL,
-	     "token: callers send the box's token; none: whoever reaches the host may call it.",
+	     "token: callers send the box's token; none: everyone who reaches the host may call it.",
 	     .choices = auth_modes, .def = "token"),
 };
 const struct schema sandboxes_create_schema =

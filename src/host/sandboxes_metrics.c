@@ -19,7 +19,7 @@ static const struct field metrics_fields[] = {
 	INT(metrics, memory_peak, REQUIRED, "Most bytes in use at once."),
 	INT(metrics, pids, REQUIRED, "Processes and threads."),
 	INT(metrics, disk, REQUIRED, "Bytes on disk."),
-	INT(metrics, oom_kills, REQUIRED, "Processes that ended for want of memory."),
+	INT(metrics, oom_kills, REQUIRED, "Processes that were killed because memory ran out."),
 	INT(metrics, network_received, REQUIRED, "Bytes."),
 	INT(metrics, network_sent, REQUIRED, "Bytes."),
 	INT(metrics, requests, REQUIRED, "Requests relayed to it since the host started."),

@@ -50,7 +50,7 @@ static const struct field code_ended_fields[] = {
 	NAMED("language", STR, journal_ended, by, 0, "What it is written in."),
 	STR(journal_ended, session_id, NULLABLE, "Its session."),
 	STR(journal_ended, status, 0,
-	    "`ok`, `error`, `timeout`, or `cancelled`: nobody gets its result."),
+	    "`ok`, `error`, `timeout`, or `cancelled`, when its caller has left."),
 	INT(journal_ended, exit_code, NULLABLE, "Where there is one."),
 	INT(journal_ended, duration_ms, 0, "How long it ran, in milliseconds."),
 };

@@ -29,7 +29,7 @@ enum { JOURNAL_COUNT_MAX = 2048, JOURNAL_BYTES_MAX = 512 << 10, JOURNAL_TEXT_MAX
 	ROW(SERVICE_CHANGED, "service_changed", service,                                            \
 	    "A service was started, is ready, was stopped or has ended, or could not be started.")  \
 	ROW(LOST, "lost", lost,                                                                     \
-	    "Events that were asked for are not kept any more: others came after them, or the server started anew.")
+	    "Events that were asked for are not kept any more: others came after them, or the server was restarted.")
 /* clang-format on */
 
 enum journal_kind {

@@ -101,8 +101,9 @@ static void take_question(struct kernel_execution *run, const struct message *me
 	if (strcmp(message->type, "input_request") != 0 || run->asked)
 		return;
 	run->asked = true;
-	auto_free char *text = xasprintf("the code asks for input (%.200s), and nobody can type",
-					 prompt && *prompt ? prompt : "without a prompt");
+	auto_free char *text =
+		xasprintf("the code asks for input (%.200s), which is not available here",
+			  prompt && *prompt ? prompt : "without a prompt");
 	json_t *error = json_object();
 	json_object_set_new(error, "ename", json_string("StdinNotImplementedError"));
 	json_object_set_new(error, "evalue", json_string(text));

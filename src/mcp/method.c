@@ -35,7 +35,7 @@ static const char instructions[] =
 	"Use sandbox_execute_bash for one-off commands (cd and export do not last), "
 	"sandbox_shell_exec for a terminal that remembers, sandbox_str_replace_editor for edits. Long "
 	"commands: run_in_background, then sandbox_bash_output. The resource sandbox://mcp-servers "
-	"tells which further servers there are and why any is unavailable.";
+	"lists further servers, and why any of them is unavailable.";
 
 /* ---- the beginning ---- */
 

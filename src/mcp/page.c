@@ -16,7 +16,7 @@ int page_begin(struct exchange *ex, size_t *ret_at)
 		return 0;
 	size_t digits = text && !strncmp(text, "at-", 3) ? strspn(text + 3, "0123456789") : 0;
 	if (!digits || digits > 9 || text[3 + digits])
-		return exchange_fail(ex, RPC_PARAMS, "the cursor is none of ours");
+		return exchange_fail(ex, RPC_PARAMS, "unknown cursor");
 	*ret_at = strtoul(text + 3, NULL, 10);
 	return 0;
 }

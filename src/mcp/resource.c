@@ -39,7 +39,7 @@ int resource_path(const char *uri, char *ret, size_t room, struct err *err)
 {
 	auto_buf struct buf path = BUF(PATH_MAX - 1);
 	if (strncasecmp(uri, "file://", 7) != 0)
-		return err_set(err, ERR_NOT_FOUND, "'%.200s' is no file: URI", uri);
+		return err_set(err, ERR_NOT_FOUND, "'%.200s' is not a file: URI", uri);
 	const char *at = uri + 7;
 	if (!strncasecmp(at, "localhost/", 10))
 		at += 9;

@@ -35,7 +35,7 @@ static int send_all(int fd, struct iovec *iov, int count, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return err_set(err, ERR_GONE, "the client does not take its answer");
+			return err_set(err, ERR_GONE, "the client stopped reading the response");
 		while (count && (size_t)n >= iov->iov_len) {
 			n -= (ssize_t)iov->iov_len;
 			iov++;

@@ -186,7 +186,8 @@ static int framing_check(struct http *http, struct err *err)
 		return err_set(err, ERR_HTTP_VERSION, "HTTP/%d.%d is not spoken here, use HTTP/1.1",
 			       http->parser.http_major, http->parser.http_minor);
 	if (lengths > 1 || (lengths && coding))
-		return err_set(err, ERR_BAD_REQUEST, "the length of the body is given twice");
+		return err_set(err, ERR_BAD_REQUEST,
+			       "duplicate Content-Length, or one beside Transfer-Encoding");
 	/* llhttp takes what follows for another protocol, and would find no chunks. */
 	if (coding && http->side == HTTP_REQUESTS && http->parser.method == HTTP_CONNECT)
 		return err_set(err, ERR_BAD_REQUEST, "a CONNECT has no body");

@@ -33,7 +33,7 @@ static int describe(struct listener *l, struct err *err)
 	int listening = 0;
 	socklen_t size = sizeof listening;
 	if (getsockname(l->fd, &a.any, &len) < 0)
-		return err_set(err, errno, "the descriptor is no socket");
+		return err_set(err, errno, "the descriptor is not a socket");
 	if (getsockopt(l->fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) < 0 || !listening)
 		return err_set(err, EINVAL, "the socket does not listen");
 	char text[INET6_ADDRSTRLEN] = "";

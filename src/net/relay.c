@@ -108,7 +108,7 @@ static enum relay_step interim_response(struct relay *relay, const struct http_h
 					const char **ret_why)
 {
 	if (head->status == 101 && !relay->upgrade) {
-		*ret_why = "switched protocols though nobody had asked";
+		*ret_why = "switched protocols without having been asked to";
 		return RELAY_WRONG;
 	}
 	if (head->status == 101) {
@@ -134,7 +134,7 @@ static enum relay_step begin_response(struct relay *relay, const struct http *ht
 {
 	const struct http_head *head = &http->head;
 	if (head->status < 100) {
-		*ret_why = "answered with a status that is none";
+		*ret_why = "answered with an invalid status";
 		return RELAY_WRONG;
 	}
 	if (head->status < 200)

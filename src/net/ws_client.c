@@ -105,9 +105,10 @@ static int check_answer(const struct http_head *head, const char *key, const cha
 		return err_set(err, ERR_UNAVAILABLE, "the server's Sec-WebSocket-Accept is wrong");
 	if (http_header(head, "sec-websocket-extensions"))
 		return err_set(err, ERR_UNAVAILABLE,
-			       "the server chose an extension nobody offered");
+			       "the server chose an extension that was not offered");
 	if (protocol && !protocol_was_asked(headers, protocol))
-		return err_set(err, ERR_UNAVAILABLE, "the server chose a protocol nobody offered");
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the server chose a protocol that was not offered");
 	return 0;
 }
 

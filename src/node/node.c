@@ -647,7 +647,7 @@ static void bury(struct node_run *run, struct arena *arena, struct node_result *
 		late && !broken ? "it could not be interrupted, and the process was ended (%d)%s"
 		: late          ? "the code has broken the channel to the server (%d)%s"
 				: "the process has exited with code %d%s",
-		ret->exit_code, ": the session's state is lost, the next call starts it anew");
+		ret->exit_code, ": the session's state is lost, the next call starts it again");
 }
 
 static void await_end(struct node_run *run, int64_t until_ms)

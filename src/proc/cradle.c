@@ -117,12 +117,12 @@ static int send_request(const struct cradle_request *request, const int fds[FDS]
 	return send_all(cradle, text->data, text->len);
 }
 
-/* Nothing can ever be started again. The box ends, and can be started anew. */
+/* Nothing can ever be started again. The box ends, and can be started again. */
 static void end_without_cradle(void)
 {
 	struct pollfd pfd = { .fd = cradle };
 	if (poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP) {
-		log_error("the process that commands are born of was killed: the box ends");
+		log_error("the process that starts commands was killed: the box ends");
 		_exit(1);
 	}
 }

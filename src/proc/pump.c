@@ -145,7 +145,7 @@ int pump_add(struct source *source, struct err *err)
 	pthread_mutex_lock(&pump.lock);
 	int result = start(err);
 	if (result == 0 && epoll_ctl(pump.epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0)
-		result = err_set(err, errno, "the pump");
+		result = err_set(err, errno, "no thread or descriptor to watch a process with");
 	if (result == 0)
 		list_add(source);
 	pthread_mutex_unlock(&pump.lock);

@@ -200,10 +200,11 @@ static int look_at(struct arena *arena, int dir, const char *path, const struct 
 					 : own && *own ? own
 						       : naming->last);
 	if (!skill_name_valid(skill.name))
-		return err_set(err, ERR_BAD_REQUEST,
-			       "'%s': '%.100s' is no name for a skill: letters, digits, '-', '_' "
-			       "and '.', at most %d",
-			       path, skill.name, SKILL_NAME_MAX);
+		return err_set(
+			err, ERR_BAD_REQUEST,
+			"'%s': '%.100s' is not a valid name for a skill: letters, digits, '-', '_' "
+			"and '.', at most %d",
+			path, skill.name, SKILL_NAME_MAX);
 	for (size_t i = 0; i < found->count; i++)
 		if (!strcmp(found->skills[i].name, skill.name))
 			return err_set(err, ERR_CONFLICT, "two skills are called '%s'", skill.name);
@@ -316,7 +317,7 @@ static int check_name(const char *name, struct err *err)
 		return 0;
 	return err_set(
 		err, ERR_BAD_REQUEST,
-		"'%.100s' is no name for a skill: letters, digits, '-', '_' and '.', at most %d",
+		"'%.100s' is not a valid name for a skill: letters, digits, '-', '_' and '.', at most %d",
 		name, SKILL_NAME_MAX);
 }
 

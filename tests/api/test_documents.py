@@ -195,7 +195,7 @@ def test_a_hostile_document_hurts_nobody(strict, hostile, folder, name):
 
 def test_what_it_takes_is_told(start_server, hostile):
     server = start_server(["--document-timeout", "100", *SMALL], program="fixture")  # not for lack of time
-    refused(server, hostile / "garbage.xlsx", 422, "no readable archive")
+    refused(server, hostile / "garbage.xlsx", 422, "not a readable archive")
     refused(server, hostile / "parts.docx", 413, "20002 parts")
     refused(server, hostile / "bomb.docx", 413, "memory")
     refused(server, hostile / "wide.xlsx", 413, "too many cells")

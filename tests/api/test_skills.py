@@ -190,10 +190,10 @@ def test_names(server, tmp_path):
 @pytest.mark.parametrize("name", ["..", ".", ".hidden", "a/b", "a b", "-a", "a-", "ä", "a..b", "x" * 65, "a\nb", "a\\b"])
 def test_names_that_are_none(server, tmp_path, name):
     skill = make(tmp_path, "good")
-    refused(server, 400, "no name for a skill", path=skill, name=name)
+    refused(server, 400, "not a valid name for a skill", path=skill, name=name)
     (skill / "SKILL.md").write_text("---\nname: " + repr(name).replace("'", '"') + "\n---\n")
-    refused(server, 400, "no name for a skill", path=skill)
-    refused(server, 400, "no name for a skill", data=papers.archive({"SKILL.md": b"x"}), name=name)
+    refused(server, 400, "not a valid name for a skill", path=skill)
+    refused(server, 400, "not a valid name for a skill", data=papers.archive({"SKILL.md": b"x"}), name=name)
 
 
 def test_the_last_registration_counts(server, tmp_path):
@@ -310,7 +310,7 @@ def test_an_archive_in_a_directory(server, tmp_path):
 
 def test_an_archive_without_a_name_inside(server):
     assert register(server, papers.archive({"SKILL.md": b"text"}), filename="my-tool.zip")[0]["name"] == "my-tool"
-    refused(server, 400, "no name", data=papers.archive({"SKILL.md": b"text"}), filename="../../x y.zip")
+    refused(server, 400, "not a valid name", data=papers.archive({"SKILL.md": b"text"}), filename="../../x y.zip")
 
 
 def test_an_archive_of_several(server):
@@ -363,16 +363,16 @@ HARMFUL = {
     "climbing later": lambda: (papers.archive({"SKILL.md": b"x", "a/../../evil": b"x"}), 400, "leads out"),
     "absolute": lambda: (raw_name(b"/tmp/evil"), 400, "bad name"),
     "backslash": lambda: (raw_name(b"..\\evil"), 400, "name"),
-    "link": lambda: (papers.archive(with_mode("link", stat.S_IFLNK | 0o777)), 400, "no plain file"),
-    "device": lambda: (papers.archive(with_mode("device", stat.S_IFCHR | 0o666)), 400, "no plain file"),
-    "pipe": lambda: (papers.archive(with_mode("pipe", stat.S_IFIFO | 0o666)), 400, "no plain file"),
+    "link": lambda: (papers.archive(with_mode("link", stat.S_IFLNK | 0o777)), 400, "not a plain file"),
+    "device": lambda: (papers.archive(with_mode("device", stat.S_IFCHR | 0o666)), 400, "not a plain file"),
+    "pipe": lambda: (papers.archive(with_mode("pipe", stat.S_IFIFO | 0o666)), 400, "not a plain file"),
     "too many": lambda: (papers.archive({"SKILL.md": b"x", **{f"f{i}": b"" for i in range(2001)}}), 413, "2000 members"),
     "bomb": lambda: (papers.archive({"SKILL.md": b"x", "zeroes": b"\0" * (257 << 20)}), 413, "unpacks to more"),
     "lies": lambda: (papers.zip_that_lies(10 << 20, 10), 400, "readable"),
     "file and directory": lambda: (papers.archive({"SKILL.md": b"x", "a": b"x", "a/b": b"x"}), 400, "as a file and as a directory"),
     "long name": lambda: (papers.archive({"SKILL.md": b"x", "n" * 300: b"x"}), 400, "leads out"),
-    "no archive": lambda: (b"certainly no archive", 400, "no readable zip"),
-    "cut": lambda: (papers.archive({"SKILL.md": b"x" * 5000})[:-30], 400, "no readable zip"),
+    "no archive": lambda: (b"certainly no archive", 400, "not a readable zip"),
+    "cut": lambda: (papers.archive({"SKILL.md": b"x" * 5000})[:-30], 400, "not a readable zip"),
     "no skill": lambda: (papers.archive({"README.md": b"x"}), 400, "no SKILL.md"),
     "empty": lambda: (papers.archive({}), 400, "no SKILL.md"),
 }

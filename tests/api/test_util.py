@@ -156,11 +156,11 @@ def test_kinds(server, folder, name, words):
 
 def test_what_is_no_document(server, tmp_path):
     (tmp_path / "noise.bin").write_bytes(bytes(range(256)) * 10)
-    fails(server, f"file://{tmp_path}/noise.bin", "no kind of document")
+    fails(server, f"file://{tmp_path}/noise.bin", "this kind of document cannot be converted")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing")
     fails(server, f"file://{tmp_path}/broken.pdf", "cannot be read")
     (tmp_path / "broken.docx").write_bytes(b"PK\x03\x04 and nothing")
-    fails(server, f"file://{tmp_path}/broken.docx", "no readable archive")
+    fails(server, f"file://{tmp_path}/broken.docx", "not a readable archive")
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and nothing")
     fails(server, f"file://{tmp_path}/broken.png", "cannot be read")
 

@@ -67,7 +67,7 @@ static void refusing(void)
 	      "");
 	GIVES("---\na: &x 1\nb: *x\n---\n",
 	      "SKILL.md: front matter: line 2: aliases are not supported", "");
-	GIVES("---\n? [a]\n: 1\n---\n", "SKILL.md: front matter: line 1: a key that is no text",
+	GIVES("---\n? [a]\n: 1\n---\n", "SKILL.md: front matter: line 1: a key that is not text",
 	      "");
 	auto_free char *bad = front("---\nb: 1\na: [\n---\n", "");
 	CHECK(!strncmp(bad, "SKILL.md: front matter: line ", 29));
