@@ -46,7 +46,6 @@ static const struct field list_fields[] = {
 };
 static const struct schema list_schema = SCHEMA(file_list, "FileListRequest", list_fields);
 
-/* Described for the document; written by hand. */
 struct file_info {
 	const char *name, *path, *path_b64;
 	bool is_directory;

@@ -89,8 +89,9 @@ int box_makers(const char *state_dir, int hold, struct err *err);
 /* Starts a box whose server then listens on listen_fd. A box that cannot be isolated or limited as
  * asked is refused, with the reason, and leaves nothing. On a box of which only the directory is
  * there, starts it again on its files.
- * box_start() waits for it. For a loop, the same in two halves: box_ask() returns a descriptor that
- * becomes readable when there is an answer, and box_answer() takes it and closes the descriptor.
+ * box_start() waits for it. box_ask() and box_answer() are its two halves, for a caller that has several
+ * made at once, as tests/escape does: the descriptor becomes readable when there is an answer, which
+ * closes it.
  * ERR_GONE: the makers died over it. box_stop() ends what there may be of the box; of a new one, what is
  * in its directory is half made and must be removed before it is asked for again. */
 int box_start(const struct box_spec *spec, struct box_proc *ret, struct err *err);

@@ -109,7 +109,8 @@ void exchange_notify(struct exchange *ex, const char *method, json_t *params);
 void exchange_progress(struct exchange *ex, double progress, double total, const char *message);
 void exchange_log(struct exchange *ex, enum log_rank rank, const char *logger, const char *text);
 
-/* Asks the client for something and waits. params are taken over. NULL with err on failure. */
+/* What a tool may ask of its client and tell it. Of our own, none does yet: tests/fixture has some that do.
+ * Asks the client for something and waits. params are taken over. NULL with err on failure. */
 json_t *exchange_ask(struct exchange *ex, const char *method, json_t *params, int64_t timeout_ms,
 		     struct err *err);
 

@@ -8,7 +8,7 @@ struct err;
 struct exchange;
 struct server;
 
-/* Resources of a program's own, beside ours. Members are written to ex->jw. */
+/* Resources beside ours, of the server of the tests (tests/fixture). Members are written to ex->jw. */
 struct resource_extra {
 	void (*list)(struct exchange *ex);      /* items of "resources" */
 	void (*templates)(struct exchange *ex); /* items of "resourceTemplates" */

@@ -59,7 +59,7 @@ struct tool_table {
 	bool hidden; /* another name for some of the same: not shown among servers */
 };
 
-/* The built-in ones; ends with NULL. A program may add a table of its own before it serves. */
+/* The built-in ones; ends with NULL. The server of the tests (tests/fixture) adds a table of its own. */
 extern const struct tool_table *const tool_tables[];
 extern const struct tool_table *tool_extra;
 

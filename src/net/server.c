@@ -30,7 +30,9 @@ enum {
 	PAUSE_MS = 50,   /* before what the machine did not give is asked for again */
 	MOMENT_MS = 100, /* that a connection keeps its thread for the next request */
 	EVENTS_MAX = 64,
-	INSIDE_MAX = 256, /* connections of the sandbox's own programs */
+	/* Connections of the sandbox's own programs: each may take a thread, and a box's server has 1,024
+	 * of those. */
+	INSIDE_MAX = 256,
 };
 
 int server_init(struct server *server, const struct server_options *options,

@@ -1,5 +1,4 @@
-/* wire.h - the headers by which clients, the host and the servers of boxes understand each other. net
- * knows no other name of the product. */
+/* wire.h - the headers by which clients, the host and the servers of boxes understand each other. */
 #pragma once
 
 #define WIRE_OURS    "X-AIO-"           /* how all of them begin: none is passed on as it came */
