@@ -25,7 +25,7 @@ PKGS     := jansson openssl libpcre2-8 yaml-0.1 $(if $(LLHTTP),,libllhttp)
 # Small libraries become part of the program where that can be had: boxes are forks of it, and each
 # library that it maps makes a fork dearer.
 inside    = $(or $(filter /%,$(shell $(CC) -print-file-name=lib$1.a)),-l$1)
-LIBS     := -lwslay $(foreach l,jansson pcre2-8 yaml,$(call inside,$l)) $(if $(LLHTTP),,-lllhttp) -lssl -lcrypto -lm
+LIBS     := -lwslay $(foreach l,jansson pcre2-8 yaml jpeg z,$(call inside,$l)) $(if $(LLHTTP),,-lllhttp) -lssl -lcrypto -lm
 BASE     := -std=gnu17 -D_GNU_SOURCE -DAIO_VERSION='"$(VERSION)"' -Isrc \
 	$(if $(LLHTTP),-isystem /usr/share/include/llhttp) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 CCACHE   := $(shell command -v ccache)

@@ -4,9 +4,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "browser/chromium.h"
 #include "code/kernels.h"
 #include "code/nodejs_sessions.h"
 #include "config/config.h"
+#include "desktop/display.h"
 #include "document/documents.h"
 #include "fs/watchers.h"
 #include "mcp/mcp.h"
@@ -35,6 +37,8 @@ const struct module modules[] = {
 	{ .start = start_pump },
 	{ .stop = child_end_all },
 	{ .start = document_setup },
+	{ .start = display_setup },
+	{ .start = chromium_setup },
 	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },
 	{ .stop = service_stop_all, .end = service_end_all, .metrics = metrics_services },
 	{ .sessions = &shell_sessions },

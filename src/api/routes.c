@@ -1,6 +1,7 @@
 #include "api/routes.h"
 
 const struct route_group *const api_groups[] = {
+	/* clang-format off */
 	&sandbox_group,
 	&sandbox_events_group,
 	&shell_group,
@@ -23,6 +24,9 @@ const struct route_group *const api_groups[] = {
 	&code_group,
 	&contexts_group,
 	&nodejs_group,
+	&browser_group,
+	&browser_tabs_group,
+	&cdp_group,
 	&mcp_group,
 	&file_watch_wait_group,
 	&mcp_servers_group,
@@ -32,6 +36,9 @@ const struct route_group *const api_groups[] = {
 	&metrics_group,
 	&page_group,
 	&bash_ws_group,
+	&browser_screen_group,
+	&browser_actions_group,
 	&preview_group,
 	NULL,
+	/* clang-format on */
 };

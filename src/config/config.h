@@ -22,6 +22,13 @@ struct config {
 	const char *kernel_preload, *python_version;
 	bool kernel_ready;
 	int64_t document_ms, document_idle_ms, document_memory, max_document;
+	int64_t display, display_width, display_height;
+	int64_t service_idle_ms;
+	bool browser_ready, browser_sandbox;
+	int64_t browser_port;
+	const char *browser_home, *browser_lang, *browser_ui_lang, *browser_agent, *browser_args,
+		*browser_profile, *browser_dialogs;
+	const char *proxy_server, *proxy_exclude, *proxy_include;
 	const char *skills;
 	const char *mcp_servers;
 	int64_t mcp_idle_ms;

@@ -41,6 +41,7 @@ struct call {
 	struct ws *ws;        /* of an UPGRADE route */
 	const char *id;       /* in the log */
 	const char *base_url; /* as the caller reached us: "http://localhost:8080" */
+	const char *query;    /* of the request, as it came, without its '?'; NULL: none */
 	const char *if_none_match, *if_range, *range; /* for call_file(); may be NULL */
 	bool head_only;                               /* the caller wants no body */
 	bool wants_events;                            /* the caller accepts Server-Sent Events */

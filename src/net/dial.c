@@ -103,6 +103,14 @@ static void *look_up_run(void *arg)
 	return NULL;
 }
 
+/* An address, for which nobody is asked. */
+static bool look_up_number(struct look_up *look)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+					.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	return getaddrinfo(look->host, look->port, &hints, &look->found) == 0;
+}
+
 static int look_up_start(struct look_up *look, struct err *err)
 {
 	look->refs++;
@@ -122,8 +130,12 @@ static struct look_up *find(const struct url_parts *url, const struct dial_wait 
 	look->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	snprintf(look->host, sizeof look->host, "%s", url->host);
 	snprintf(look->port, sizeof look->port, "%d", url->port);
+	if (look_up_number(look))
+		return look;
 	if (look_up_start(look, err) == 0 &&
 	    dial_await(look->done_fd, POLLIN, wait, until_ms, err) == 0) {
+		eventfd_t ignored;
+		(void)eventfd_read(look->done_fd, &ignored);
 		if (!look->failed)
 			return look;
 		err_set(err, ERR_UNAVAILABLE, "'%s': %s", url->host, gai_strerror(look->failed));

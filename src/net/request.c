@@ -392,6 +392,7 @@ static struct call make_call(struct net_request *r)
 					 proto && !strcmp(proto, "https") ? "https" : "http",
 					 r->host ? r->host : "localhost",
 					 prefix && *prefix == '/' ? prefix : ""),
+		.query = r->query,
 		.if_none_match = http_header(r->head, "if-none-match"),
 		.if_range = http_header(r->head, "if-range"),
 		.range = http_header(r->head, "range"),

@@ -167,6 +167,9 @@ def test_every_operation_is_there(documented):
             if answer.status_code == 404:
                 answer.read()
                 assert answer.json() != {"detail": "Not Found"}, f"{method} {path}"
+    # Asking for the browser has started the desktop, which stays.
+    server.at_rest()
+    server.baseline = server.possessions()
 
 
 def test_what_is_not_in_it_is_not_there(server, document):

@@ -207,7 +207,8 @@ static void test_ready(void)
 	test_ready_at("unix", path, (struct ready){ .how = READY_UNIX, .path = path });
 	snprintf(port, sizeof port, "%d", number);
 	test_ready_at("tcp", port, (struct ready){ .how = READY_TCP, .number = number });
-	mkdir("/tmp/.X11-unix", 01777);
+	if (mkdir("/tmp/.X11-unix", 01777) == 0) /* for other users too, whatever the umask */
+		(void)chmod("/tmp/.X11-unix", 01777);
 	snprintf(display, sizeof display, "/tmp/.X11-unix/X%d", number);
 	test_ready_at("display", display, (struct ready){ .how = READY_DISPLAY, .number = number });
 }

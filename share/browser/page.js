@@ -1,0 +1,2 @@
+// The page library.
+(() => ({ ping: (args) => args }))();

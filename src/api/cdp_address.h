@@ -1,0 +1,11 @@
+/* cdp_address.h - where callers reach the browser's DevTools: at the address that they came by, with the
+ * credentials that they have in their URL. */
+#pragma once
+
+struct call;
+
+/* "ws://host/devtools/browser/…" for such a path. In the call's arena. */
+const char *cdp_address(const struct call *call, const char *path);
+
+/* The same without its scheme: "host/devtools/…". */
+const char *cdp_address_bare(const struct call *call, const char *path);

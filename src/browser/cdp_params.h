@@ -1,0 +1,34 @@
+/* cdp_params.h - members of what the browser sends, none of which can be relied upon. */
+#pragma once
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* "" where it is absent, or not a string. */
+static inline const char *cdp_text(const json_t *params, const char *key)
+{
+	const char *text = json_string_value(json_object_get(params, key));
+	return text ? text : "";
+}
+
+static inline int64_t cdp_int(const json_t *params, const char *key)
+{
+	return (int64_t)json_number_value(json_object_get(params, key));
+}
+
+static inline bool cdp_true(const json_t *params, const char *key)
+{
+	return json_is_true(json_object_get(params, key));
+}
+
+/* Takes an id of the browser's, which fits. False, and "": this one does not, or is empty. */
+static inline bool cdp_id(char *to, size_t room, const char *id)
+{
+	size_t len = strlen(id);
+	bool fits = len > 0 && len < room;
+	memcpy(to, id, fits ? len : 0);
+	to[fits ? len : 0] = 0;
+	return fits;
+}

@@ -1,0 +1,41 @@
+/* chromium.h - the browser of the sandbox: Chromium on the desktop, as the service `browser`.
+ *
+ * It is driven through a pipe that nobody else has; at a port of the sandbox its DevTools answer other
+ * clients, too. Its profile is in the sandbox user's home and outlives it. */
+#pragma once
+#include <stdint.h>
+
+#include "base/wait.h"
+
+struct browser;
+struct err;
+struct server;
+struct service_run;
+
+void chromium_setup(struct server *server);
+
+/* A lease of the browser, which is started if need be, with the desktop; to be given back by
+ * service_release(). */
+struct service_run *browser_use(const struct wait *wait, struct err *err);
+
+/* Of such a lease: what drives it. */
+struct browser *browser_of(const struct service_run *run);
+
+/* The port of 127.0.0.1 at which its DevTools answer. */
+int chromium_port(void);
+
+/* With a lease: waits until they do. */
+int chromium_await_port(const struct wait *wait, struct err *err);
+
+/* How the browser is started from now on, until the server ends. A NULL leaves that as it is, "" clears
+ * it. -1 with err: it may not be so. */
+struct chromium_policy {
+	const char *blocked,
+		*allowed; /* JSON lists of URL patterns, as Chromium's policies have them */
+	const char *lang;
+	const char *dialogs; /* "true", "false": whether pages may open file pickers */
+};
+int chromium_set_policy(const struct chromium_policy *policy, struct err *err);
+
+/* Ends it in order, if it runs; the next use starts it. */
+void chromium_restart(const char *why);

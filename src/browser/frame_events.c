@@ -1,0 +1,346 @@
+/* The frames of a tab: which there are, what they show, and how far that has come. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "browser/browser_state.h"
+#include "browser/cdp.h"
+#include "browser/cdp_params.h"
+#include "browser/tab_events.h"
+
+/* ---- the table ---- */
+
+static void clear_worlds(struct frame *frame)
+{
+	frame->world = frame->main_world = 0;
+	*frame->world_id = 0;
+	free(TAKE(frame->library));
+}
+
+static void free_frame(struct frame *frame)
+{
+	clear_worlds(frame);
+	free(frame->url);
+	free(frame->name);
+	free(frame);
+}
+
+static struct frame *add_frame(struct tab *tab, const char *id, const char *parent,
+			       const char *session)
+{
+	struct frame **at = &tab->frames;
+	size_t count = 0;
+	for (; *at; at = &(*at)->next)
+		count++;
+	if (count >= FRAMES_MAX)
+		return NULL;
+	struct frame *frame = xcalloc(1, sizeof *frame);
+	if (!cdp_id(frame->id, sizeof frame->id, id)) {
+		free(frame);
+		return NULL;
+	}
+	(void)cdp_id(frame->parent, sizeof frame->parent, parent);
+	(void)cdp_id(frame->session, sizeof frame->session, session);
+	frame->url = xstrdup("");
+	frame->name = xstrdup("");
+	*at = frame;
+	return frame;
+}
+
+static struct frame *find_or_add(struct tab *tab, const char *id, const char *parent,
+				 const char *session)
+{
+	struct frame *frame = tab_frame(tab, id);
+	return frame ? frame : add_frame(tab, id, parent, session);
+}
+
+void frames_init(struct tab *tab)
+{
+	struct frame *frame = add_frame(tab, tab->target, "", tab->session);
+	if (!frame)
+		return;
+	free(frame->url);
+	frame->url = xstrdup(tab->url);
+}
+
+void frames_free(struct tab *tab)
+{
+	while (tab->frames) {
+		struct frame *next = tab->frames->next;
+		free_frame(tab->frames);
+		tab->frames = next;
+	}
+}
+
+static void remove_frame(struct tab *tab, const char *id);
+
+static void remove_below(struct tab *tab, const char *id)
+{
+	for (struct frame *frame = tab->frames; frame;) {
+		if (frame == tab->frames || strcmp(frame->parent, id) != 0) {
+			frame = frame->next;
+			continue;
+		}
+		remove_frame(tab, frame->id);
+		frame = tab->frames; /* the list is another now */
+	}
+}
+
+/* With all below it. The main one stays. */
+static void remove_frame(struct tab *tab, const char *id)
+{
+	char gone[CDP_ID_MAX];
+	struct frame **at = &tab->frames;
+	while (*at && strcmp((*at)->id, id) != 0)
+		at = &(*at)->next;
+	struct frame *frame = *at;
+	if (!frame || frame == tab->frames)
+		return;
+	*at = frame->next;
+	memcpy(gone, frame->id, sizeof gone);
+	free_frame(frame);
+	remove_below(tab, gone);
+}
+
+static void set_session(struct frame *frame, const char *session)
+{
+	if (!strcmp(frame->session, session))
+		return;
+	(void)cdp_id(frame->session, sizeof frame->session, session);
+	clear_worlds(frame);
+}
+
+void frames_moved_out(struct tab *tab, const char *id, const char *parent, const char *session)
+{
+	struct frame *frame = find_or_add(tab, id, *parent ? parent : tab->target, session);
+	if (frame)
+		set_session(frame, session);
+}
+
+/* Where it goes on, its events will say: with its parent, until then. */
+void frames_moved_back(struct tab *tab, const char *session)
+{
+	for (struct frame *frame = tab->frames; frame; frame = frame->next) {
+		const struct frame *parent = tab_frame(tab, frame->parent);
+		if (!strcmp(frame->session, session))
+			set_session(frame, parent ? parent->session : tab->session);
+	}
+}
+
+/* ---- documents ---- */
+
+static void set_text(char **at, const char *text, size_t max)
+{
+	free(*at);
+	*at = xstrndup(text, max);
+}
+
+static void set_url(struct tab *tab, struct frame *frame, const char *url, const char *fragment)
+{
+	free(frame->url);
+	auto_free char *whole = xasprintf("%s%s", url, fragment);
+	frame->url = xstrndup(whole, URL_MAX);
+	if (frame == tab->frames)
+		set_text(&tab->url, frame->url, URL_MAX);
+}
+
+static void take_document(struct tab *tab, struct frame *frame, const char *session,
+			  const json_t *params)
+{
+	char loader[CDP_ID_MAX];
+	set_session(frame, session);
+	set_url(tab, frame, cdp_text(params, "url"), cdp_text(params, "urlFragment"));
+	set_text(&frame->name, cdp_text(params, "name"), TITLE_MAX);
+	(void)cdp_id(loader, sizeof loader, cdp_text(params, "loaderId"));
+	if (!strcmp(loader, frame->loader))
+		return;
+	memcpy(frame->loader, loader, sizeof loader);
+	frame->reached = TAB_COMMIT;
+	frame->documents++;
+}
+
+static void apply_tree(struct tab *tab, const char *session, const json_t *tree)
+{
+	const json_t *params = json_object_get(tree, "frame"), *child;
+	struct frame *frame =
+		find_or_add(tab, cdp_text(params, "id"), cdp_text(params, "parentId"), session);
+	size_t i;
+	if (!frame)
+		return;
+	take_document(tab, frame, session, params);
+	json_array_foreach(json_object_get(tree, "childFrames"), i, child)
+		apply_tree(tab, session, child);
+}
+
+static void take_tree(struct tab *tab, const char *session, const json_t *params)
+{
+	apply_tree(tab, session, json_object_get(params, "frameTree"));
+}
+
+static void revive(struct tab *tab, const char *session)
+{
+	if (!tab->crashed || strcmp(session, tab->session) != 0)
+		return;
+	tab->crashed = false;
+	cdp_release(tab->browser->cdp, session);
+}
+
+static void navigated(struct tab *tab, const char *session, const json_t *params)
+{
+	const json_t *document = json_object_get(params, "frame");
+	const char *id = cdp_text(document, "id"), *parent = cdp_text(document, "parentId");
+	struct frame *frame = *parent ? find_or_add(tab, id, parent, session) : tab->frames;
+	if (!frame)
+		return;
+	if (!*parent) /* the main frame, whatever it is called now */
+		(void)cdp_id(frame->id, sizeof frame->id, id);
+	revive(tab, session);
+	/* Those of the document before, of which nothing more may be reported. */
+	if (strcmp(cdp_text(document, "loaderId"), frame->loader) != 0)
+		remove_below(tab, frame->id);
+	take_document(tab, frame, session, document);
+}
+
+static void navigated_within(struct tab *tab, const char *session, const json_t *params)
+{
+	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
+	(void)session;
+	if (frame)
+		set_url(tab, frame, cdp_text(params, "url"), "");
+}
+
+static void attached(struct tab *tab, const char *session, const json_t *params)
+{
+	(void)find_or_add(tab, cdp_text(params, "frameId"), cdp_text(params, "parentFrameId"),
+			  session);
+}
+
+/* One that only moves to another process is there again at once. */
+static void detached(struct tab *tab, const char *session, const json_t *params)
+{
+	(void)session;
+	if (strcmp(cdp_text(params, "reason"), "swap") != 0)
+		remove_frame(tab, cdp_text(params, "frameId"));
+}
+
+static void reached(struct tab *tab, const char *session, const json_t *params)
+{
+	static const struct {
+		const char *name;
+		unsigned reached;
+	} rows[] = { { "commit", TAB_COMMIT },
+		     { "DOMContentLoaded", TAB_DOM },
+		     { "load", TAB_LOAD },
+		     { "networkIdle", TAB_IDLE } };
+	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
+	const char *name = cdp_text(params, "name"), *loader = cdp_text(params, "loaderId");
+	(void)session;
+	if (!frame || (*frame->loader && strcmp(loader, frame->loader) != 0))
+		return;
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (!strcmp(name, rows[i].name))
+			frame->reached |= rows[i].reached;
+}
+
+/* ---- worlds ---- */
+
+static void world_made(struct tab *tab, const char *session, const json_t *params)
+{
+	const json_t *context = json_object_get(params, "context");
+	const json_t *more = json_object_get(context, "auxData");
+	struct frame *frame = tab_frame(tab, cdp_text(more, "frameId"));
+	if (!frame)
+		return;
+	if (cdp_true(more, "isDefault")) {
+		set_session(frame, session);
+		frame->main_world = cdp_int(context, "id");
+	} else if (!strcmp(cdp_text(context, "name"), FRAME_WORLD) &&
+		   !strcmp(session, frame->session)) {
+		free(TAKE(frame->library));
+		frame->world = cdp_int(context, "id");
+		(void)cdp_id(frame->world_id, sizeof frame->world_id,
+			     cdp_text(context, "uniqueId"));
+	}
+}
+
+static void world_gone(struct tab *tab, const char *session, const json_t *params)
+{
+	const int64_t id = cdp_int(params, "executionContextId");
+	for (struct frame *frame = tab->frames; frame; frame = frame->next) {
+		if (strcmp(frame->session, session) != 0)
+			continue;
+		if (frame->main_world == id)
+			frame->main_world = 0;
+		if (frame->world != id)
+			continue;
+		frame->world = 0;
+		*frame->world_id = 0;
+		free(TAKE(frame->library));
+	}
+}
+
+static void worlds_gone(struct tab *tab, const char *session, const json_t *params)
+{
+	(void)params;
+	for (struct frame *frame = tab->frames; frame; frame = frame->next)
+		if (!strcmp(frame->session, session))
+			clear_worlds(frame);
+}
+
+/* ---- crashes ---- */
+
+/* A tab that crashed is brought back by what shows another document. */
+static bool needs_page(const char *method)
+{
+	static const char *const rest[] = { "Page.navigate", "Page.reload", "Page.close",
+					    "Page.getNavigationHistory",
+					    "Page.navigateToHistoryEntry" };
+	for (size_t i = 0; i < COUNT(rest); i++)
+		if (!strcmp(method, rest[i]))
+			return false;
+	return true;
+}
+
+static void crashed(struct tab *tab, const char *session, const json_t *params)
+{
+	struct err why;
+	(void)params;
+	worlds_gone(tab, session, NULL);
+	if (strcmp(session, tab->session) != 0) {
+		err_set(&why, ERR_CONFLICT, "the frame crashed: reload the page");
+		cdp_cut(tab->browser->cdp, session, &why);
+		return;
+	}
+	tab->crashed = true;
+	tab->in_flight = 0;
+	err_set(&why, ERR_CONFLICT, "the page crashed: navigate or reload to use the tab again");
+	cdp_hold(tab->browser->cdp, session, needs_page, &why);
+}
+
+static void reloaded(struct tab *tab, const char *session, const json_t *params)
+{
+	(void)params;
+	revive(tab, session);
+}
+
+static const struct tab_event rows[] = {
+	{ "Page.getFrameTree", take_tree },
+	{ "Page.frameAttached", attached },
+	{ "Page.frameDetached", detached },
+	{ "Page.frameNavigated", navigated },
+	{ "Page.navigatedWithinDocument", navigated_within },
+	{ "Page.lifecycleEvent", reached },
+	{ "Runtime.executionContextCreated", world_made },
+	{ "Runtime.executionContextDestroyed", world_gone },
+	{ "Runtime.executionContextsCleared", worlds_gone },
+	{ "Inspector.targetCrashed", crashed },
+	{ "Inspector.targetReloadedAfterCrash", reloaded },
+};
+static const struct tab_enable enable[] = {
+	{ "Page.enable", NULL },
+	{ "Page.setLifecycleEventsEnabled", "{\"enabled\":true}" },
+	{ "Runtime.enable", NULL },
+	{ "Inspector.enable", NULL },
+	{ NULL, NULL },
+};
+const struct tab_events frame_events = { .rows = rows, .count = COUNT(rows), .enable = enable };

@@ -1,0 +1,258 @@
+/* Functions of the page library, called in our own world of a frame. The library is an IIFE whose value is
+ * an object of functions; that object stays in the world, and is what the functions are called on. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "browser/browser_state.h"
+#include "browser/cdp_params.h"
+#include "config/config.h"
+
+enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
+
+/* ---- the library's text ---- */
+
+/* Read once: it is part of the product. */
+static const char *library_text(const struct config *config, struct err *err)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static char *text;
+	pthread_mutex_lock(&lock);
+	if (!text) {
+		auto_free char *path = xasprintf("%s/share/browser/page.js", config->home);
+		auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+		auto_buf struct buf buf = BUF(LIBRARY_MAX);
+		char data[16384];
+		ssize_t n = -1;
+		while (fd >= 0 && (n = read(fd, data, sizeof data)) > 0)
+			(void)buf_add(&buf, data, (size_t)n);
+		if (n == 0 && buf.len && !buf.full)
+			text = TAKE(buf.data);
+		else
+			err_set(err, ERR_INTERNAL, "cannot read '%s'", path);
+	}
+	pthread_mutex_unlock(&lock);
+	return text;
+}
+
+/* ---- where ---- */
+
+struct js_place {
+	char frame[CDP_ID_MAX], session[CDP_ID_MAX], world[CDP_ID_MAX];
+	char *library; /* freed by the caller */
+};
+
+/* What is known of a frame's world now. */
+static int look(struct tab *tab, const char *id, struct js_place *ret, struct err *err)
+{
+	int result = 0;
+	*ret = (struct js_place){ 0 };
+	pthread_mutex_lock(&tab->lock);
+	const struct frame *frame = id ? tab_frame(tab, id) : tab_main_frame(tab);
+	if (frame) {
+		memcpy(ret->frame, frame->id, sizeof ret->frame);
+		memcpy(ret->session, frame->session, sizeof ret->session);
+		memcpy(ret->world, frame->world_id, sizeof ret->world);
+		ret->library = frame->library ? xstrdup(frame->library) : NULL;
+	} else {
+		result = err_set(err, ERR_CONFLICT, "the frame is gone");
+	}
+	pthread_mutex_unlock(&tab->lock);
+	return result;
+}
+
+/* The event that tells of the world comes before the answer. */
+static int make_world(struct tab *tab, struct js_place *place, const struct wait *wait,
+		      struct err *err)
+{
+	json_t *params = json_pack("{s:s, s:s}", "frameId", place->frame, "worldName", FRAME_WORLD);
+	json_t *made =
+		frame_call(tab, place->session, "Page.createIsolatedWorld", params, wait, err);
+	if (!made)
+		return -1;
+	json_decref(made);
+	auto_free char *frame = xstrdup(place->frame);
+	free(TAKE(place->library));
+	return look(tab, frame, place, err);
+}
+
+static void keep_library(struct tab *tab, const struct js_place *place)
+{
+	pthread_mutex_lock(&tab->lock);
+	struct frame *frame = tab_frame(tab, place->frame);
+	if (frame && !frame->library && !strcmp(frame->world_id, place->world))
+		frame->library = xstrdup(place->library);
+	pthread_mutex_unlock(&tab->lock);
+}
+
+static int gone_err(struct err *err)
+{
+	return err_set(err, ERR_CONFLICT,
+		       "the document went away meanwhile: the page navigated or was reloaded");
+}
+
+static int load_library(struct tab *tab, struct js_place *place, const struct wait *wait,
+			struct err *err)
+{
+	const char *text = library_text(tab->browser->config, err);
+	if (!text)
+		return -1;
+	if (!*place->world)
+		return gone_err(err);
+	json_t *params = json_pack("{s:s, s:s, s:s}", "expression", text, "uniqueContextId",
+				   place->world, "objectGroup", FRAME_WORLD);
+	json_t *made = frame_call(tab, place->session, "Runtime.evaluate", params, wait, err);
+	const char *id = cdp_text(json_object_get(made, "result"), "objectId");
+	int result = made ? 0 : -1;
+	if (made && json_object_get(made, "exceptionDetails"))
+		result = err_set(err, ERR_INTERNAL, "the page library cannot be loaded: %.*s",
+				 WORDS,
+				 cdp_text(json_object_get(json_object_get(made, "exceptionDetails"),
+							  "exception"),
+					  "description"));
+	else if (made && !*id)
+		result = err_set(err, ERR_INTERNAL, "the page library is not an object");
+	if (result == 0) {
+		place->library = xstrdup(id);
+		keep_library(tab, place);
+	}
+	json_decref(made);
+	return result;
+}
+
+static int prepare(struct tab *tab, const char *frame, struct js_place *place,
+		   const struct wait *wait, struct err *err)
+{
+	if (look(tab, frame, place, err) < 0)
+		return -1;
+	if (!*place->world && make_world(tab, place, wait, err) < 0)
+		return -1;
+	return place->library ? 0 : load_library(tab, place, wait, err);
+}
+
+/* ---- the call ---- */
+
+/* The browser's words where a document has gone. Before it had begun: another one can be asked. */
+static bool is_stale(const struct err *err)
+{
+	return err->code == ERR_CONFLICT && (strstr(err->msg, "Cannot find context") ||
+					     strstr(err->msg, "Could not find object") ||
+					     strstr(err->msg, "uniqueContextId not found") ||
+					     strstr(err->msg, "Session with given id") ||
+					     strstr(err->msg, "No frame for given id") ||
+					     strstr(err->msg, "No frame with given id"));
+}
+
+static bool is_interrupted(const struct err *err)
+{
+	return err->code == ERR_CONFLICT && (strstr(err->msg, "context was destroyed") ||
+					     strstr(err->msg, "navigated or closed") ||
+					     strstr(err->msg, "Promise was collected"));
+}
+
+static void forget(struct tab *tab, const struct js_place *place)
+{
+	pthread_mutex_lock(&tab->lock);
+	struct frame *frame = tab_frame(tab, place->frame);
+	if (frame && frame->library && place->library && !strcmp(frame->library, place->library)) {
+		free(TAKE(frame->library));
+		frame->world = 0;
+		*frame->world_id = 0;
+	}
+	pthread_mutex_unlock(&tab->lock);
+}
+
+/* What the function threw: the message of an Error, or else what it is as text. */
+static int thrown(const json_t *details, struct err *err)
+{
+	const json_t *exception = json_object_get(details, "exception");
+	const char *words = cdp_text(exception, "description");
+	const char *value = json_string_value(json_object_get(exception, "value"));
+	words = value ? value : *words ? words : cdp_text(details, "text");
+	size_t len = strcspn(words, "\n");
+	if (!value && !strncmp(words, "Error: ", 7)) {
+		words += 7;
+		const char *stack = strstr(words, "\n    at ");
+		len = stack ? (size_t)(stack - words) : strlen(words);
+	}
+	return err_set(err, ERR_CONFLICT, "%.*s", (int)(len < WORDS ? len : WORDS), words);
+}
+
+static json_t *call(struct tab *tab, const struct js_place *place, const char *function,
+		    json_t *args, bool by_value, const struct wait *wait, struct err *err)
+{
+	json_t *params = json_pack("{s:s, s:s, s:[{s:s}, {s:O}], s:b, s:b, s:b, s:s}", "objectId",
+				   place->library, "functionDeclaration",
+				   "function (name, args) { return this[name](args) }", "arguments",
+				   "value", function, "value", args, "returnByValue", by_value,
+				   "awaitPromise", 1, "userGesture", 1, "objectGroup",
+				   by_value ? FRAME_WORLD : FRAME_WORLD "-handles");
+	json_t *answer =
+		frame_call(tab, place->session, "Runtime.callFunctionOn", params, wait, err);
+	const json_t *details = json_object_get(answer, "exceptionDetails");
+	json_t *result = NULL;
+	if (details)
+		(void)thrown(details, err);
+	else if (answer)
+		result = json_incref(json_object_get(answer, "result"));
+	if (answer && !details && !result)
+		err_set(err, ERR_INTERNAL, "the browser sent an answer without a result");
+	json_decref(answer);
+	return result;
+}
+
+/* The result as the protocol has it. A world that has just gone is made again, once. */
+static json_t *run(struct tab *tab, const char *frame, const char *function, json_t *args,
+		   bool by_value, char *ret_session, const struct wait *wait, struct err *err)
+{
+	struct err own = { 0 };
+	json_t *result = NULL;
+	err = err ? err : &own;
+	args = args ? args : json_null();
+	for (int attempt = 0; attempt < 2 && !result; attempt++) {
+		struct js_place place;
+		bool ready = prepare(tab, frame, &place, wait, err) == 0;
+		if (ready)
+			result = call(tab, &place, function, args, by_value, wait, err);
+		bool again = !result && is_stale(err);
+		if (again)
+			forget(tab, &place);
+		if (result && ret_session)
+			memcpy(ret_session, place.session, sizeof place.session);
+		free(place.library);
+		if (!result && !again)
+			break;
+	}
+	if (!result && (is_interrupted(err) || is_stale(err)))
+		(void)gone_err(err);
+	json_decref(args);
+	return result;
+}
+
+json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_t *args,
+		 const struct wait *wait, struct err *err)
+{
+	json_t *result = run(tab, frame, function, args, true, NULL, wait, err);
+	json_t *value = json_incref(json_object_get(result, "value"));
+	if (result && !value)
+		value = json_null();
+	json_decref(result);
+	return value;
+}
+
+char *frame_js_handle(struct tab *tab, const char *frame, const char *function, json_t *args,
+		      char ret_session[CDP_ID_MAX], const struct wait *wait, struct err *err)
+{
+	json_t *result = run(tab, frame, function, args, false, ret_session, wait, err);
+	const char *id = cdp_text(result, "objectId");
+	char *handle = result && *id ? xstrdup(id) : NULL;
+	if (result && !handle)
+		err_set(err, ERR_CONFLICT, "there is no such element");
+	json_decref(result);
+	return handle;
+}

@@ -1,0 +1,203 @@
+#include "browser/tab.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "browser/browser_state.h"
+#include "browser/cdp.h"
+
+/* ---- life ---- */
+
+struct tab *tab_new(struct browser *browser, const char *target, const char *session,
+		    const char *url, const char *title)
+{
+	struct tab *tab = xcalloc(1, sizeof *tab);
+	tab->refs = 1;
+	tab->browser = browser;
+	atomic_fetch_add(&browser->refs, 1);
+	snprintf(tab->target, sizeof tab->target, "%s", target);
+	snprintf(tab->session, sizeof tab->session, "%s", session);
+	tab->url = xstrndup(url, URL_MAX);
+	tab->title = xstrndup(title, TITLE_MAX);
+	tab->quiet_ms = clock_ms();
+	pthread_mutex_init(&tab->lock, NULL);
+	frames_init(tab);
+	return tab;
+}
+
+struct tab *tab_ref(struct tab *tab)
+{
+	atomic_fetch_add(&tab->refs, 1);
+	return tab;
+}
+
+void tab_release(struct tab *tab)
+{
+	if (!tab || atomic_fetch_sub(&tab->refs, 1) > 1)
+		return;
+	struct browser *browser = tab->browser;
+	tab_free_kept(tab);
+	frames_free(tab);
+	free(tab->url);
+	free(tab->title);
+	pthread_mutex_destroy(&tab->lock);
+	free(tab);
+	browser_unref(browser);
+}
+
+static void cut_session(struct cdp *cdp, const char *session, const void *why)
+{
+	cdp_cut(cdp, session, why);
+}
+
+void tab_cut(struct tab *tab, const char *why)
+{
+	struct err err;
+	err_set(&err, ERR_CONFLICT, "%s", why);
+	browser_each_session(tab->browser, tab, cut_session, &err);
+}
+
+void tab_gone(struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	tab->closed = true;
+	waiter_wake(tab->waiters);
+	pthread_mutex_unlock(&tab->lock);
+}
+
+/* ---- calls ---- */
+
+static bool is_closed(struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	bool closed = tab->closed;
+	pthread_mutex_unlock(&tab->lock);
+	return closed;
+}
+
+/* The browser's words for a session that is gone say nothing to those who know tabs only. */
+json_t *frame_call(struct tab *tab, const char *session, const char *method, json_t *params,
+		   const struct wait *wait, struct err *err)
+{
+	struct err own;
+	err = err ? err : &own;
+	json_t *result = cdp_call(tab->browser->cdp, session, method, params, wait, err);
+	if (!result && err->code == ERR_CONFLICT && is_closed(tab))
+		err_set(err, ERR_CONFLICT, "the tab was closed");
+	return result;
+}
+
+json_t *tab_call(struct tab *tab, const char *method, json_t *params, const struct wait *wait,
+		 struct err *err)
+{
+	return frame_call(tab, tab->session, method, params, wait, err);
+}
+
+int tab_ask(struct tab *tab, const char *method, json_t *params, const struct wait *wait,
+	    struct err *err)
+{
+	json_t *result = tab_call(tab, method, params, wait, err);
+	json_decref(result);
+	return result ? 0 : -1;
+}
+
+/* ---- waiting ---- */
+
+static int gone_err(const struct tab *tab, struct err *err)
+{
+	if (tab->closed && browser_is_lost(tab->browser))
+		return err_set(err, ERR_UNAVAILABLE, "the browser has ended");
+	return err_set(err, ERR_CONFLICT, "%s",
+		       tab->closed ? "the tab was closed"
+				   : "the page crashed: navigate or reload to use the tab again");
+}
+
+int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
+	     struct err *err)
+{
+	enum wake wake = WAKE_READY;
+	int result = -1;
+	pthread_mutex_lock(&tab->lock);
+	for (;;) {
+		struct wait until = *wait;
+		int64_t again = INT64_MAX;
+		if (done(tab, arg, &again)) {
+			result = 0;
+			break;
+		}
+		if (tab->closed || tab->crashed) {
+			gone_err(tab, err);
+			break;
+		}
+		if (wake != WAKE_READY) {
+			(void)wake_err(wake, err);
+			break;
+		}
+		if (again < until.until_ms)
+			until.until_ms = again;
+		wake = wait_change(&until, &tab->lock, &tab->waiters, NULL);
+		if (wake == WAKE_TIMEOUT && clock_ms() < wait->until_ms)
+			wake = WAKE_READY;
+	}
+	pthread_mutex_unlock(&tab->lock);
+	return result;
+}
+
+/* ---- frames; with the lock ---- */
+
+struct frame *tab_main_frame(struct tab *tab)
+{
+	return tab->frames;
+}
+
+struct frame *tab_frame(struct tab *tab, const char *id)
+{
+	struct frame *frame = tab->frames;
+	while (frame && strcmp(frame->id, id) != 0)
+		frame = frame->next;
+	return frame;
+}
+
+/* ---- as a whole ---- */
+
+int tab_activate(struct tab *tab, const struct wait *wait, struct err *err)
+{
+	json_t *params = json_pack("{s:s}", "targetId", tab->target);
+	if (cdp_ask(tab->browser->cdp, NULL, "Target.activateTarget", params, wait, err) < 0)
+		return -1;
+	browser_set_current(tab->browser, tab);
+	return 0;
+}
+
+static bool is_gone(struct browser *browser, void *arg)
+{
+	for (size_t i = 0; i < browser->tab_count; i++)
+		if (browser->tabs[i] == arg)
+			return false;
+	return true;
+}
+
+static bool is_last(struct browser *browser, const struct tab *tab)
+{
+	pthread_mutex_lock(&browser->lock);
+	bool last = browser->tab_count == 1 && browser->tabs[0] == tab;
+	pthread_mutex_unlock(&browser->lock);
+	return last;
+}
+
+int tab_close(struct tab *tab, const struct wait *wait, struct err *err)
+{
+	struct browser *browser = tab->browser;
+	if (is_last(browser, tab)) { /* without a window the browser would end */
+		struct tab *blank = browser_new_tab(browser, "about:blank", wait, err);
+		if (!blank)
+			return -1;
+		tab_release(blank);
+	}
+	json_t *params = json_pack("{s:s}", "targetId", tab->target);
+	if (cdp_ask(browser->cdp, NULL, "Target.closeTarget", params, wait, err) < 0)
+		return -1;
+	return browser_wait(browser, is_gone, tab, wait, err);
+}

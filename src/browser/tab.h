@@ -1,0 +1,106 @@
+/* tab.h - a tab: its frames, what has happened in it, and how callers wait for that.
+ *
+ * What the browser reports is applied to the tab by the reader's thread, under the tab's lock, through
+ * tables of rows (tab_events.h); callers wait for the tab to change (tab_wait()), and never poll. */
+#pragma once
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/wait.h"
+
+struct browser;
+struct console;
+struct dialog;
+struct err;
+struct requests;
+
+enum { CDP_ID_MAX = 64 };
+
+/* How far the document of a frame has come. */
+enum tab_reached {
+	TAB_COMMIT = 1 << 0,
+	TAB_DOM = 1 << 1,
+	TAB_LOAD = 1 << 2,
+	TAB_IDLE = 1 << 3, /* no request for 500 ms, as the browser counts */
+};
+
+/* With the tab's lock. A frame of another process has a session of its own. */
+struct frame {
+	struct frame *
+		next; /* of the tab, in the order in which they were attached; the main frame is first */
+	char id[CDP_ID_MAX], parent[CDP_ID_MAX]; /* parent: "" of the main frame */
+	char session[CDP_ID_MAX];
+	char loader[CDP_ID_MAX]; /* of the document that it shows */
+	char *url, *name;        /* never NULL */
+	unsigned reached;        /* of that document */
+	int64_t world;      /* our isolated world there (executionContextId); 0: there is none */
+	int64_t main_world; /* the page's own; 0: there is none yet */
+	uint64_t documents; /* how many it has shown */
+
+	char world_id[CDP_ID_MAX]; /* of our world among all processes; "": there is none */
+	char *library;             /* the page library in it, an objectId; NULL: not loaded yet */
+};
+
+struct tab {
+	struct browser *browser;
+	_Atomic int refs;
+	char target[CDP_ID_MAX], session[CDP_ID_MAX];
+
+	pthread_mutex_t
+		lock; /* of what follows; nothing is waited for under it but by tab_wait() */
+	struct waiter *waiters;
+	char *url, *title; /* never NULL */
+	struct frame *frames;
+	bool crashed, closed;
+	int64_t in_flight,
+		quiet_ms; /* requests under way; of clock_ms(): since when there are at most 2 */
+	struct dialog *dialog;     /* one that is open: dialog.h; NULL: none */
+	struct console *console;   /* console.h */
+	struct requests *requests; /* requests.h */
+};
+
+struct tab *tab_ref(struct tab *tab);
+void tab_release(struct tab *tab); /* NULL is fine */
+
+/* A call of the tab's own session: see cdp_call(). Fails as well, with a clear message, when the tab
+ * crashes or is closed, and (ERR_CONFLICT, naming the dialog and how to answer it) when a dialog opens
+ * that the method would wait for. */
+json_t *tab_call(struct tab *tab, const char *method, json_t *params, const struct wait *wait,
+		 struct err *err);
+int tab_ask(struct tab *tab, const char *method, json_t *params, const struct wait *wait,
+	    struct err *err);
+
+/* The same in the session of one of its frames. */
+json_t *frame_call(struct tab *tab, const char *session, const char *method, json_t *params,
+		   const struct wait *wait, struct err *err);
+
+/* Waits until done() is true, which is asked under the lock, at first and at every change of the tab.
+ * -1: it crashed or was closed (and done() is not true), or the wait was over. done() may set *again to a
+ * moment of clock_ms() at which it is to be asked again even if nothing changes. */
+typedef bool tab_done_fn(struct tab *tab, void *arg, int64_t *again);
+int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
+	     struct err *err);
+
+/* With the lock: the main frame (NULL: there is none), and one by its id. */
+struct frame *tab_main_frame(struct tab *tab);
+struct frame *tab_frame(struct tab *tab, const char *id);
+
+int tab_activate(struct tab *tab, const struct wait *wait, struct err *err);
+int tab_close(struct tab *tab, const struct wait *wait, struct err *err);
+
+/* ---- JavaScript: frame_js.c ---- */
+
+/* Calls a function of the page library (share/browser/page.js) in our isolated world of a frame (NULL:
+ * the main one), which pages cannot see or change: `function` with args, one JSON value, which is
+ * taken. Returns its value, or that of the promise it returns. NULL with err: what it threw (ERR_CONFLICT
+ * with the message of the Error), or the document went away meanwhile (ERR_CONFLICT, says so). */
+json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_t *args,
+		 const struct wait *wait, struct err *err);
+
+/* The same, returning the object by a handle for further calls (DOM.setFileInputFiles …): objectId, in
+ * *ret_session the session it is of. To be freed with Runtime.releaseObject. */
+char *frame_js_handle(struct tab *tab, const char *frame, const char *function, json_t *args,
+		      char ret_session[CDP_ID_MAX], const struct wait *wait, struct err *err);

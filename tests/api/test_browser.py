@@ -1,0 +1,371 @@
+"""The browser as a whole: what it says of itself, its tabs, restarts, its proxy; and what happens when parts of it are
+killed, stopped or in the way."""
+
+import contextlib
+import http.server
+import os
+import re
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+import desktop
+from desktop import BROWSER_NEEDED, browser_processes, devtools, tabs, tester  # noqa: F401
+from harness import START_SECONDS, Calls, eventually
+
+pytestmark = BROWSER_NEEDED
+BROWSER = Calls("/v1/browser")
+PAGE = "data:text/html,<title>%s</title><p>%s"
+
+
+@pytest.fixture(scope="module")
+def server(tester, start_shared):  # noqa: F811
+    server = start_shared(**desktop.options(tester))
+    desktop.warm_browser(server)
+    return server
+
+
+@pytest.fixture(autouse=True)
+def one_blank_tab(server):
+    """A test begins with one blank tab, and what others have opened goes."""
+    yield
+    for _ in tabs(server):
+        server.request("DELETE", "/v1/browser/tabs/0")
+    assert [tab["url"] for tab in tabs(server)] == ["about:blank"]
+    server.at_rest()
+
+
+def info(server):
+    response = server.get("/v1/browser/info", timeout=START_SECONDS)
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
+
+
+def open_tab(server, url=None):
+    return BROWSER.ask(server, "tabs", **({"url": url} if url else {}))
+
+
+def restart(server, **body):
+    return BROWSER.reply(server, "restart", **body)
+
+
+# --- what it says ------------------------------------------------------------------------------
+
+
+def test_info(server):
+    data = info(server)
+    assert "Chrome/" in data["user_agent"]
+    assert re.fullmatch(rf"ws://{server.host}:{server.port}/devtools/browser/[0-9a-f-]{{36}}", data["cdp_url"])
+    assert data["vnc_url"].startswith(f"{server.url}/vnc/index.html")
+    assert data["viewport"] == {"width": 1280, "height": 1024}
+    assert data["page_viewport"]["width"] == 1280 and 500 < data["page_viewport"]["height"] < 1024
+
+
+def test_proxy_pac_without_a_proxy(server):
+    response = server.get("/v1/browser/proxy.pac")
+    assert response.headers["content-type"] == "application/x-ns-proxy-autoconfig"
+    assert 'return "DIRECT"' in response.text
+
+
+# --- tabs --------------------------------------------------------------------------------------
+
+
+def test_tabs_are_opened_listed_activated_and_closed(server):
+    first = tabs(server)[0]
+    assert first["index"] == 0 and first["active"]
+    second = open_tab(server, PAGE % ("Two", "two"))
+    assert second["index"] == 1 and second["active"]
+    assert eventually(lambda: [tab["title"] for tab in tabs(server)] == ["about:blank", "Two"])
+    assert [tab["active"] for tab in tabs(server)] == [False, True]
+    activated = server.request("PUT", "/v1/browser/tabs/0/activate").json()["data"]
+    assert activated["id"] == first["id"] and [tab["active"] for tab in tabs(server)] == [True, False]
+    assert server.request("DELETE", "/v1/browser/tabs/0").json()["success"]
+    assert [(tab["index"], tab["id"], tab["active"]) for tab in tabs(server)] == [(0, second["id"], True)]
+
+
+def test_closing_the_last_tab_leaves_a_blank_one(server):
+    old = open_tab(server, PAGE % ("Old", "old"))
+    server.request("DELETE", "/v1/browser/tabs/0")
+    assert [tab["id"] for tab in tabs(server)] == [old["id"]]
+    server.request("DELETE", "/v1/browser/tabs/0")
+    assert [(tab["url"], tab["active"]) for tab in tabs(server)] == [("about:blank", True)]
+
+
+@pytest.mark.parametrize("method, what", [("DELETE", ""), ("PUT", "/activate")])
+def test_a_tab_that_is_not_there(server, method, what):
+    for index in (7, -1):
+        answer = server.request(method, f"/v1/browser/tabs/{index}{what}")
+        assert answer.status_code == 200 and not answer.json()["success"]
+        assert f"no tab {index}" in answer.json()["message"]
+    assert server.request(method, f"/v1/browser/tabs/x{what}").status_code == 422
+
+
+def test_a_popup_is_a_tab_and_the_active_one(server):
+    with devtools(server) as page:
+        page.evaluate("void open('about:blank?popup')")
+    assert eventually(lambda: [tab["url"] for tab in tabs(server)] == ["about:blank", "about:blank?popup"])
+    assert tabs(server)[1]["active"]
+
+
+def test_a_page_may_close_itself(server):
+    with devtools(server) as page:
+        page.evaluate("void open('about:blank?popup').close()")
+    assert eventually(lambda: len(tabs(server)) == 1)
+
+
+# --- what pages do -----------------------------------------------------------------------------
+
+
+def test_a_dialog_does_not_hold_up_the_browser(server):
+    """What needs the page fails at once; the rest goes on."""
+    with devtools(server) as page:
+        page.call("Page.enable")
+        page.send("Runtime.evaluate", expression="confirm('Really?')", userGesture=True)
+        assert page.event("Page.javascriptDialogOpening")["params"]["message"] == "Really?"
+        assert info(server)["page_viewport"] is None
+        assert len(tabs(server)) == 1
+        page.call("Page.handleJavaScriptDialog", accept=True)
+        page.event("Page.javascriptDialogClosed")
+    assert eventually(lambda: info(server)["page_viewport"])
+
+
+def test_leaving_a_page_that_asks_is_accepted(server):
+    with devtools(server) as page:
+        page.evaluate("onbeforeunload = (event) => { event.preventDefault(); return 'Stay?' }")
+    with devtools(server) as page:  # clients of others would be asked first
+        page.send("Page.navigate", url=PAGE % ("Gone", "on"))
+    assert eventually(lambda: tabs(server)[0]["title"] == "Gone")
+
+
+def test_downloads_go_to_the_users_directory(server, tester):  # noqa: F811
+    with devtools(server) as page:
+        page.evaluate("{ const a = document.createElement('a'); a.download = 'hello.txt';"
+                      "a.href = 'data:text/plain,hello'; a.click() }")
+    path = f"/home/{tester}/Downloads/hello.txt"
+    assert eventually(lambda: os.path.exists(path) and open(path).read() == "hello")
+
+
+# --- restart -----------------------------------------------------------------------------------
+
+
+def test_a_hard_restart_starts_another_browser_with_the_same_profile(server):
+    before, pid = info(server)["cdp_url"], browser_processes(server)["browser"]
+    with_null = server.client.post("/v1/browser/restart", content=b"null", headers={"content-type": "application/json"},
+                                   timeout=START_SECONDS)
+    assert with_null.json()["success"], with_null.text
+    assert info(server)["cdp_url"] != before and browser_processes(server)["browser"] != pid
+
+
+def test_a_soft_restart_leaves_the_browser_running(server):
+    before, pid = info(server)["cdp_url"], browser_processes(server)["browser"]
+    ids = [open_tab(server)["id"], tabs(server)[0]["id"]]
+    assert restart(server, mode="soft")["success"]
+    assert info(server)["cdp_url"] == before and browser_processes(server)["browser"] == pid
+    assert sorted(tab["id"] for tab in tabs(server)) == sorted(ids)
+
+
+def test_restart_with_a_locale(server):
+    assert restart(server, locale="de-DE")["success"]
+    with devtools(server) as page:
+        assert page.evaluate("navigator.language") == "de-DE"
+    assert restart(server, locale="")["success"]
+    with devtools(server) as page:
+        assert page.evaluate("navigator.language") == "en-US"
+
+
+def test_restart_without_file_pickers(server):
+    """The picker would be a window on the desktop, in which nobody clicks."""
+    assert restart(server, allow_file_selection_dialogs=False)["success"]
+    with devtools(server) as page:
+        canceled = page.evaluate("new Promise((done) => { const i = document.createElement('input'); i.type = 'file';"
+                                 "i.oncancel = () => done('canceled'); i.click() })")
+    assert canceled == "canceled"
+    assert restart(server)["success"]
+
+
+def test_what_restart_refuses(server):
+    assert server.post("/v1/browser/restart", {"mode": "softly"}).status_code == 422
+    lists = restart(server, url_blocklist=["example.com"])
+    assert not lists["success"] and "box" in lists["message"]
+    locale = restart(server, locale="de --no-sandbox")
+    assert not locale["success"] and "locale" in locale["message"]
+
+
+# --- faults ------------------------------------------------------------------------------------
+
+
+def kill(server, kind):
+    for pid in browser_processes(server)[kind]:
+        with contextlib.suppress(ProcessLookupError):  # one may take another with it
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_killed_in_mid_call(server):
+    """A call in flight fails soon, and says why; the next one has another browser."""
+    pids = [pid for pids in browser_processes(server).values() for pid in pids]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    answers = []
+    caller = threading.Thread(target=lambda: answers.append(server.get("/v1/browser/tabs")))
+    caller.start()
+    peer = server.begin("/v1/browser/tabs", url="about:blank")
+    assert not answers
+    began = time.monotonic()
+    kill(server, "browser")
+    caller.join()
+    took = time.monotonic() - began
+    assert peer.answer("POST").status == 503
+    assert answers[0].status_code == 503 and "browser has ended" in answers[0].json()["message"]
+    assert took < 10  # 2 s on a quiet machine
+    assert len(tabs(server)) == 1
+
+
+def test_a_page_that_crashes(server):
+    """The tab stays, says so, and can be used again."""
+    open_tab(server, PAGE % ("One", "one"))
+    kill(server, "renderer")
+    assert eventually(lambda: info(server)["page_viewport"] is None)
+    with devtools(server) as page:
+        page.call("Page.navigate", url=PAGE % ("Again", "again"))
+    assert eventually(lambda: tabs(server)[1]["title"] == "Again" and info(server)["page_viewport"])
+
+
+def test_a_gpu_process_that_is_killed(server):
+    kill(server, "gpu-process")
+    assert info(server)["page_viewport"]
+    assert eventually(lambda: "gpu-process" in browser_processes(server))
+
+
+def test_a_browser_that_can_start_no_processes_is_replaced(server):
+    before = info(server)["cdp_url"]
+    kill(server, "zygote")
+    open_tab(server, PAGE % ("One", "one"))
+    assert eventually(lambda: info(server)["cdp_url"] != before)
+    assert len(tabs(server)) == 1 and info(server)["page_viewport"]
+
+
+def test_paused_and_resumed(server):
+    pids = [pid for pids in browser_processes(server).values() for pid in pids]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    peer = server.begin("/v1/browser/tabs", url=PAGE % ("Late", "late"))
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    assert peer.answer("POST").status == 200
+    assert eventually(lambda: tabs(server)[1]["title"] == "Late")
+
+
+# --- what is in the way of a start -------------------------------------------------------------
+
+
+def refused(server):
+    """Why there is no browser; the display may have started."""
+    response = server.get("/v1/browser/info", timeout=START_SECONDS)
+    assert response.status_code == 503, response.text
+    return response.json()["message"]
+
+
+def held(server):
+    """What a server holds that was refused a browser is its desktop."""
+    server.at_rest()
+    server.baseline = server.possessions()
+
+
+def test_what_a_browser_left_that_was_killed(tester, start_server):  # noqa: F811
+    """Its lock names another machine, as in a copy of a box."""
+    profile = f"/home/{tester}/left"
+    os.makedirs(profile)
+    os.symlink("elsewhere-1", f"{profile}/SingletonLock")
+    with open(f"{profile}/DevToolsActivePort", "w") as file:
+        file.write("1\n/devtools/browser/x")
+    os.system(f"chown -hR {tester}: {profile}")
+    server = start_server(**desktop.options(tester, "--browser-profile", profile))
+    desktop.warm_browser(server)
+    assert len(tabs(server)) == 1
+
+
+def test_a_profile_that_is_not_writable(tester, start_server):  # noqa: F811
+    profile = f"/home/{tester}/locked"
+    os.makedirs(profile, 0o755)
+    server = start_server(**desktop.options(tester, "--browser-profile", profile))
+    assert profile in (why := refused(server)) and "writable" in why
+    held(server)
+
+
+def test_a_profile_of_another_server(server, tester, start_server):  # noqa: F811
+    assert len(tabs(server)) == 1
+    second = start_server(**desktop.options(tester))
+    assert "AIO_BROWSER_PROFILE" in refused(second)
+    held(second)
+    assert len(tabs(server)) == 1
+
+
+def test_a_port_that_is_taken(tester, start_server):  # noqa: F811
+    options = desktop.options(tester, "--browser-profile", f"/home/{tester}/other")
+    with socket.create_server(("127.0.0.1", int(options["env"]["BROWSER_REMOTE_DEBUGGING_PORT"]))):
+        server = start_server(**options)
+        assert "BROWSER_REMOTE_DEBUGGING_PORT" in refused(server)
+        held(server)
+
+
+def test_its_sandbox_is_not_given_up(tester, start_server):  # noqa: F811
+    options = desktop.options(tester)
+    options["env"]["BROWSER_EXTRA_ARGS"] = "--mute-audio -no-sandbox"
+    server = start_server(**options)
+    assert "--no-sandbox" in (why := refused(server)) and "sandbox" in why
+    held(server)
+
+
+def test_root_has_no_browser(tester, start_server):  # noqa: F811
+    options = desktop.options(tester)
+    server = start_server(["--user", "root"], env={**options["env"], "HOME": "/root"})
+    assert "--user" in refused(server)
+    held(server)
+
+
+def test_an_idle_browser_is_closed_unless_it_shows_something(tester, start_server):  # noqa: F811
+    server = start_server(**desktop.options(tester, "--browser-profile", f"/home/{tester}/idle", "--service-idle", "1"))
+    desktop.warm_browser(server)
+    open_tab(server, PAGE % ("Here", "here"))
+    assert not eventually(lambda: not browser_processes(server), seconds=3)
+    server.request("DELETE", "/v1/browser/tabs/1")
+    assert eventually(lambda: not browser_processes(server))
+    assert len(tabs(server)) == 1
+
+
+# --- a proxy -----------------------------------------------------------------------------------
+
+
+class Proxy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.seen.append(self.path)
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(f"<title>by proxy: {self.path}</title>".encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_proxy(tester, start_server):  # noqa: F811
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        proxy.seen = []
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{proxy.server_address[1]}"
+        options = desktop.options(tester, "--browser-profile", f"/home/{tester}/by-proxy")
+        options["env"] |= {"PROXY_SERVER": address, "PROXY_INCLUDE": "one.test,*.two.test", "PROXY_EXCLUDE": "no.two.test"}
+        server = start_server(**options)
+        desktop.warm_browser(server)
+        pac = server.get("/v1/browser/proxy.pac").text
+        assert f"PROXY {address}" in pac and '"one.test"' in pac
+        for url in ("http://one.test/a", "http://deep.two.test/b", "http://no.two.test/c", "http://other.test/d"):
+            open_tab(server, url)
+        assert eventually(lambda: {"http://one.test/a", "http://deep.two.test/b"} <= set(proxy.seen))
+        titles = eventually(lambda: [tab["title"] for tab in tabs(server)
+                                     if tab["title"] == "by proxy: http://one.test/a"])
+        assert titles and not [path for path in proxy.seen if "no.two" in path or "other" in path]
+        proxy.shutdown()
