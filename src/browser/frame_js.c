@@ -1,5 +1,5 @@
-/* Functions of the page library, called in our own world of a frame. The library is an IIFE whose value is
- * an object of functions; that object stays in the world, and is what the functions are called on. */
+/* Functions of the page library (share/browser), called in our own world of a frame. The library is an
+ * object of functions; that object stays in the world, and is what the functions are called on. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,27 +17,46 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 
 /* ---- the library's text ---- */
 
+/* Each part adds functions to `library`, and sees what the parts before it have declared. */
+static const char *const parts[] = { "base" };
+
+static int add_part(struct buf *text, const struct config *config, const char *name, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/share/browser/%s.js", config->home, name);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char data[16384];
+	ssize_t n = -1;
+	while (fd >= 0 && (n = read(fd, data, sizeof data)) > 0)
+		(void)buf_add(text, data, (size_t)n);
+	return n == 0 ? 0 : err_set(err, ERR_INTERNAL, "cannot read '%s'", path);
+}
+
+static char *read_library(const struct config *config, struct err *err)
+{
+	auto_buf struct buf text = BUF(LIBRARY_MAX);
+	(void)buf_str(&text, "(() => { 'use strict'; const library = {};\n");
+	for (size_t i = 0; i < COUNT(parts); i++)
+		if (add_part(&text, config, parts[i], err) < 0)
+			return NULL;
+	(void)buf_str(&text, "return library })()");
+	if (text.full) {
+		err_set(err, ERR_INTERNAL, "the page library exceeds %d bytes", LIBRARY_MAX);
+		return NULL;
+	}
+	return TAKE(text.data);
+}
+
 /* Read once: it is part of the product. */
 static const char *library_text(const struct config *config, struct err *err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static char *text;
 	pthread_mutex_lock(&lock);
-	if (!text) {
-		auto_free char *path = xasprintf("%s/share/browser/page.js", config->home);
-		auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-		auto_buf struct buf buf = BUF(LIBRARY_MAX);
-		char data[16384];
-		ssize_t n = -1;
-		while (fd >= 0 && (n = read(fd, data, sizeof data)) > 0)
-			(void)buf_add(&buf, data, (size_t)n);
-		if (n == 0 && buf.len && !buf.full)
-			text = TAKE(buf.data);
-		else
-			err_set(err, ERR_INTERNAL, "cannot read '%s'", path);
-	}
+	if (!text)
+		text = read_library(config, err);
+	const char *result = text;
 	pthread_mutex_unlock(&lock);
-	return text;
+	return result;
 }
 
 /* ---- where ---- */

@@ -93,7 +93,7 @@ int tab_close(struct tab *tab, const struct wait *wait, struct err *err);
 
 /* ---- JavaScript: frame_js.c ---- */
 
-/* Calls a function of the page library (share/browser/page.js) in our isolated world of a frame (NULL:
+/* Calls a function of the page library (share/browser) in our isolated world of a frame (NULL:
  * the main one), which pages cannot see or change: `function` with args, one JSON value, which is
  * taken. Returns its value, or that of the promise it returns. NULL with err: what it threw (ERR_CONFLICT
  * with the message of the Error), or the document went away meanwhile (ERR_CONFLICT, says so). */

@@ -1,2 +1,0 @@
-// The page library.
-(() => ({ ping: (args) => args }))();
