@@ -5,11 +5,13 @@
 
     server    one per module, with a display number, a DevTools port and a sandbox user (tester) that nobody else has;
               its desktop runs already, so that it belongs to the baseline of what may be held
-    start     options(user) gives what start_server() and start_shared() want, for more such servers"""
+    start     options(user) gives what start_server() and start_shared() want, for more such servers; those have no
+              browser, which would cover the screen: browser_options(user) has"""
 
 import contextlib
 import json
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -46,6 +48,10 @@ def environment(user, **more):
 
 def options(user, *args, **more):
     """The arguments and the environment of a server: start_server(**options(tester))."""
+    return browser_options(user, *args, DISABLE_BROWSER="true", **more)
+
+
+def browser_options(user, *args, **more):
     return {"args": ["--user", user, *args], "env": environment(user, **more)}
 
 
@@ -84,6 +90,13 @@ def run(server, *command, check=True, **more):
     """Runs an X client of this machine on the desktop, beside the server; its output as bytes."""
     env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **access(server)}
     return subprocess.run(command, env=env, check=check, capture_output=True, timeout=60, **more).stdout
+
+
+def pixels(server, picture):
+    """Width, height and RGB bytes of a picture of any format, as ImageMagick reads it."""
+    raw = run(server, "convert", "-", "-depth", "8", "ppm:-", input=picture)
+    width, height = map(int, re.match(rb"P6\n(\d+) (\d+)\n255\n", raw).groups())
+    return width, height, raw[-width * height * 3:]
 
 
 # --- the browser on it --------------------------------------------------------------------------

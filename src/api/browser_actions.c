@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "browser/chromium.h"
 #include "desktop/display.h"
 #include "desktop/gui.h"
 #include "desktop/keys.h"
@@ -415,7 +416,7 @@ static int run_action(struct gui *gui, const struct tagged *action, struct err *
 static int act(struct call *call, const struct tagged *action, struct err *err)
 {
 	const struct wait start = call_until(call, clock_ms() + START_MS);
-	struct service_run *run = display_use(&start, err);
+	struct service_run *run = browser_show(&start, err) < 0 ? NULL : display_use(&start, err);
 	if (!run)
 		return -1;
 	const struct wait wait = call_until(call, clock_ms() + ACTION_MS);

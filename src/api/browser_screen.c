@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "browser/chromium.h"
 #include "desktop/display.h"
 #include "desktop/picture.h"
 #include "desktop/x.h"
@@ -20,11 +21,11 @@ enum {
 	QUALITY = 80,
 };
 
-/* A lease of the desktop, which is started if need be. NULL with err. */
+/* A lease of the desktop, which is started if need be, with the browser on it. NULL with err. */
 static struct service_run *use(struct call *call, struct err *err)
 {
 	const struct wait wait = call_until(call, clock_ms() + START_MS);
-	return display_use(&wait, err);
+	return browser_show(&wait, err) < 0 ? NULL : display_use(&wait, err);
 }
 
 /* ---- the screenshot ---- */

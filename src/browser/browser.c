@@ -161,6 +161,16 @@ const char *browser_id(const struct browser *browser)
 	return browser->id;
 }
 
+bool browser_is_painted(struct browser *browser)
+{
+	return atomic_load(&browser->painted);
+}
+
+void browser_set_painted(struct browser *browser)
+{
+	atomic_store(&browser->painted, true);
+}
+
 /* What the last of them has set for its own use ends with it. */
 void browser_outsider(struct browser *browser, bool comes)
 {

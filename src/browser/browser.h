@@ -34,6 +34,10 @@ const char *browser_id(const struct browser *browser); /* in the URL that client
 /* Whether it shows more than a blank page, downloads, or is driven by a client of others. */
 bool browser_is_busy(struct browser *browser);
 
+/* Whether its window has been seen on the screen with something in it. */
+bool browser_is_painted(struct browser *browser);
+void browser_set_painted(struct browser *browser);
+
 /* Attaches to everything again: the tabs are other objects then, and what they kept is forgotten. */
 int browser_attach_again(struct browser *browser, const struct wait *wait, struct err *err);
 

@@ -22,6 +22,7 @@
 #include "browser/chromium_args.h"
 #include "config/config.h"
 #include "desktop/display.h"
+#include "desktop/x_paint.h"
 #include "net/server.h"
 #include "proc/user.h"
 #include "service/service.h"
@@ -30,6 +31,7 @@ enum {
 	START_MS = 45000,
 	GRACE_MS = 5000,
 	END_MS = 2000, /* from the end of its connection to its own */
+	PAINT_MS = 3000,
 	PIDS = 160,    /* with its desktop, for one page; with 100 it hangs */
 };
 #define MEMORY ((int64_t)256 << 20)
@@ -370,6 +372,29 @@ struct service_run *browser_use(const struct wait *wait, struct err *err)
 		run = service_use(chromium.service, wait, err);
 	}
 	return run;
+}
+
+/* Painted late, or by a browser that hangs: the screen is worth a look anyway. */
+static void await_paint(struct browser *browser, const struct wait *wait)
+{
+	const struct wait soon = { clock_ms() + PAINT_MS, wait->client_fd, wait->stop_fd };
+	struct service_run *desktop = browser_is_painted(browser) ? NULL : display_use(&soon, NULL);
+	if (desktop)
+		(void)x_await_paint(display_x(desktop), display_image(desktop), &soon, NULL);
+	service_release(desktop);
+	browser_set_painted(browser);
+}
+
+int browser_show(const struct wait *wait, struct err *err)
+{
+	if (!service_is_usable(chromium.service))
+		return 0;
+	struct service_run *run = browser_use(wait, err);
+	if (!run)
+		return -1;
+	await_paint(run->value, wait);
+	service_release(run);
+	return 0;
 }
 
 struct browser *browser_of(const struct service_run *run)

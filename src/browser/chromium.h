@@ -18,6 +18,10 @@ void chromium_setup(struct server *server);
  * service_release(). */
 struct service_run *browser_use(const struct wait *wait, struct err *err);
 
+/* Has the browser on the desktop, painted: for those who look at the screen, and click on it. Where it is
+ * disabled or not installed, the desktop is all there is. */
+int browser_show(const struct wait *wait, struct err *err);
+
 /* Of such a lease: what drives it. */
 struct browser *browser_of(const struct service_run *run);
 

@@ -207,6 +207,15 @@ enum service_state service_look(struct service *service, char *ret_reason, size_
 	return *ret_reason ? SERVICE_FAILED : state;
 }
 
+bool service_is_usable(struct service *service)
+{
+	look(service);
+	pthread_mutex_lock(&services.lock);
+	bool usable = !*service->refused && (service->life || !service->missing.code);
+	pthread_mutex_unlock(&services.lock);
+	return usable;
+}
+
 /* ---- all services ---- */
 
 const char *service_disabled(const char *name)

@@ -104,6 +104,9 @@ bool service_begin(struct service *service);
 /* The state, and the reason where it is FAILED (a program that is missing is one, too); else "". */
 enum service_state service_look(struct service *service, char *ret_reason, size_t room);
 
+/* Whether it can be used at all: it is not disabled, and its program is installed. */
+bool service_is_usable(struct service *service);
+
 /* A user has found that the run is of no use any more: it is ended, and the next use starts another.
  * why may be NULL where the program has ended. */
 void service_lost(struct service_run *run, const char *why);

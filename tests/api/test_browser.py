@@ -23,7 +23,7 @@ PAGE = "data:text/html,<title>%s</title><p>%s"
 
 @pytest.fixture(scope="module")
 def server(tester, start_shared):  # noqa: F811
-    server = start_shared(**desktop.options(tester))
+    server = start_shared(**desktop.browser_options(tester))
     desktop.warm_browser(server)
     return server
 
@@ -114,6 +114,31 @@ def test_a_page_may_close_itself(server):
     with devtools(server) as page:
         page.evaluate("void open('about:blank?popup').close()")
     assert eventually(lambda: len(tabs(server)) == 1)
+
+
+# --- the screen --------------------------------------------------------------------------------
+
+
+def test_the_first_screenshot_shows_the_browser(tester, start_server):  # noqa: F811
+    """Painted, although nothing has started it before, and not the empty desktop or window."""
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/shown",
+                                                    HOMEPAGE="data:text/html,<body style='background:rgb(18,171,159)'>"))
+    response = server.get("/v1/browser/screenshot", timeout=START_SECONDS)
+    assert response.status_code == 200, response.text
+    width, height, rgb = desktop.pixels(server, response.content)
+    assert len({rgb[i:i + 3] for i in range(0, width * 80 * 3, 3)}) > 10  # the tabs and the address
+    assert eventually(lambda: b"\x12\xab\x9f" * 1000 in desktop.pixels(server, server.get("/v1/browser/screenshot").content)[2])
+    server.at_rest()
+    server.baseline = server.possessions()
+
+
+def test_the_first_click_is_on_the_browser(tester, start_server):  # noqa: F811
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/clicked",
+                                                    HOMEPAGE="data:text/html,<body onclick='document.title=7'>"))
+    BROWSER.ask(server, "actions", action_type="CLICK", x=640, y=700)
+    assert eventually(lambda: tabs(server)[0]["title"] == "7" or BROWSER.ask(server, "actions", action_type="CLICK") and False)
+    server.at_rest()
+    server.baseline = server.possessions()
 
 
 # --- what pages do -----------------------------------------------------------------------------
@@ -282,7 +307,7 @@ def test_what_a_browser_left_that_was_killed(tester, start_server):  # noqa: F81
     with open(f"{profile}/DevToolsActivePort", "w") as file:
         file.write("1\n/devtools/browser/x")
     os.system(f"chown -hR {tester}: {profile}")
-    server = start_server(**desktop.options(tester, "--browser-profile", profile))
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", profile))
     desktop.warm_browser(server)
     assert len(tabs(server)) == 1
 
@@ -290,21 +315,21 @@ def test_what_a_browser_left_that_was_killed(tester, start_server):  # noqa: F81
 def test_a_profile_that_is_not_writable(tester, start_server):  # noqa: F811
     profile = f"/home/{tester}/locked"
     os.makedirs(profile, 0o755)
-    server = start_server(**desktop.options(tester, "--browser-profile", profile))
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", profile))
     assert profile in (why := refused(server)) and "writable" in why
     held(server)
 
 
 def test_a_profile_of_another_server(server, tester, start_server):  # noqa: F811
     assert len(tabs(server)) == 1
-    second = start_server(**desktop.options(tester))
+    second = start_server(**desktop.browser_options(tester))
     assert "AIO_BROWSER_PROFILE" in refused(second)
     held(second)
     assert len(tabs(server)) == 1
 
 
 def test_a_port_that_is_taken(tester, start_server):  # noqa: F811
-    options = desktop.options(tester, "--browser-profile", f"/home/{tester}/other")
+    options = desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/other")
     with socket.create_server(("127.0.0.1", int(options["env"]["BROWSER_REMOTE_DEBUGGING_PORT"]))):
         server = start_server(**options)
         assert "BROWSER_REMOTE_DEBUGGING_PORT" in refused(server)
@@ -312,7 +337,7 @@ def test_a_port_that_is_taken(tester, start_server):  # noqa: F811
 
 
 def test_its_sandbox_is_not_given_up(tester, start_server):  # noqa: F811
-    options = desktop.options(tester)
+    options = desktop.browser_options(tester)
     options["env"]["BROWSER_EXTRA_ARGS"] = "--mute-audio -no-sandbox"
     server = start_server(**options)
     assert "--no-sandbox" in (why := refused(server)) and "sandbox" in why
@@ -320,14 +345,14 @@ def test_its_sandbox_is_not_given_up(tester, start_server):  # noqa: F811
 
 
 def test_root_has_no_browser(tester, start_server):  # noqa: F811
-    options = desktop.options(tester)
+    options = desktop.browser_options(tester)
     server = start_server(["--user", "root"], env={**options["env"], "HOME": "/root"})
     assert "--user" in refused(server)
     held(server)
 
 
 def test_an_idle_browser_is_closed_unless_it_shows_something(tester, start_server):  # noqa: F811
-    server = start_server(**desktop.options(tester, "--browser-profile", f"/home/{tester}/idle", "--service-idle", "1"))
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/idle", "--service-idle", "1"))
     desktop.warm_browser(server)
     open_tab(server, PAGE % ("Here", "here"))
     assert not eventually(lambda: not browser_processes(server), seconds=3)
@@ -356,7 +381,7 @@ def test_a_proxy(tester, start_server):  # noqa: F811
         proxy.seen = []
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{proxy.server_address[1]}"
-        options = desktop.options(tester, "--browser-profile", f"/home/{tester}/by-proxy")
+        options = desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/by-proxy")
         options["env"] |= {"PROXY_SERVER": address, "PROXY_INCLUDE": "one.test,*.two.test", "PROXY_EXCLUDE": "no.two.test"}
         server = start_server(**options)
         desktop.warm_browser(server)

@@ -17,7 +17,7 @@ PAGE = "data:text/html,<title>One</title><button onclick='document.title = 7'>Go
 
 @pytest.fixture(scope="module")
 def server(tester, start_shared):  # noqa: F811
-    server = start_shared(**desktop.options(tester))
+    server = start_shared(**desktop.browser_options(tester))
     desktop.warm_browser(server)
     return server
 
@@ -185,7 +185,7 @@ def test_a_restart_ends_its_clients(server):
 
 @pytest.fixture(scope="module")
 def guarded(tester, start_shared):  # noqa: F811
-    options = desktop.options(tester, "--browser-profile", f"/home/{tester}/guarded")
+    options = desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/guarded")
     options["env"]["SANDBOX_API_KEY"] = KEY
     server = start_shared(**options)
     response = server.get("/v1/browser/info", headers={"x-aio-api-key": KEY}, timeout=START_SECONDS)

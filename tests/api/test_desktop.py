@@ -13,7 +13,7 @@ import time
 import pytest
 
 import x11
-from desktop import NEEDED, access, options, run, server, tester, warm  # noqa: F401
+from desktop import NEEDED, access, options, pixels, run, server, tester, warm  # noqa: F401
 from harness import START_SECONDS, Calls, eventually
 
 pytestmark = NEEDED
@@ -35,13 +35,6 @@ def act(server, kind, **more):  # noqa: F811
     reply = browser.reply(server, "actions", action_type=kind, **more)
     done = {"status": "success", "action_performed": kind}
     assert reply["success"] and reply["data"] == done and done.items() <= reply.items()
-
-
-def pixels(server, picture):  # noqa: F811
-    """Width, height and RGB bytes of a picture of any format, as ImageMagick reads it."""
-    raw = run(server, "convert", "-", "-depth", "8", "ppm:-", input=picture)
-    width, height = map(int, re.match(rb"P6\n(\d+) (\d+)\n255\n", raw).groups())
-    return width, height, raw[-width * height * 3:]
 
 
 def tile(server, picture):  # noqa: F811
