@@ -32,7 +32,7 @@ enum {
 	GRACE_MS = 5000,
 	END_MS = 2000, /* from the end of its connection to its own */
 	PAINT_MS = 3000,
-	PIDS = 160,    /* with its desktop, for one page; with 100 it hangs */
+	PIDS = 160, /* with its desktop, for one page; with 100 it hangs */
 };
 #define MEMORY ((int64_t)256 << 20)
 

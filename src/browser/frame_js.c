@@ -20,7 +20,8 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
 static const char *const parts[] = { "base" };
 
-static int add_part(struct buf *text, const struct config *config, const char *name, struct err *err)
+static int add_part(struct buf *text, const struct config *config, const char *name,
+		    struct err *err)
 {
 	auto_free char *path = xasprintf("%s/share/browser/%s.js", config->home, name);
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -116,7 +116,8 @@ static int check_sockets(const struct user *user, struct err *err)
 	if (stat(dir, &st) < 0 || user->uid == 0 || st.st_uid == user->uid || st.st_mode & S_IWOTH)
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE,
-		       "the sandbox user may not write to %s: run 'chmod 1777 %s' as root", dir, dir);
+		       "the sandbox user may not write to %s: run 'chmod 1777 %s' as root", dir,
+		       dir);
 }
 
 static int prepare_files(const struct user *user, const unsigned char cookie[COOKIE],
