@@ -92,25 +92,25 @@ static int pixel_at(struct gui *gui, const struct screen_point *at, struct scree
 
 static int do_move(struct gui *gui, const void *in, struct err *err)
 {
-	struct screen_pixel to;
+	struct screen_pixel to = { 0, 0 };
 	return pixel_at(gui, in, &to, err) < 0 ? -1 : gui_move(gui, to.x, to.y, err);
 }
 
 static int do_move_by(struct gui *gui, const void *in, struct err *err)
 {
-	struct screen_pixel to;
+	struct screen_pixel to = { 0, 0 };
 	return pixel_by(gui, in, &to, err) < 0 ? -1 : gui_move(gui, to.x, to.y, err);
 }
 
 static int do_drag(struct gui *gui, const void *in, struct err *err)
 {
-	struct screen_pixel to;
+	struct screen_pixel to = { 0, 0 };
 	return pixel_at(gui, in, &to, err) < 0 ? -1 : gui_drag(gui, to.x, to.y, err);
 }
 
 static int do_drag_by(struct gui *gui, const void *in, struct err *err)
 {
-	struct screen_pixel to;
+	struct screen_pixel to = { 0, 0 };
 	return pixel_by(gui, in, &to, err) < 0 ? -1 : gui_drag(gui, to.x, to.y, err);
 }
 
