@@ -97,7 +97,6 @@ static void add_usual(struct chromium_args *args)
 		"--disable-sync",
 		"--disable-breakpad",
 		"--disable-crash-reporter",
-		"--disable-crashpad-for-testing",
 		"--hide-crash-restore-bubble",
 		"--disable-search-engine-choice-screen",
 		"--disable-prompt-on-repost", /* a question of the browser itself: nobody answers */
