@@ -303,7 +303,7 @@ static void explain_end(struct service_run *run, struct err *err)
 			"kernel.apparmor_restrict_unprivileged_userns)%s",
 			chromium.server->config->network
 				? ""
-				: ", or go without it: --browser-sandbox false");
+				: ", or go without it: --browser-sandbox=false");
 	else
 		err_set(err, ERR_UNAVAILABLE, "%s", why);
 }

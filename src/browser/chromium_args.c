@@ -157,7 +157,7 @@ int chromium_args_fill(struct chromium_args *args, const struct config *config,
 		return err_set(err, ERR_UNAVAILABLE,
 			       "its sandbox does not work for root, and the sandbox user is root: "
 			       "name another by --user%s",
-			       in_box ? "" : ", or go without it: --browser-sandbox false");
+			       in_box ? "" : ", or go without it: --browser-sandbox=false");
 	add_value(args, "user-data-dir", profile);
 	add_usual(args);
 	add_configured(args, config, policy);

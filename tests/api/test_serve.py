@@ -95,7 +95,7 @@ def test_every_option_is_understood(start_server, tmp_path):
     args = []
     for flag, _, default in table():
         if flag and flag not in ("listen", "user", "domain", "cors-origins", "workspace"):
-            args += [f"--{flag}"] if default == "false" else [f"--{flag}", default]
+            args += {"false": [f"--{flag}"], "true": [f"--{flag}=true"]}.get(default, [f"--{flag}", default])
     server = start_server([*args, "--domain=example.com", "--cors-origins", "https://a.example,https://b.example",
                            "--workspace", str(tmp_path / "made")])
     assert (tmp_path / "made").is_dir(), "the workspace is made when missing"
