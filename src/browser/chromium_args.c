@@ -10,7 +10,6 @@
 #include "browser/chromium.h"
 #include "browser/proxy_pac.h"
 #include "config/config.h"
-#include "config/reach.h"
 
 void chromium_args_add(struct chromium_args *args, const char *arg)
 {
@@ -124,16 +123,6 @@ static void add_proxy(struct chromium_args *args, const struct config *config)
 		add_value(args, "proxy-pac-url", url);
 }
 
-/* It looks for updates of extensions when it starts: in a sandbox without a network, that would be told as
- * an attempt of its user's to reach one. */
-static void add_offline(struct chromium_args *args, const struct config *config)
-{
-	const char *mode = reach_mode(config->network);
-	if (mode && !strcmp(mode, "none"))
-		chromium_args_add(args, "--host-resolver-rules=MAP clients2.google.com ~NOTFOUND,"
-					"MAP update.googleapis.com ~NOTFOUND");
-}
-
 static void add_configured(struct chromium_args *args, const struct config *config,
 			   const struct chromium_policy *policy)
 {
@@ -145,7 +134,6 @@ static void add_configured(struct chromium_args *args, const struct config *conf
 	add_value(args, "lang", ui ? ui : lang);
 	add_value(args, "user-agent", config->browser_agent);
 	add_proxy(args, config);
-	add_offline(args, config);
 }
 
 int chromium_args_fill(struct chromium_args *args, const struct config *config,

