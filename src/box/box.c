@@ -276,7 +276,8 @@ static int read_base(const char *dir, char *to, size_t room, struct err *err)
 	return 0;
 }
 
-int box_snapshot(const char *dir, const char *cgroup, const char *template, struct err *err)
+int box_snapshot(const char *dir, const char *cgroup, files_keep *keep, const char *template,
+		 struct err *err)
 {
 	const struct live_copy_users users = { stop_users, cgroup };
 	char base[4096], written[64];
@@ -286,7 +287,7 @@ int box_snapshot(const char *dir, const char *cgroup, const char *template, stru
 	if (tree < 0)
 		return -1;
 	snprintf(written, sizeof written, "/proc/self/fd/%d", tree);
-	return template_snapshot(base, written, cgroup ? &users : NULL, template, err);
+	return template_snapshot(base, written, cgroup ? &users : NULL, keep, template, err);
 }
 
 int box_exit_status(const char *dir)

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "box/files.h"
 
 enum box_network { BOX_NETWORK_NONE, BOX_NETWORK_ALLOW, BOX_NETWORK_FULL };
 
@@ -121,8 +122,10 @@ int64_t box_oom_kills(const char *cgroup);
 int box_copy(const char *from_dir, const char *cgroup, const char *to_dir, uint32_t to_uid_base,
 	     struct err *err);
 
-/* Makes a template, in a directory that is not there yet, of what a box looks like; cgroup as above. */
-int box_snapshot(const char *dir, const char *cgroup, const char *template, struct err *err);
+/* Makes a template, in a directory that is not there yet, of what a box looks like; cgroup as above. keep:
+ * what of the files that were written in the box is part of it, NULL for all. */
+int box_snapshot(const char *dir, const char *cgroup, files_keep *keep, const char *template,
+		 struct err *err);
 
 /* The exit status that its init wrote, as wait() has it; -1 when there is none. */
 int box_exit_status(const char *dir);

@@ -84,7 +84,7 @@ struct linked {
 struct files_copy {
 	int from, top;  /* the top is that of the copy */
 	uint32_t shift; /* of its ids */
-	bool (*keep)(const char *path, const struct stat *st);
+	files_keep *keep;
 	bool follows;          /* changes of its files can be seen: see files_copy_moving() */
 	bool again;            /* there has been a pass before this one */
 	bool partial;          /* which left things out */
@@ -443,6 +443,11 @@ struct files_copy *files_copy_new(const char *from, const char *to, struct err *
 	return copy;
 }
 
+void files_copy_keep(struct files_copy *copy, files_keep *keep)
+{
+	copy->keep = keep;
+}
+
 void files_copy_free(struct files_copy *copy)
 {
 	if (!copy)
@@ -488,8 +493,7 @@ int files_copy_rest(struct files_copy *copy, const struct timespec *since, struc
 	return pass(copy, since, err);
 }
 
-int files_copy(const char *from, const char *to,
-	       bool (*keep)(const char *path, const struct stat *st), struct err *err)
+int files_copy(const char *from, const char *to, files_keep *keep, struct err *err)
 {
 	struct files_copy *copy = files_copy_new(from, to, err);
 	if (!copy)

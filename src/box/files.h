@@ -6,13 +6,14 @@
 
 struct err;
 
+/* Whether an entry, "path below the first", is to be copied. */
+typedef bool files_keep(const char *path, const struct stat *st);
+
 /* Copies what is in a directory into another, with owners, modes, times, links, attributes and the
  * marks of overlays. Where ids cannot be mapped, the copy's owners differ from the
  * others as those of the two directories do.
- * `keep` says whether an entry is to be copied ("path below the first"); NULL:
- * all. Sockets and devices are left out. */
-int files_copy(const char *from, const char *to,
-	       bool (*keep)(const char *path, const struct stat *st), struct err *err);
+ * keep: NULL for all. Sockets and devices are left out. */
+int files_copy(const char *from, const char *to, files_keep *keep, struct err *err);
 
 /* The same of files that are in use, in passes: files_copy_moving() as often as that is worth it, then
  * files_copy_rest() while nothing changes them. Only then the copy is that of one moment.
@@ -21,6 +22,7 @@ int files_copy(const char *from, const char *to,
  * by CLOCK_REALTIME_COARSE; 0 if that clock was set meanwhile. */
 struct files_copy;
 struct files_copy *files_copy_new(const char *from, const char *to, struct err *err);
+void files_copy_keep(struct files_copy *copy, files_keep *keep);
 void files_copy_free(struct files_copy *copy); /* NULL is fine */
 /* Returns about how many bytes it wrote, or -1. It ends early when all passes have written twice what there
  * was at first, so that nobody can keep it busy, and does nothing on file systems on which changes cannot be

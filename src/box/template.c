@@ -628,7 +628,7 @@ static int copy_place(const struct template_place *place, const char *base, cons
 }
 
 int template_snapshot(const char *base, const char *written, const struct live_copy_users *users,
-		      const char *dir, struct err *err)
+		      files_keep *keep, const char *dir, struct err *err)
 {
 	struct template template;
 	struct files_copy *copies[TEMPLATE_PLACES] = { 0 };
@@ -641,6 +641,8 @@ int template_snapshot(const char *base, const char *written, const struct live_c
 	for (size_t i = 0; i < template.count && result == 0; i++)
 		result = copy_place(&template.places[i], base, written, dir, i, &copies[i], &lines,
 				    err);
+	for (size_t i = 0; i < template.count && result == 0; i++)
+		files_copy_keep(copies[i], keep);
 	if (result == 0)
 		result = live_copy(copies, template.count, users, err);
 	if (result == 0)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "box/files.h"
+
 struct err;
 struct live_copy_users;
 struct stat;
@@ -56,6 +58,6 @@ int template_machine(const char *state, const char *python, char **ret, struct e
 bool template_known(const char *state);
 
 /* Makes a template in `dir`, which is not there yet, from another and what was written over it. users: of
- * what was written, see live_copy.h. */
+ * what was written, see live_copy.h; keep: what of it is copied, NULL for all. */
 int template_snapshot(const char *base, const char *written, const struct live_copy_users *users,
-		      const char *dir, struct err *err);
+		      files_keep *keep, const char *dir, struct err *err);

@@ -262,7 +262,7 @@ static int prepare_chromium(struct service_run *run, struct service_start *start
 	const char *profile =
 		config->browser_profile && *config->browser_profile
 			? config->browser_profile
-			: arena_printf(start->arena, "%s/.config/aio-browser", user->home);
+			: arena_printf(start->arena, "%s/" BROWSER_PROFILE, user->home);
 	*args = (struct chromium_args){ .arena = start->arena };
 	chromium_args_add(args, spawn->path);
 	if (chromium_args_fill(args, config, &policy, profile, user->uid == 0, err) < 0 ||

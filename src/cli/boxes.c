@@ -244,8 +244,8 @@ static int set_timeout(struct ask *ask)
 
 static int snapshot(struct ask *ask)
 {
-	json_t *body = json_pack("{ss}", "name", ask->argv[1]);
-	json_t *done = ask_box(ask, "POST", "/snapshot", body);
+	json_object_set_new(ask->fields, "name", json_string(ask->argv[1]));
+	json_t *done = ask_box(ask, "POST", "/snapshot", json_incref(ask->fields));
 	if (!done)
 		return -1;
 	if (ask->remote.json)
@@ -399,7 +399,8 @@ static const struct verb {
 	  NULL },
 	{ "resume", "BOX…", "Resumes boxes; stopped ones start again on their files.", resume, 1,
 	  1000, NULL },
-	{ "snapshot", "BOX NAME", "Makes a template of a box's files.", snapshot, 2, 2, NULL },
+	{ "snapshot", "BOX NAME [flags]", "Makes a template of a box's files.", snapshot, 2, 2,
+	  &sandboxes_snapshot_schema },
 	{ "fork", "BOX [flags]", "Makes a new box from a box's files.", fork_box, 1, 1,
 	  &sandboxes_fork_schema },
 	{ "template ls", "", "Lists the templates.", template_ls, 0, 0, NULL },

@@ -8,6 +8,9 @@
 
 struct err;
 
+/* Where the browser keeps its profile unless AIO_BROWSER_PROFILE says otherwise: below the user's home. */
+#define BROWSER_PROFILE ".config/aio-browser"
+
 struct config {
 	struct server_options net;
 	char home[4096]; /* of net */

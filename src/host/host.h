@@ -104,8 +104,9 @@ int life_readdress(struct host *host, const char *id, struct err *err);
 int life_reconnect(struct host *host, const char *id, struct err *err);
 /* Its processes have ended by themselves. */
 int life_ended(struct host *host, const char *id, struct err *err);
-/* Makes a template, in a directory that is not there yet, of a box, which stands still for moments. */
-int life_snapshot(struct host *host, const char *id, const char *to, struct err *err);
+/* Makes a template, in a directory that is not there yet, of a box, which stands still for moments; with
+ * or without the profile of its browser. */
+int life_snapshot(struct host *host, const char *id, bool browser, const char *to, struct err *err);
 
 /* A new box as `spec` (given up) says, with the files of another, which stands still for moments. */
 struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err);
@@ -136,11 +137,13 @@ json_t *templates_settings(const struct host *host, const char *name);
 /* Removes what a crash left half made. */
 void templates_clean(const struct host *host);
 
-/* Makes a template of a box's files. */
-int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err);
+/* Makes a template of a box's files, with or without the profile of its browser. */
+int templates_snapshot(struct host *host, const char *id, const char *name, bool browser,
+		       struct err *err);
 
 /* For the command line, whose flags are the requests' fields. */
-extern const struct schema sandboxes_create_schema, sandboxes_fork_schema;
+extern const struct schema sandboxes_create_schema, sandboxes_fork_schema,
+	sandboxes_snapshot_schema;
 
 extern const struct route_group sandboxes_group, sandboxes_metrics_group, sandboxes_logs_group,
 	events_group, templates_group, host_tickets_group, host_openapi_group;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "config/config.h"
 #include "host/deadline.h"
 #include "host/denials.h"
 #include "host/health.h"
@@ -557,7 +558,15 @@ int life_reconnect(struct host *host, const char *id, struct err *err)
 	return end(host, box, result);
 }
 
-int life_snapshot(struct host *host, const char *id, const char *to, struct err *err)
+/* Of any user, wherever homes are. */
+static bool is_no_profile(const char *path, const struct stat *st)
+{
+	static const char profile[] = "/" BROWSER_PROFILE;
+	size_t len = strlen(path), tail = sizeof profile - 1;
+	return !S_ISDIR(st->st_mode) || len < tail || strcmp(path + len - tail, profile) != 0;
+}
+
+int life_snapshot(struct host *host, const char *id, bool browser, const char *to, struct err *err)
 {
 	struct box *box;
 	char cgroup[64];
@@ -565,7 +574,8 @@ int life_snapshot(struct host *host, const char *id, const char *to, struct err 
 		return -1;
 	auto_free char *dir = host_path(host, "boxes", id, "");
 	return end(host, box,
-		   box_snapshot(dir, running_cgroup(host, box, cgroup, sizeof cgroup), to, err));
+		   box_snapshot(dir, running_cgroup(host, box, cgroup, sizeof cgroup),
+				browser ? NULL : is_no_profile, to, err));
 }
 
 struct box *life_fork(struct host *host, const char *id, json_t *spec, struct err *err)

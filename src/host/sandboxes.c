@@ -540,12 +540,16 @@ static int fork_box(struct call *call, const void *in, struct err *err)
 
 struct snapshot {
 	const char *id, *name;
+	bool include_browser;
 };
 static const struct field snapshot_fields[] = {
 	STR(snapshot, id, PATH | REQUIRED, "Id of the sandbox.", .max_len = 64),
 	STR(snapshot, name, REQUIRED, "Name of the new template.", .max_len = BOX_ID_MAX),
+	BOOL(snapshot, include_browser, OPTIONAL,
+	     "Whether the browser's profile is part of it: its cookies, storage and history.",
+	     .def = "false"),
 };
-static const struct schema snapshot_schema =
+const struct schema sandboxes_snapshot_schema =
 	SCHEMA(snapshot, "SandboxSnapshotRequest", snapshot_fields, .strict = true);
 
 struct snapped {
@@ -560,7 +564,8 @@ static const struct field snapped_data = { .type = T_OBJ, .of = &snapped_schema 
 static int snapshot(struct call *call, const void *in, struct err *err)
 {
 	const struct snapshot *request = in;
-	if (templates_snapshot(host_of(call->server), request->id, request->name, err) < 0)
+	if (templates_snapshot(host_of(call->server), request->id, request->name,
+			       request->include_browser, err) < 0)
 		return -1;
 	struct snapped snapped = { request->name };
 	return call_reply(call, &snapped, err);
@@ -579,8 +584,8 @@ static const struct route routes[] = {
 	  "Pause it: its processes stand still" },
 	{ "POST", "/v1/sandboxes/{id}/resume", resume, &sandbox_id_schema, &sandbox_data,
 	  "Resume it; a stopped one starts again on its files" },
-	{ "POST", "/v1/sandboxes/{id}/snapshot", snapshot, &snapshot_schema, &snapped_data,
-	  "Make a template of its files" },
+	{ "POST", "/v1/sandboxes/{id}/snapshot", snapshot, &sandboxes_snapshot_schema,
+	  &snapped_data, "Make a template of its files" },
 	{ "POST", "/v1/sandboxes/{id}/fork", fork_box, &sandboxes_fork_schema, &sandbox_data,
 	  "Make a new sandbox from its files" },
 };

@@ -108,10 +108,10 @@ json_t *templates_settings(const struct host *host, const char *name)
 	return settings;
 }
 
-static int snapshot(struct host *host, const struct box *box, const char *name, const char *path,
-		    struct err *err)
+static int snapshot(struct host *host, const struct box *box, const char *name, bool browser,
+		    const char *path, struct err *err)
 {
-	if (life_snapshot(host, box->id, path, err) < 0)
+	if (life_snapshot(host, box->id, browser, path, err) < 0)
 		return -1;
 	const char *base = json_string_value(json_object_get(box->spec, "template"));
 	json_t *text = json_pack("{ssss so*}", "source", "snapshot", "box", box->id, "image",
@@ -119,13 +119,14 @@ static int snapshot(struct host *host, const struct box *box, const char *name, 
 	return publish(path, place(host, name, ""), text, err);
 }
 
-int templates_snapshot(struct host *host, const char *id, const char *name, struct err *err)
+int templates_snapshot(struct host *host, const char *id, const char *name, bool browser,
+		       struct err *err)
 {
 	struct box *box = boxes_get(&host->boxes, id);
 	if (!box)
 		return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%.60s'", id);
 	auto_free char *path = draft(host, name, err);
-	int result = path ? snapshot(host, box, name, path, err) : -1;
+	int result = path ? snapshot(host, box, name, browser, path, err) : -1;
 	if (result == 0)
 		history_add(host, box, HISTORY_SNAPSHOT, &(struct history_text){ name });
 	else if (path)

@@ -325,7 +325,7 @@ static int snapshot(int argc, char **argv)
 		return 2;
 	in_state(from, sizeof from, argv[0], "");
 	in_state(to, sizeof to, argv[1], "");
-	return box_snapshot(from, NULL, to, &err) < 0 ? fail(&err) : 0;
+	return box_snapshot(from, NULL, NULL, to, &err) < 0 ? fail(&err) : 0;
 }
 
 static const struct {

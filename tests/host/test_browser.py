@@ -1,0 +1,96 @@
+"""The browser of a box: Chromium with its own sandbox around its pages, and what becomes of it when its box is paused,
+copied, or has too little."""
+
+import pytest
+
+from desktop import BROWSER_NEEDED, DevTools
+from harness import START_SECONDS, eventually
+
+pytestmark = BROWSER_NEEDED
+PROFILE = "/home/gem/.config/aio-browser"
+
+
+@pytest.fixture(scope="module")
+def box(host):
+    box = host.create(services=["browser"])
+    yield box
+    box.delete()
+
+
+def info(box):
+    answer = box.request("GET", "/v1/browser/info", timeout=START_SECONDS)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def tabs(box):
+    answer = box.request("GET", "/v1/browser/tabs", timeout=START_SECONDS)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def devtools(box, tab):
+    return DevTools(f"ws://127.0.0.1:{box.host.port}/devtools/page/{tab['id']}", additional_headers=box.headers)
+
+
+def test_it_is_ready_before_it_is_asked_for(box):
+    assert eventually(lambda: box.count("[c]hromium.*--type=renderer"))
+
+
+def test_its_pages_are_sandboxed(box):
+    """As it says itself."""
+    answer = box.request("POST", "/v1/browser/tabs", json={"url": "chrome://sandbox"}, timeout=START_SECONDS)
+    with devtools(box, answer.json()["data"]) as page:
+        assert eventually(lambda: "You are adequately sandboxed." in page.evaluate("document.body.innerText"))
+
+
+def test_devtools_inside(box):
+    """Where programs of the sandbox look for them."""
+    assert {tab["id"] for tab in tabs(box)} <= set(box.run("curl -s localhost:9222/json/list | grep -o '[0-9A-F]\\{32\\}'").split())
+
+
+def test_programs_appear_on_its_desktop(box):
+    assert box.run("echo $DISPLAY $XAUTHORITY").split()[0] == ":99"
+    assert "_NET_SUPPORTING_WM_CHECK" in box.run("xprop -root _NET_SUPPORTING_WM_CHECK")
+
+
+def test_paused_and_resumed(box):
+    before = info(box)["cdp_url"]
+    box.call("POST", "/pause")
+    box.call("POST", "/resume")
+    assert info(box)["cdp_url"] == before and len(tabs(box)) >= 1
+
+
+def test_a_fork_has_a_browser_of_its_own(host, box):
+    """With the same profile, which no longer says that another has it."""
+    before = info(box)["cdp_url"]
+    box.run(f"touch {PROFILE}/of-the-first")
+    fork = type(box)(host, box.call("POST", "/fork", json={}))
+    assert info(fork)["cdp_url"] != before and fork.run(f"ls {PROFILE}/of-the-first")
+    assert fork.count("[c]hromium.*--type=renderer")
+    fork.delete()
+    assert info(box)["cdp_url"] == before
+
+
+def test_a_snapshot_leaves_the_profile_out(host, box):
+    info(box)
+    box.run(f"touch {PROFILE}/kept ~/kept ~/.config/kept")
+    box.call("POST", "/snapshot", json={"name": "without-browser"})
+    assert host.cli("snapshot", box.id, "with-browser", "--include-browser").stdout == "with-browser\n"
+    without, whole = host.create(template="without-browser"), host.create(template="with-browser")
+    assert whole.run(f"ls {PROFILE}/kept ~/kept") and without.run("ls ~/kept ~/.config/kept")
+    assert without.run(f"ls -d {PROFILE} || echo none") == "none\n"
+    for one in (without, whole):
+        assert info(one)["page_viewport"]
+        one.delete()
+    for name in ("without-browser", "with-browser"):
+        host.api("DELETE", f"/v1/templates/{name}")
+
+
+@pytest.mark.parametrize("limits, word", [({"pids": 60}, "processes"), ({"memory": 100 << 20}, "memory")])
+def test_a_box_that_has_too_little_says_so(host, limits, word):
+    small = host.create(limits=limits)
+    answer = small.request("GET", "/v1/browser/info", timeout=START_SECONDS)
+    assert answer.status_code == 429 and word in answer.json()["message"], answer.text
+    assert small.run("echo alive") == "alive\n"
+    small.delete()
