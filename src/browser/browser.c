@@ -208,16 +208,21 @@ static bool shows_page(struct tab *tab)
 
 bool browser_is_busy(struct browser *browser)
 {
+	return atomic_load(&browser->outsiders) > 0 || browser_downloading(browser);
+}
+
+bool browser_shows_pages(struct browser *browser)
+{
 	struct arena arena = { 0 };
 	struct tab **tabs;
 	size_t count = browser_tabs(browser, &arena, &tabs);
-	bool busy = atomic_load(&browser->outsiders) > 0 || browser_downloading(browser);
+	bool any = false;
 	for (size_t i = 0; i < count; i++) {
-		busy |= shows_page(tabs[i]);
+		any |= shows_page(tabs[i]);
 		tab_release(tabs[i]);
 	}
 	arena_done(&arena);
-	return busy;
+	return any;
 }
 
 static bool has_no_tab(struct browser *browser, void *arg)

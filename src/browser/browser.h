@@ -31,8 +31,11 @@ void browser_free(struct browser *browser);
 struct cdp *browser_cdp(struct browser *browser);
 const char *browser_id(const struct browser *browser); /* in the URL that clients are given */
 
-/* Whether it shows more than a blank page, downloads, or is driven by a client of others. */
+/* Whether it downloads, or is driven by a client of others. */
 bool browser_is_busy(struct browser *browser);
+
+/* Whether it shows more than blank pages. */
+bool browser_shows_pages(struct browser *browser);
 
 /* Whether its window has been seen on the screen with something in it. */
 bool browser_is_painted(struct browser *browser);

@@ -40,6 +40,8 @@ static struct {
 	struct server *server;
 	struct service *service;
 	int lock_fd; /* of its profile */
+	_Atomic bool
+		restore; /* the next one shows the tabs that the last one had: it was closed for being idle */
 } chromium = { .lock_fd = -1 };
 
 /* ---- the program ---- */
@@ -100,7 +102,7 @@ int chromium_set_policy(const struct chromium_policy *policy, struct err *err)
 /* In the arena. */
 static struct chromium_policy current_policy(struct arena *arena)
 {
-	struct chromium_policy now = { 0 };
+	struct chromium_policy now = { .restore = atomic_load(&chromium.restore) };
 	pthread_mutex_lock(&policies.lock);
 	now.blocked = policies.blocked ? arena_strdup(arena, policies.blocked) : NULL;
 	now.allowed = policies.allowed ? arena_strdup(arena, policies.allowed) : NULL;
@@ -312,14 +314,18 @@ static int open_chromium(struct service_run *run, const struct wait *wait, struc
 {
 	const struct server *server = run->arg;
 	run->value = browser_open(run->in, run->out, server->config, dialogs_allowed(), wait, err);
+	if (run->value)
+		atomic_store(&chromium.restore, false);
 	if (!run->value && err->code == ERR_UNAVAILABLE)
 		explain_end(run, err);
 	return run->value ? 0 : -1;
 }
 
-/* Also of a start that failed, perhaps before there was a program. */
+/* Also of a start that failed, perhaps before there was a program. Closed in order, it keeps its session. */
 static void close_chromium(struct service_run *run)
 {
+	if (run->value && run->unwanted && browser_shows_pages(run->value))
+		atomic_store(&chromium.restore, true);
 	if (run->program && (!run->value || browser_quit(run->value) < 0))
 		program_terminate(run->program);
 }
@@ -329,7 +335,7 @@ static void free_chromium(struct service_run *run)
 	browser_free(run->value);
 }
 
-/* It shows something, or somebody else uses it. */
+/* Closing it now would be noticed. What it shows is there again with the next use. */
 static bool is_busy(struct service_run *run)
 {
 	return browser_is_busy(run->value);

@@ -38,6 +38,7 @@ struct chromium_policy {
 		*allowed; /* JSON lists of URL patterns, as Chromium's policies have them */
 	const char *lang;
 	const char *dialogs; /* "true", "false": whether pages may open file pickers */
+	bool restore;        /* show the tabs of the browser before, instead of the home page */
 };
 int chromium_set_policy(const struct chromium_policy *policy, struct err *err);
 

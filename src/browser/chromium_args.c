@@ -157,7 +157,11 @@ int chromium_args_fill(struct chromium_args *args, const struct config *config,
 	}
 	if (add_extra(args, config, in_box, err) < 0)
 		return -1;
-	chromium_args_add(args, config->browser_home && *config->browser_home ? config->browser_home
-									      : "about:blank");
+	if (policy->restore)
+		chromium_args_add(args, "--restore-last-session"); /* with its session cookies */
+	else
+		chromium_args_add(args, config->browser_home && *config->browser_home
+						? config->browser_home
+						: "about:blank");
 	return 0;
 }

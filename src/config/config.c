@@ -74,7 +74,7 @@ static const struct opt options[] = {
 	{ NULL, "DISPLAY_WIDTH", OPT_INT, AT(display_width), "1280", "PIXELS", "The width of the desktop when it starts.", 320, 4096 },
 	{ NULL, "DISPLAY_HEIGHT", OPT_INT, AT(display_height), "1024", "PIXELS", "The height of the desktop when it starts.", 200, 4096 },
 	{ "service-idle", "AIO_SERVICE_IDLE", OPT_SECONDS, AT(service_idle_ms), "0", "DURATION",
-	  "How long the desktop is kept when nobody uses it and no window is on it, and the browser when it shows nothing but a blank page; 0: for good.", 0, 31536000000 },
+	  "How long the desktop and the browser are kept when nobody uses them; 0: for good. The desktop stays while there is a window on it, and the browser while it downloads, or a client of its DevTools is attached. The next use of the browser shows the same tabs again.", 0, 31536000000 },
 	{ "browser-ready", "AIO_BROWSER_READY", OPT_BOOL, AT(browser_ready), "false", NULL,
 	  "Have the browser running from the start, and not only after its first use; not where DISABLE_BROWSER is true." },
 	{ "browser-sandbox", "AIO_BROWSER_SANDBOX", OPT_BOOL, AT(browser_sandbox), "true", NULL,

@@ -351,14 +351,52 @@ def test_root_has_no_browser(tester, start_server):  # noqa: F811
     held(server)
 
 
-def test_an_idle_browser_is_closed_unless_it_shows_something(tester, start_server):  # noqa: F811
-    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/idle", "--service-idle", "1"))
-    desktop.warm_browser(server)
-    open_tab(server, PAGE % ("Here", "here"))
-    assert not eventually(lambda: not browser_processes(server), seconds=3)
-    server.request("DELETE", "/v1/browser/tabs/1")
-    assert eventually(lambda: not browser_processes(server))
-    assert len(tabs(server)) == 1
+class Shop(http.server.BaseHTTPRequestHandler):
+    """Gives a cookie for the session, says which one it got, and counts orders."""
+
+    def do_GET(self):
+        self.answer(self.headers.get("cookie", "nothing"))
+
+    def do_POST(self):
+        self.server.orders += 1
+        self.rfile.read(int(self.headers["content-length"]))
+        self.answer("ordered")
+
+    def answer(self, title):
+        body = f"<title>{title}</title><form method=post><input name=what>".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        if "cookie" not in self.headers:
+            self.send_header("set-cookie", "basket=7")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_idle_browser_is_closed_and_comes_back_as_it_was(tester, start_server):  # noqa: F811
+    """Its tabs, with cookies that end with the session; but nothing is ordered twice."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop) as shop:
+        shop.orders = 0
+        threading.Thread(target=shop.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{shop.server_address[1]}/"
+        server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/idle", "--service-idle", "1"))
+        desktop.warm_browser(server)
+        with devtools(server, open_tab(server, url + "order")) as page:
+            page.evaluate("document.readyState === 'complete' || new Promise((done) => onload = done)")
+            page.evaluate("document.forms[0].submit()")
+            assert eventually(lambda: "ordered" in [tab["title"] for tab in tabs(server)])
+            open_tab(server, url + "basket")
+            assert eventually(lambda: "basket=7" in [tab["title"] for tab in tabs(server)])
+            before = [tab["url"] for tab in tabs(server)]
+            assert not eventually(lambda: not browser_processes(server), seconds=2)  # its client is not cut off
+        assert eventually(lambda: not browser_processes(server))
+        assert eventually(lambda: set(before) <= {tab["url"] for tab in tabs(server)}), tabs(server)
+        assert eventually(lambda: "basket=7" in [tab["title"] for tab in tabs(server)]), tabs(server)
+        assert shop.orders == 1
+        shop.shutdown()
 
 
 # --- a proxy -----------------------------------------------------------------------------------
