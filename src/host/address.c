@@ -70,6 +70,15 @@ static int take_prefix(const char *target, struct address *ret, struct err *err)
 	return 0;
 }
 
+/* The box's own URLs name it in the path: a client may follow one and send its header too. */
+static size_t same_prefix(const char *target, const char *id)
+{
+	size_t len = strlen(id);
+	bool same = !strncmp(target, "/s/", 3) && !strncmp(target + 3, id, len) &&
+		    strchr("/?", target[3 + len]);
+	return same ? 3 + len : 0;
+}
+
 int address_find(const struct http_head *head, const char *domain, struct address *ret,
 		 struct err *err)
 {
@@ -89,6 +98,7 @@ int address_find(const struct http_head *head, const char *domain, struct addres
 		return err_set(err, ERR_BAD_REQUEST, "duplicate x-aio-sandbox header");
 	if (header) {
 		snprintf(ret->id, sizeof ret->id, "%.*s", BOX_ID_MAX, header);
+		ret->prefix = same_prefix(head->target, header);
 		ret->named = true;
 	} else if (!strncmp(head->target, "/s/", 3) && take_prefix(head->target, ret, err) < 0) {
 		return -1;

@@ -17,7 +17,8 @@ struct address {
 };
 
 /* The host name wins, because a page can set headers and paths, but not the name it came from. On a
- * name that is no box's own: x-aio-sandbox, then /s/ID/, then `default`; x-aio-proxy-port or
+ * name that is no box's own: x-aio-sandbox (beside which /s/ID may stand if it names the same box), then
+ * /s/ID/, then `default`; x-aio-proxy-port or
  * "PORT-DOMAIN" give a port. domain may be NULL; localhost always counts. -1 with ERR_NOT_FOUND or
  * ERR_BAD_REQUEST for what cannot be a box. */
 int address_find(const struct http_head *head, const char *domain, struct address *ret,

@@ -1,6 +1,8 @@
 """The browser of a box: Chromium with its own sandbox around its pages, and what becomes of it when its box is paused,
 copied, or has too little."""
 
+import socket
+
 import pytest
 
 from desktop import BROWSER_NEEDED, DevTools
@@ -94,3 +96,31 @@ def test_a_box_that_has_too_little_says_so(host, limits, word):
     assert answer.status_code == 429 and word in answer.json()["message"], answer.text
     assert small.run("echo alive") == "alive\n"
     small.delete()
+
+
+@pytest.mark.parametrize("how", ["path", "header"])
+def test_playwright_attaches_at_every_address(host, box, how):
+    """As to any Chromium; the addresses that it is given are ones it can use."""
+    from playwright.sync_api import sync_playwright
+
+    base, headers = {"path": (f"{host.url}/s/{box.id}", {"Authorization": f"Bearer {box.token}"}),
+                     "header": (host.url, box.headers)}[how]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.connect_over_cdp(base, headers=headers)
+        page = browser.contexts[0].new_page()
+        page.goto("data:text/html,<title>there</title>")
+        assert page.title() == "there" and "there" in [tab["title"] for tab in tabs(box)]
+        page.close()
+        browser.close()
+    assert len(tabs(box)) >= 1
+
+
+def test_devtools_at_the_name_of_the_box(host, box):
+    """Which not every client can resolve: this one connects by the address."""
+    name = f"{box.id}.localhost:{host.port}"
+    bearer = {"Authorization": f"Bearer {box.token}"}
+    said = host.client.get("/json/version", headers={"Host": name, **bearer}, timeout=START_SECONDS).json()
+    url = said["webSocketDebuggerUrl"]
+    assert url.startswith(f"ws://{name}/devtools/browser/")
+    with socket.create_connection(("127.0.0.1", host.port)) as sock, DevTools(url, sock=sock, additional_headers=bearer) as all:
+        assert "Chrome/" in all.call("Browser.getVersion")["product"]

@@ -59,6 +59,10 @@ static void headers_and_paths(void)
 	FINDS("localhost", NULL, "3000", "/", "default 3000 0");
 	FINDS("localhost", NULL, "3000x", "/", "default 0 0");
 	FINDS("localhost", "abc", NULL, "/s/def/x", "abc 0 0 named");
+	FINDS("localhost", "abc", NULL, "/s/abc/x", "abc 0 6 named");
+	FINDS("localhost", "abc", "3000", "/s/abc", "abc 3000 6 named");
+	FINDS("localhost", "abc", NULL, "/s/abcd/x", "abc 0 0 named");
+	FINDS("localhost", "abc", NULL, "/s/ab", "abc 0 0 named");
 	FINDS("localhost", NULL, NULL, "/s/def/x", "def 0 6 named");
 	FINDS("localhost", NULL, NULL, "/s/def", "def 0 6 named");
 	FINDS("localhost", NULL, NULL, "/s/def?x", "def 0 6 named");
