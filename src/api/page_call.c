@@ -1,0 +1,39 @@
+#include "api/page_call.h"
+
+#include "api/browser_lease.h"
+#include "base/clock.h"
+#include "base/desc.h"
+#include "base/err.h"
+#include "browser/browser.h"
+#include "net/call.h"
+
+int page_begin(struct call *call, int64_t timeout_ms, struct page_call *ret, struct err *err)
+{
+	ret->browser = browser_lease(call, &ret->wait, err);
+	if (!ret->browser)
+		return -1;
+	if (timeout_ms == INT_ABSENT || timeout_ms == 0)
+		timeout_ms = PAGE_TIMEOUT_MS;
+	ret->wait = call_until(call, clock_ms() + timeout_ms);
+	ret->tab = browser_lease_tab(call, ret->browser, &ret->wait, err);
+	ret->changes = browser_changes(ret->browser);
+	return ret->tab ? 0 : -1;
+}
+
+static void add_hint(struct call *call, struct page_call *page)
+{
+	if (!call->hint)
+		call->hint = browser_news(page->browser, &page->changes, call->arena);
+}
+
+int page_reply(struct call *call, struct page_call *page, const void *data, struct err *err)
+{
+	add_hint(call, page);
+	return call_reply(call, data, err);
+}
+
+int page_failed(struct call *call, struct page_call *page, const struct err *cause, struct err *err)
+{
+	add_hint(call, page);
+	return browser_lease_failed(call, cause, err);
+}
