@@ -192,7 +192,7 @@ static int list_tools(struct exchange *ex, struct err *err)
 	(void)err;
 	struct method_listing listing = { ex, 0, 0 };
 	size_t count;
-	if (page_begin(ex, &listing.from) < 0)
+	if (page_start(ex, &listing.from) < 0)
 		return -1;
 	const struct tool_entry *entries = tool_entries(ex->from.server, &count);
 	jw_key(&ex->jw, "tools");

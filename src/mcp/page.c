@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "mcp/exchange.h"
 
-int page_begin(struct exchange *ex, size_t *ret_at)
+int page_start(struct exchange *ex, size_t *ret_at)
 {
 	const json_t *cursor = json_object_get(ex->params, "cursor");
 	const char *text = json_string_value(cursor);

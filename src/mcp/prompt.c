@@ -82,7 +82,7 @@ int prompt_list(struct exchange *ex, struct err *err)
 {
 	(void)err;
 	size_t from, count = count_all();
-	if (page_begin(ex, &from) < 0)
+	if (page_start(ex, &from) < 0)
 		return -1;
 	jw_key(&ex->jw, "prompts");
 	jw_open(&ex->jw, '[');

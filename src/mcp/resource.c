@@ -164,7 +164,7 @@ int resource_list(struct exchange *ex, struct err *err)
 	struct resource_walk walk = { &ex->arena, NULL, 0 };
 	struct user_view view;
 	size_t at;
-	if (page_begin(ex, &at) < 0 || enter(ex, &view, err) < 0)
+	if (page_start(ex, &at) < 0 || enter(ex, &view, err) < 0)
 		return -1;
 	walk.files = xmalloc(FILES_MAX * sizeof *walk.files);
 	walk_directory(&walk, strcmp(workspace, "/") ? workspace : "", 0);
