@@ -109,7 +109,8 @@ static void put_components(const struct route_group *const *groups, struct jw *j
 	jw_open(jw, '{');
 	for (size_t i = 0; i < seen->count; i++) {
 		jw_key(jw, seen->schemas[i]->name);
-		desc_schema(seen->schemas[i], 0, seen->answer[i], jw);
+		desc_schema_among(seen->schemas[i], seen->schemas, seen->count, seen->answer[i],
+				  jw);
 	}
 	put_validation_error(jw);
 	jw_close(jw, '}');

@@ -259,6 +259,11 @@ void desc_schema(const struct schema *schema, unsigned place, bool answer, struc
 void desc_field_schema(const struct field *field, bool answer, struct jw *jw);
 void desc_schema_ref(const struct schema *schema, struct jw *jw);
 
+/* desc_schema() of one of `count` schemas that are written side by side: if another one is a tagged union
+ * of which it is a variant, its tag is a property of it. */
+void desc_schema_among(const struct schema *schema, const struct schema *const *all, size_t count,
+		       bool answer, struct jw *jw);
+
 /* Calls fn for the schema, and while fn says true for every schema that one mentions. */
 typedef bool desc_visit(const struct schema *schema, void *arg);
 void desc_walk(const struct schema *schema, desc_visit *fn, void *arg);

@@ -172,12 +172,45 @@ static void put_union(const struct schema *schema, struct jw *jw)
 	jw_close(jw, '}');
 }
 
-static void put_fields(const struct schema *schema, unsigned place, bool answer, struct jw *jw)
+enum { TAGS_MAX = 64 }; /* of one variant */
+
+static bool has_field(const struct schema *schema, const char *name)
+{
+	for (size_t i = 0; i < schema->count; i++)
+		if (!strcmp(schema->fields[i].name, name))
+			return true;
+	return false;
+}
+
+/* The member that tells variants of a union apart, as a property of one of them: its tag, or its tags. */
+static void put_tag(const struct schema *schema, const struct schema *one_of, struct jw *jw)
+{
+	const char *tags[TAGS_MAX + 1] = { NULL };
+	size_t count = 0;
+	for (size_t i = 0; i < one_of->variant_count && count < TAGS_MAX; i++)
+		if (one_of->variants[i].of == schema)
+			tags[count++] = one_of->variants[i].tag;
+	jw_key(jw, one_of->tag);
+	jw_open(jw, '{');
+	jw_key_str(jw, "type", "string");
+	if (count == 1) {
+		jw_key_str(jw, "const", tags[0]);
+		jw_key_str(jw, "default", tags[0]);
+	} else {
+		put_choices(tags, jw);
+	}
+	jw_close(jw, '}');
+}
+
+static void put_fields(const struct schema *schema, const struct schema *one_of, unsigned place,
+		       bool answer, struct jw *jw)
 {
 	bool any = false;
 	jw_key_str(jw, "type", "object");
 	jw_key(jw, "properties");
 	jw_open(jw, '{');
+	if (one_of && !has_field(schema, one_of->tag))
+		put_tag(schema, one_of, jw);
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct field *f = &schema->fields[i];
 		if (f->flags & HIDDEN || (f->flags & (QUERY | PATH | HEADER)) != place)
@@ -202,17 +235,41 @@ static void put_fields(const struct schema *schema, unsigned place, bool answer,
 	jw_close(jw, ']');
 }
 
-void desc_schema(const struct schema *schema, unsigned place, bool answer, struct jw *jw)
+/* one_of: the tagged union of which it is a variant; NULL: none. */
+static void put_schema(const struct schema *schema, const struct schema *one_of, unsigned place,
+		       bool answer, struct jw *jw)
 {
 	jw_open(jw, '{');
 	if (schema->variants)
 		put_union(schema, jw);
 	else
-		put_fields(schema, place, answer, jw);
+		put_fields(schema, one_of, place, answer, jw);
 	jw_key_str(jw, "title", schema->name);
 	if (schema->help)
 		jw_key_str(jw, "description", schema->help);
 	jw_close(jw, '}');
+}
+
+void desc_schema(const struct schema *schema, unsigned place, bool answer, struct jw *jw)
+{
+	put_schema(schema, NULL, place, answer, jw);
+}
+
+static bool is_variant(const struct schema *schema, const struct schema *one_of)
+{
+	for (size_t i = 0; i < one_of->variant_count && !one_of->outside; i++)
+		if (one_of->variants[i].of == schema)
+			return true;
+	return false;
+}
+
+void desc_schema_among(const struct schema *schema, const struct schema *const *all, size_t count,
+		       bool answer, struct jw *jw)
+{
+	size_t i = 0;
+	while (i < count && !is_variant(schema, all[i]))
+		i++;
+	put_schema(schema, i < count ? all[i] : NULL, 0, answer, jw);
 }
 
 void desc_walk(const struct schema *schema, desc_visit *fn, void *arg)

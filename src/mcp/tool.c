@@ -78,6 +78,14 @@ static json_t *place_schema(const struct schema *schema, unsigned place, bool an
 	return parse(&jw);
 }
 
+static json_t *definition(const struct mentioned *mentioned, size_t which, bool answer)
+{
+	struct jw jw;
+	jw_init(&jw, SCHEMA_MAX);
+	desc_schema_among(mentioned->all[which], mentioned->all, mentioned->count, answer, &jw);
+	return parse(&jw);
+}
+
 /* Adds what the schemas that one mentions are, below "$defs". */
 static void put_definitions(json_t *to, const struct schema *schema, bool answer)
 {
@@ -86,7 +94,7 @@ static void put_definitions(json_t *to, const struct schema *schema, bool answer
 	json_t *definitions = json_object();
 	for (size_t i = 1; i < mentioned.count; i++)
 		json_object_set_new(definitions, mentioned.all[i]->name,
-				    place_schema(mentioned.all[i], 0, answer));
+				    definition(&mentioned, i, answer));
 	if (json_object_size(definitions))
 		json_object_set(to, "$defs", definitions);
 	json_decref(definitions);

@@ -144,6 +144,18 @@ def test_references_resolve_and_components_are_used(documented):
         assert schema["title"] == name
 
 
+def test_variants_name_their_tag(documented):
+    """The property that tells them apart is one of each, with the value that stands for it."""
+    _, document = documented
+    schemas, unions = document["components"]["schemas"], 0
+    for union in (schema for schema in schemas.values() if "discriminator" in schema):
+        unions += 1
+        for tag, reference in union["discriminator"]["mapping"].items():
+            name = schemas[reference.rsplit("/", 1)[1]]["properties"][union["discriminator"]["propertyName"]]
+            assert name.get("const") == tag or tag in name.get("enum", []), (tag, name)
+    assert unions
+
+
 def test_defaults_obey_their_own_schema(documented):
     _, document = documented
     for node in nodes(document):
