@@ -5,6 +5,7 @@ VARIANT :=
 B       := build$(if $(VARIANT),/$(VARIANT))
 PREFIX  := /usr/local
 LISTEN  := 127.0.0.1:8080
+NETWORK ?= $(or $(AIO_NETWORK),auto)
 
 # --- flags -------------------------------------------------------------------------------------
 ifeq ($(origin CC),default)
@@ -84,10 +85,10 @@ deps: ## install what building and running need (apt, pip into .venv, npm into n
 	@tools/deps product
 test-deps: deps ## install what testing needs too (apt, pip into build/venv)
 	@tools/deps test
-run: deps ## build and start the host on LISTEN=127.0.0.1:8080 (as root, or with sudo)
+run: deps ## build and start the host on LISTEN=127.0.0.1:8080 (as root, or with sudo); NETWORK=none: a new default box has none
 	+@$(SUB) all
 	@echo "'aio' in other terminals: export PATH=\"$(CURDIR)/build:\$$PATH\", or 'sudo make install' once"
-	@exec $(if $(filter 0,$(shell id -u)),,sudo -E) build/aio up --listen $(LISTEN)
+	@exec $(if $(filter 0,$(shell id -u)),,sudo -E) build/aio up --listen $(LISTEN) --network $(NETWORK)
 install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
 	+@$(SUB) all
 	install -D -m 755 build/aio $(DESTDIR)$(PREFIX)/bin/aio

@@ -16,13 +16,28 @@
 #include "base/own.h"
 #include "base/wait.h"
 #include "cli/commands.h"
+#include "host/default_box.h"
 #include "host/host.h"
 #include "host/rootless.h"
 
 enum { DOWN_MS = 60000 };
 
-static void say_ready(const struct host *host)
+/* What it can reach: who opens a page in its browser, or installs a package, looks here first. */
+static void say_default(const struct host *host, const char *mode)
 {
+	bool automatic = host->config->network == HOST_NETWORK_AUTO;
+	if (strcmp(mode, "none") != 0)
+		printf("box 'default', network %s%s; ", mode,
+		       !strcmp(mode, "full") ? ": public addresses only" : "");
+	else if (*host->no_full)
+		printf("box 'default', without a network: %s; ", host->no_full);
+	else
+		printf("box 'default', without a network%s; ", automatic ? ", as it was made" : "");
+}
+
+static void say_ready(struct host *host)
+{
+	const char *mode = default_box_mode(host);
 	double cpus = host->config->limits.cpus;
 	if (*host->means.text)
 		fprintf(stderr, "%s%-12s %s\n", host->means.text, "full network",
@@ -30,8 +45,10 @@ static void say_ready(const struct host *host)
 	if (cpus > 0) /* it was percent once */
 		fprintf(stderr, "%-12s %g core%s\n", "default box", cpus, cpus > 1 ? "s" : "");
 	fputc('\n', stderr);
-	printf("aio %s is ready: %s  (%sAPI explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
-	       AIO_VERSION, host->listener.url, host->first ? "box 'default'; " : "",
+	printf("aio %s is ready: %s  (", AIO_VERSION, host->listener.url);
+	if (mode)
+		say_default(host, mode);
+	printf("API explorer %s/v1/docs, terminal %s/terminal; 'aio ls' lists boxes)\n",
 	       host->listener.url, host->listener.url);
 	fflush(stdout);
 }

@@ -33,9 +33,8 @@
 #include "box/group.h"
 #include "box/template.h"
 #include "config/home.h"
-#include "host/allow.h"
 #include "host/apparmor.h"
-#include "host/box_limits.h"
+#include "host/default_box.h"
 #include "host/denials.h"
 #include "host/gateway.h"
 #include "host/history.h"
@@ -411,72 +410,6 @@ static int open_front(struct host *host, struct err *err)
 	return 0;
 }
 
-const char *const host_network_modes[] = { "none", "allow", "full" };
-
-static json_t *default_spec(const struct host_config *config)
-{
-	struct box_limits limits = config->limits;
-	if (limits.cpus <= 0)
-		limits.cpus = (double)config->cpu_percent / 100;
-	json_t *spec = json_pack("{sssos{ss}}", "name", "default", "limits",
-				 box_limits_json(&limits), "network", "mode",
-				 host_network_modes[config->network]);
-	if (config->template && *config->template)
-		json_object_set_new(spec, "template", json_string(config->template));
-	json_t *allow = json_array();
-	auto_free char *names = xstrdup(config->allow ? config->allow : "");
-	for (char *state, *name = strtok_r(names, ", ", &state); name;
-	     name = strtok_r(NULL, ", ", &state))
-		json_array_append_new(allow, json_string(name));
-	json_object_set_new(json_object_get(spec, "network"), "allow", allow);
-	return spec;
-}
-
-/* It is there from the first start on; later ones find it running, or start it on its files. */
-int host_ensure_default(struct host *host, struct err *err)
-{
-	struct box *box = boxes_get(&host->boxes, "default");
-	boxes_put(&host->boxes, box);
-	if (box)
-		return life_resume(host, "default", err);
-	if (!host->means.can_machine && !(host->config->template && *host->config->template)) {
-		log_warn("there is no box 'default': 'aio template import NAME FILE', then "
-			 "'aio create --name default --template NAME', or start with --template");
-		return 0;
-	}
-	box = life_create(host, default_spec(host->config), err);
-	boxes_put(&host->boxes, box);
-	return box ? 0 : -1;
-}
-
-/* What was asked for the default box, also where it is there already: who gives it means it; and for
- * those that ask for nothing. */
-static int check_wishes(const struct host *host, struct err *err)
-{
-	const char *allow = host->config->allow;
-	if (allow && *allow && host->config->network != BOX_NETWORK_ALLOW)
-		return err_set(
-			err, ERR_INVALID,
-			"--allow: names are listed for '--network allow', which was not given");
-	json_t *spec = default_spec(host->config);
-	json_t *each = box_limits_json(&(struct box_limits){ .memory = host->config->box_memory,
-							     .disk = host->config->box_disk });
-	const json_t *names = json_object_get(json_object_get(spec, "network"), "allow");
-	int result = allow_check(names, "--allow", err);
-	if (result == 0)
-		result = box_limits_check(host, json_object_get(spec, "limits"), "--", err);
-	if (result == 0)
-		result = box_limits_check(host, each, "--box-", err);
-	/* That it was less before, or the disk larger, keeps no host from its boxes. */
-	struct err why;
-	if (result == 0 && (box_limits_fit(host, json_object_get(spec, "limits"), "--", &why) < 0 ||
-			    box_limits_fit(host, each, "--box-", &why) < 0))
-		log_warn("%s", why.msg);
-	json_decref(each);
-	json_decref(spec);
-	return result;
-}
-
 /* Where the boxes' groups are: for rootless_enter(). */
 static int note_group(const struct host *host, struct err *err)
 {
@@ -541,7 +474,7 @@ static int start(struct host *host, struct err *err)
 	if (box_probe(host->state, &host->means, &why) < 0 || !host->means.usable)
 		return err_set(err, ERR_UNAVAILABLE, "this machine cannot run boxes: %s%s", why.msg,
 			       host->means.text);
-	if (check_wishes(host, err) < 0)
+	if (default_box_check(host, err) < 0)
 		return -1;
 	free_files();
 	host->full = network_full();
@@ -561,11 +494,8 @@ static int start(struct host *host, struct err *err)
 		template_known(host->state)
 			? "looking through this machine's programs, and starting the box 'default'"
 			: "making the template of this machine from its programs, the first time only");
-	if (host_ensure_default(host, err) < 0)
+	if (default_box_ensure(host, err) < 0)
 		return -1;
-	struct box *first = boxes_get(&host->boxes, "default");
-	host->first = first != NULL;
-	boxes_put(&host->boxes, first);
 	if (open_server(host, err) == 0 && open_front(host, err) == 0)
 		return 0;
 	if (!found)
@@ -653,7 +583,7 @@ static size_t count_running(struct host *host)
 	return running;
 }
 
-int host_run(const struct host_config *config, void (*ready)(const struct host *host),
+int host_run(const struct host_config *config, void (*ready)(struct host *host),
 	     void (*ending)(bool with_boxes, size_t boxes), struct err *err)
 {
 	struct host *host = prepare(config);

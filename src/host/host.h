@@ -23,11 +23,14 @@ struct host_config {
 	int64_t cpu_percent;          /* of it, unless limits.cpus */
 	int64_t box_memory, box_disk; /* of each without a limit; 0: by the machine's; none */
 	int64_t import_size, import_ms;
-	int64_t network; /* of the default box: enum box_network */
+	int64_t network; /* of the default box: enum box_network, or HOST_NETWORK_AUTO */
 	int64_t max_boxes, max_connections, max_streams, loops;
 	int64_t max_head, idle_ms, head_ms, body_ms, send_ms, ticket_ttl_ms;
 	int64_t log_level, log_format;
 };
+/* The mode `full` for a default box that is made, where this machine has it. */
+enum { HOST_NETWORK_AUTO = 3 };
+
 extern const struct opt_table host_options;
 
 struct host {
@@ -43,8 +46,8 @@ struct host {
 	int state_fd, lock_fd;
 	int netns;              /* of the sockets between the host and its boxes: see netns.h */
 	struct box_means means; /* what this machine offers */
-	bool first;             /* it began with a box 'default' */
-	const char *full;       /* by which means boxes have network 'full'; NULL: it is refused */
+	char no_full[256]; /* why a default box that was made has none of it: see default_box.h */
+	const char *full;  /* by which means boxes have network 'full'; NULL: it is refused */
 	struct boxes boxes;
 	struct store *store;
 	struct gateway *gateway;
@@ -57,13 +60,11 @@ struct host {
 /* Runs the host until a signal: 0, or -1 with err. `ready` is called once it answers. SIGTERM leaves
  * the boxes running, SIGINT (what `aio down` and Ctrl+C send) ends them: `ending` is called before that,
  * with how many there are. */
-int host_run(const struct host_config *config, void (*ready)(const struct host *host),
+int host_run(const struct host_config *config, void (*ready)(struct host *host),
 	     void (*ending)(bool with_boxes, size_t boxes), struct err *err);
 
 /* Ends the boxes that a host which no longer runs has left running; their files stay. Counts them. */
 int host_end_left(const char *state, size_t *ret_count, struct err *err);
-
-extern const char *const host_network_modes[]; /* by enum box_network */
 
 static inline struct host *host_of(struct server *server)
 {
@@ -78,10 +79,6 @@ void host_secret(char *to, size_t room); /* letters and digits */
 
 /* Of a state directory's path. */
 uint32_t host_seed(const char *text);
-
-/* The box 'default' is always there: made, or started on its files, unless it runs. But where only
- * templates can be used, it has to be told which. */
-int host_ensure_default(struct host *host, struct err *err);
 
 /* Runs fn in a thread of its own. -1: there is none. */
 int host_job(struct host *host, void (*fn)(struct host *host, const char *id), const char *id);

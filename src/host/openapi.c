@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "host/default_box.h"
 #include "host/host.h"
 #include "net/call.h"
 
@@ -33,6 +34,7 @@ static int manual(struct call *call, const void *in, struct err *err)
 	const struct route_group *groups[HOST_OPENAPI_GROUPS];
 	auto_buf struct buf text = BUF(8 << 20);
 	host_openapi_groups(groups);
+	const char *mode = default_box_mode(host_of(call->server));
 	buf_printf(
 		&text,
 		"aiobox: a host of sandboxes.\n\n"
@@ -43,10 +45,9 @@ static int manual(struct call *call, const void *in, struct err *err)
 		"Network: a sandbox has none unless it is created with one, by \"network\" in the body of\n"
 		"POST /v1/sandboxes: {\"mode\": \"allow\", \"allow\": [\"packages.example.com\"]} opens names,\n"
 		"{\"mode\": \"full\"} everything public; or by 'aio create --network allow --allow NAME'.\n"
-		"The host makes the sandbox 'default' with the mode \"%s\", as 'aio up --network' says.\n\n"
+		"The sandbox 'default' has the mode \"%s\" (see 'aio up --network').\n\n"
 		"Docs: %s/v1/docs\n\n",
-		call->base_url, call->base_url,
-		host_network_modes[host_of(call->server)->config->network], call->base_url);
+		call->base_url, call->base_url, mode ? mode : "none", call->base_url);
 	llms_write(groups, &text);
 	return call_text(call, "text/plain; charset=utf-8", text.data, text.len, err);
 }

@@ -12,6 +12,7 @@
 #include "host/allow.h"
 #include "host/box_limits.h"
 #include "host/deadline.h"
+#include "host/default_box.h"
 #include "host/host.h"
 #include "host/mounts.h"
 #include "host/run.h"
@@ -455,7 +456,7 @@ static int delete (struct call *call, const void *in, struct err *err)
 	struct host *host = host_of(call->server);
 	if (life_delete(host, request->id, err) < 0)
 		return -1;
-	return strcmp(request->id, "default") != 0 ? 0 : host_ensure_default(host, err);
+	return strcmp(request->id, "default") != 0 ? 0 : default_box_ensure(host, err);
 }
 
 static int pause_box(struct call *call, const void *in, struct err *err)
