@@ -45,6 +45,20 @@ static const struct schema extra_schema = SCHEMA(servers_extra, "McpServers", ex
 
 enum { SERVERS_MAX = 200 };
 
+static struct hub_info builtin_info(struct call *call, const struct tool_entry *entry)
+{
+	char why[400];
+	struct hub_info info = { .name = entry->table->server,
+				 .kind = "builtin",
+				 .status = "ready",
+				 .hidden = entry->table->hidden };
+	if (!tool_is_usable(entry, why, sizeof why)) {
+		info.status = "unavailable";
+		info.reason = arena_strdup(call->arena, why);
+	}
+	return info;
+}
+
 /* Built-in servers, then the others. */
 static size_t all_servers(struct call *call, struct hub_info *infos)
 {
@@ -55,10 +69,7 @@ static size_t all_servers(struct call *call, struct hub_info *infos)
 		for (size_t j = 0; j < count; j++)
 			known = known || !strcmp(infos[j].name, entries[i].table->server);
 		if (!known && count < SERVERS_MAX)
-			infos[count++] = (struct hub_info){ .name = entries[i].table->server,
-							    .kind = "builtin",
-							    .status = "ready",
-							    .hidden = entries[i].table->hidden };
+			infos[count++] = builtin_info(call, &entries[i]);
 	}
 	return count + hub_list(call->arena, infos + count, SERVERS_MAX - count);
 }
@@ -155,7 +166,7 @@ static void put_tools(struct jw *jw, const char *name, struct call *call, const 
 	jw_key(jw, "tools");
 	jw_open(jw, '[');
 	for (i = 0; i < count && !others; i++)
-		if (!strcmp(entries[i].table->server, name))
+		if (tool_wanted(&entries[i], name))
 			jw_raw(jw, entries[i].json, entries[i].json_len);
 	json_array_foreach(others, i, tool)
 		jw_json(jw, tool);

@@ -26,6 +26,7 @@ const struct route_group *const api_groups[] = {
 	&nodejs_group,
 	&browser_group,
 	&browser_tabs_group,
+	&browser_downloads_group,
 	&cdp_group,
 	&mcp_group,
 	&file_watch_wait_group,

@@ -391,6 +391,15 @@ static void await_paint(struct browser *browser, const struct wait *wait)
 	browser_set_painted(browser);
 }
 
+bool chromium_is_usable(char *ret_why, size_t room)
+{
+	bool usable = chromium.service && service_is_usable(chromium.service);
+	*ret_why = 0;
+	if (!usable && chromium.service)
+		(void)service_look(chromium.service, ret_why, room);
+	return usable;
+}
+
 int browser_show(const struct wait *wait, struct err *err)
 {
 	if (!service_is_usable(chromium.service))

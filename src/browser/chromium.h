@@ -3,6 +3,8 @@
  * It is driven through a pipe that nobody else has; at a port of the sandbox its DevTools answer other
  * clients, too. Its profile is in the sandbox user's home and outlives it. */
 #pragma once
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/wait.h"
@@ -17,6 +19,9 @@ void chromium_setup(struct server *server);
 /* A lease of the browser, which is started if need be, with the desktop; to be given back by
  * service_release(). */
 struct service_run *browser_use(const struct wait *wait, struct err *err);
+
+/* Whether there is one to be started: it is neither disabled nor missing. If not, why. */
+bool chromium_is_usable(char *ret_why, size_t room);
 
 /* Has the browser on the desktop, painted: for those who look at the screen, and click on it. Where it is
  * disabled or not installed, the desktop is all there is. */

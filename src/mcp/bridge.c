@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,6 +37,14 @@ struct memory_sink {
 	struct bridge_answer *answer;
 };
 
+static int side(const struct answer *answer, const char *header)
+{
+	for (size_t i = 0; i < answer->header_count; i++)
+		if (!strcmp(answer->headers[i].name, header))
+			return atoi(answer->headers[i].value);
+	return 0;
+}
+
 static int memory_begin(struct sink *sink, const struct answer *answer, struct err *err)
 {
 	struct bridge_answer *to = ((struct memory_sink *)sink)->answer;
@@ -44,6 +53,10 @@ static int memory_begin(struct sink *sink, const struct answer *answer, struct e
 	sink->begun = true;
 	to->status = answer->status;
 	snprintf(to->type, sizeof to->type, "%s", answer->type ? answer->type : "");
+	to->image = (struct picture_size){ side(answer, "x-image-width"),
+					   side(answer, "x-image-height") };
+	to->screen = (struct picture_size){ side(answer, "x-screen-width"),
+					    side(answer, "x-screen-height") };
 	return 0;
 }
 

@@ -11,10 +11,16 @@ struct route;
 struct route_group;
 struct schema;
 
+struct picture_size {
+	int width, height;
+};
+
 /* What a handler answered. */
 struct bridge_answer {
 	int status;
 	char type[128];
+	struct picture_size image,
+		screen; /* of a picture, and of the screen it shows; 0: not said */
 	struct buf body;
 };
 

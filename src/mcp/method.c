@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "browser/chromium.h"
 #include "config/config.h"
 #include "config/reach.h"
 #include "mcp/exchange.h"
@@ -37,6 +38,12 @@ static const char instructions[] =
 	"commands: run_in_background, then sandbox_bash_output. The resource sandbox://mcp-servers "
 	"lists further servers, and why any of them is unavailable.";
 
+static const char browsing[] =
+	"There is a web browser on a desktop: sandbox_browser_navigate opens a page and lists what can be "
+	"clicked by index, sandbox_browser_get_markdown reads it, sandbox_browser_screenshot shows it; "
+	"sandbox_browser_gui_screenshot and sandbox_browser_gui_execute_action are for the whole screen. "
+	"Its downloads are files in ~/Downloads. ";
+
 /* ---- the beginning ---- */
 
 /* A model that believes it is in a sandbox does what it would not do to somebody's machine. */
@@ -49,12 +56,13 @@ static void put_instructions(struct exchange *ex)
 		"reach its network. The workspace is %s: stay below it unless you are asked to leave it, "
 		"and ask before you do what cannot be undone. ",
 		config->user, config->workspace);
+	char why[400];
 	auto_buf struct buf text = BUF(65536);
-	buf_printf(&text, "%s%s ",
+	buf_printf(&text, "%s%s %s",
 		   config->unisolated         ? machine
 		   : getenv("AIO_SANDBOX_ID") ? sandboxed
 					      : served,
-		   instructions);
+		   instructions, chromium_is_usable(why, sizeof why) ? browsing : "");
 	reach_explain(config->network, &text);
 	jw_key(&ex->jw, "instructions");
 	text.data[text.len - 1] = 0; /* a blank or a newline */

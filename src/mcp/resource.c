@@ -49,7 +49,7 @@ int resource_path(const char *uri, char *ret, size_t room, struct err *err)
 	return 0;
 }
 
-static const char *uri_of(struct arena *arena, const char *path)
+const char *resource_uri(struct arena *arena, const char *path)
 {
 	auto_buf struct buf uri = BUF(PATH_MAX * 3 + 8);
 	buf_str(&uri, "file://");
@@ -183,7 +183,7 @@ int resource_list(struct exchange *ex, struct err *err)
 	}
 	for (size_t i = at; i < walk.count && i < at + PAGE_SIZE; i++) {
 		const char *path = walk.files[i].path, *name = path + strlen(workspace);
-		resource_put(ex, uri_of(&ex->arena, path), name + (*name == '/'), NULL, NULL,
+		resource_put(ex, resource_uri(&ex->arena, path), name + (*name == '/'), NULL, NULL,
 			     mime_of(path), walk.files[i].size);
 	}
 	jw_close(&ex->jw, ']');

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 struct buf;
+struct arena;
 struct err;
 struct exchange;
 struct server;
@@ -31,6 +32,9 @@ size_t resource_complete(struct exchange *ex, const char *begin, size_t most);
 
 /* The path of a "file://" URI. -1 for any other. */
 int resource_path(const char *uri, char *ret, size_t room, struct err *err);
+
+/* The file: URI of a path, in the arena. */
+const char *resource_uri(struct arena *arena, const char *path);
 
 /* An item of a list, or of a reading's contents. Texts may be NULL. */
 void resource_put(struct exchange *ex, const char *uri, const char *name, const char *title,

@@ -191,7 +191,7 @@ static void describe(struct tool_entry *entry)
 		tool->out || (!tool->call && entry->route)
 			? output_schema(tool->out, entry->route ? entry->route->data : NULL)
 			: NULL;
-	json_t *all = json_pack("{s:s,s:s,s:s,s:O,s:o}", "name", tool->name, "title", tool->title,
+	json_t *all = json_pack("{s:s,s:s,s:s,s:O,s:o}", "name", entry->name, "title", tool->title,
 				"description", tool->help, "inputSchema", input, "annotations",
 				annotations(tool));
 	if (output)
@@ -201,6 +201,12 @@ static void describe(struct tool_entry *entry)
 	json_decref(all);
 	json_decref(input);
 	json_decref(output);
+}
+
+static char *name_in(const struct tool_table *table, const struct tool *tool)
+{
+	const char *name = table->by_alias ? tool->aliases : tool->name;
+	return xstrndup(name, strcspn(name, ","));
 }
 
 static void add_table(struct server *server, const struct tool_table *table)
@@ -214,7 +220,9 @@ static void add_table(struct server *server, const struct tool_table *table)
 		registry.entries =
 			xrealloc(registry.entries, (registry.count + 1) * sizeof *registry.entries);
 		struct tool_entry *entry = &registry.entries[registry.count++];
-		*entry = (struct tool_entry){ .tool = tool, .table = table, .route = route };
+		*entry = (struct tool_entry){
+			.tool = tool, .table = table, .name = name_in(table, tool), .route = route
+		};
 		describe(entry);
 	}
 }
@@ -236,7 +244,7 @@ const struct tool_entry *tool_entries(struct server *server, size_t *ret_count)
 void tool_forget_all(void)
 {
 	for (size_t i = 0; i < registry.count; i++)
-		free(registry.entries[i].json);
+		free(registry.entries[i].json), free(registry.entries[i].name);
 	free(registry.entries);
 	registry.entries = NULL;
 	registry.count = 0;
@@ -254,35 +262,51 @@ static bool is_listed(const char *list, const char *name)
 	return false;
 }
 
-static const struct tool_entry *find_exactly(struct server *server, const char *name)
+static bool is_of(const struct tool_entry *entry, const char *server)
+{
+	return !server || !strcmp(entry->table->server, server);
+}
+
+static const struct tool_entry *find_exactly(struct server *server, const char *of,
+					     const char *name)
 {
 	size_t count;
 	const struct tool_entry *entries = tool_entries(server, &count);
 	for (size_t i = 0; i < count; i++)
-		if (!strcmp(entries[i].tool->name, name))
+		if (!strcmp(entries[i].name, name) && is_of(&entries[i], of))
 			return &entries[i];
 	for (size_t i = 0; i < count; i++)
-		if (is_listed(entries[i].tool->aliases, name))
+		if (is_listed(entries[i].tool->aliases, name) && is_of(&entries[i], of))
 			return &entries[i];
 	return NULL;
 }
 
 /* A name is known with and without the server's name before it. */
-const struct tool_entry *tool_find(struct server *server, const char *name)
+const struct tool_entry *tool_find(struct server *server, const char *of, const char *name)
 {
 	char longer[160];
-	const struct tool_entry *found = find_exactly(server, name);
+	const struct tool_entry *found = find_exactly(server, of, name);
 	if (!found && !strncmp(name, "sandbox_", 8))
-		found = find_exactly(server, name + 8);
+		found = find_exactly(server, of, name + 8);
 	if (!found && snprintf(longer, sizeof longer, "sandbox_%s", name) < (int)sizeof longer)
-		found = find_exactly(server, longer);
+		found = find_exactly(server, of, longer);
 	return found;
+}
+
+bool tool_is_usable(const struct tool_entry *entry, char *ret_why, size_t room)
+{
+	*ret_why = 0;
+	return !entry->table->is_usable || entry->table->is_usable(ret_why, room);
 }
 
 bool tool_wanted(const struct tool_entry *entry, const char *only)
 {
-	return only && *only ? !strcmp(entry->table->server, only)
-			     : !(entry->tool->flags & TOOL_ALIAS);
+	char why[400];
+	const struct tool_table *table = entry->table;
+	if (only && *only ? strcmp(table->server, only) != 0
+			  : table->by_alias || entry->tool->flags & TOOL_ALIAS)
+		return false;
+	return tool_is_usable(entry, why, sizeof why);
 }
 
 /* ---- what a tool gives ---- */
@@ -476,6 +500,24 @@ json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct e
 	return data;
 }
 
+int tool_picture(struct tool_use *use, const char *route, const json_t *args,
+		 struct bridge_answer *ret, struct err *err)
+{
+	const struct route *found = bridge_find(use->ex->from.server->groups, route);
+	if (!found || bridge_call(use->ex, found, args, ret, err) < 0) {
+		tool_failed(use, "%s", found ? err->msg : "this sandbox has no such route");
+		return -1;
+	}
+	if (!strncmp(ret->type, "image/", 6))
+		return 0;
+	json_t *envelope = json_parse(ret->body.data, ret->body.len, NULL);
+	take_envelope(use, envelope);
+	use->failed = true;
+	json_decref(envelope);
+	buf_done(&ret->body);
+	return -1;
+}
+
 /* ---- calling ---- */
 
 static bool is_named(const json_t *args, const char *key)
@@ -510,7 +552,7 @@ int tool_run(const struct tool_entry *entry, struct tool_use *use)
 
 bool tool_is_slow(struct server *server, const char *name)
 {
-	const struct tool_entry *entry = tool_find(server, name);
+	const struct tool_entry *entry = tool_find(server, NULL, name);
 	return !entry || entry->tool->flags & TOOL_SLOW;
 }
 
@@ -529,9 +571,7 @@ static json_t *result_of(struct tool_use *use)
 static int call_named(struct exchange *ex, const char *server, const char *name, const json_t *args,
 		      json_t **ret_result, struct err *err)
 {
-	const struct tool_entry *entry = tool_find(ex->from.server, name);
-	if (entry && server && strcmp(entry->table->server, server) != 0)
-		entry = NULL;
+	const struct tool_entry *entry = tool_find(ex->from.server, server, name);
 	if (!entry)
 		return hub_call(ex, server, name, args, ret_result, err);
 	json_t *none = json_object();

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 struct arena;
+struct bridge_answer;
 struct err;
 struct exchange;
 struct field;
@@ -57,6 +58,12 @@ struct tool_table {
 	const struct tool *tools;
 	size_t count;
 	bool hidden; /* another name for some of the same: not shown among servers */
+
+	/* The tools of another table under their first alias, for those that want this server's only. */
+	bool by_alias;
+
+	/* Its tools are listed while this says so, and otherwise says why not; NULL: always. */
+	bool (*is_usable)(char *ret_why, size_t room);
 };
 
 /* The built-in ones; ends with NULL. The server of the tests (tests/fixture) adds a table of its own. */
@@ -67,6 +74,7 @@ extern const struct tool_table *tool_extra;
 struct tool_entry {
 	const struct tool *tool;
 	const struct tool_table *table;
+	char *name;
 	const struct route *route; /* NULL: needs none */
 	char *json;                /* as tools/list shows it */
 	size_t json_len;
@@ -74,7 +82,8 @@ struct tool_entry {
 
 /* The rows of this server, made once; the server's tables never change. */
 const struct tool_entry *tool_entries(struct server *server, size_t *ret_count);
-const struct tool_entry *tool_find(struct server *server, const char *name);
+/* of: the name of the server that it must be of; NULL: any. */
+const struct tool_entry *tool_find(struct server *server, const char *of, const char *name);
 void tool_forget_all(void); /* for the end of the process */
 
 /* Calls a tool: 0 with what it gives in `use`. What went wrong with the tool itself is in there too;
@@ -85,6 +94,9 @@ int tool_run(const struct tool_entry *entry, struct tool_use *use);
 int tool_call_named(struct exchange *ex, const char *server, const char *name, const json_t *args,
 		    json_t **ret_result, struct err *err);
 bool tool_is_slow(struct server *server, const char *name);
+
+/* Whether the tools of its table are of use now; if not, why. */
+bool tool_is_usable(const struct tool_entry *entry, char *ret_why, size_t room);
 
 /* Whether tools/list shows a tool: aliases only to those who want just their server's (only). */
 bool tool_wanted(const struct tool_entry *entry, const char *only);
@@ -113,3 +125,7 @@ int tool_route(struct tool_use *use, const char *route, json_t *args, struct err
 
 /* Calls a route for its data: a new reference, or NULL after tool_failed(). Its hint is in `use`. */
 json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct err *err);
+
+/* Calls a route for a picture: its file, to be freed with buf_done(). -1 after tool_failed(). */
+int tool_picture(struct tool_use *use, const char *route, const json_t *args,
+		 struct bridge_answer *ret, struct err *err);

@@ -2,4 +2,5 @@
 #pragma once
 #include "mcp/tool.h"
 
-extern const struct tool_table sandbox_tools, file_tools, shell_tools, markitdown_tools;
+extern const struct tool_table sandbox_tools, browser_tools, browser_server_tools, file_tools,
+	shell_tools, markitdown_tools;
