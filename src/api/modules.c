@@ -9,6 +9,7 @@
 #include "code/nodejs_sessions.h"
 #include "config/config.h"
 #include "desktop/display.h"
+#include "desktop/record.h"
 #include "document/documents.h"
 #include "fs/watchers.h"
 #include "mcp/mcp.h"
@@ -37,6 +38,7 @@ const struct module modules[] = {
 	{ .start = start_pump },
 	{ .stop = child_end_all },
 	{ .start = document_setup },
+	{ .stop = record_ask_end, .end = record_end },
 	{ .start = display_setup },
 	{ .start = chromium_setup },
 	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },

@@ -22,6 +22,7 @@
 #include "browser/chromium_args.h"
 #include "config/config.h"
 #include "desktop/display.h"
+#include "desktop/record.h"
 #include "desktop/x_paint.h"
 #include "net/server.h"
 #include "proc/user.h"
@@ -338,7 +339,7 @@ static void free_chromium(struct service_run *run)
 /* Closing it now would be noticed. What it shows is there again with the next use. */
 static bool is_busy(struct service_run *run)
 {
-	return browser_is_busy(run->value);
+	return record_is_going() || browser_is_busy(run->value);
 }
 
 void chromium_setup(struct server *server)

@@ -357,6 +357,11 @@ const char *display_rfb(const struct service_run *run)
 	return desktop.rfb;
 }
 
+const char *display_name(void)
+{
+	return desktop.name;
+}
+
 /* What has failed may have been another connection to the same server. */
 static bool is_lost(struct x *x)
 {

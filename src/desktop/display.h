@@ -24,6 +24,9 @@ struct x_image *display_image(const struct service_run *run);
 struct gui *display_gui(const struct service_run *run);
 const char *display_rfb(const struct service_run *run);
 
+/* What programs call it, ":0". */
+const char *display_name(void);
+
 /* Changes how large the screen is, also of the next one. */
 int display_resize(const struct service_run *run, unsigned width, unsigned height,
 		   const struct wait *wait, struct err *err);
