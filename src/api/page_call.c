@@ -1,6 +1,7 @@
 #include "api/page_call.h"
 
 #include "api/browser_lease.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/desc.h"
 #include "base/err.h"
@@ -36,4 +37,19 @@ int page_failed(struct call *call, struct page_call *page, const struct err *cau
 {
 	add_hint(call, page);
 	return browser_lease_failed(call, cause, err);
+}
+
+static void drop_json(void *value)
+{
+	json_decref(value);
+}
+
+void *page_decode(struct call *call, const struct schema *schema, json_t *value)
+{
+	struct problems ignored = { .json = BUF(4096) };
+	void *to = arena_alloc(call->arena, schema->size);
+	arena_defer(call->arena, drop_json, value);
+	desc_decode(schema, 0, value, &(struct loc){ .key = "page" }, call->arena, to, &ignored);
+	buf_done(&ignored.json);
+	return to;
 }

@@ -1,6 +1,7 @@
 /* page_call.h - a call on the page that the browser shows: its tab, how long it may take, and what
  * changed in the browser meanwhile. */
 #pragma once
+#include <jansson.h>
 #include <stdint.h>
 
 #include "base/wait.h"
@@ -8,6 +9,7 @@
 struct browser;
 struct call;
 struct err;
+struct schema;
 struct tab;
 
 enum { PAGE_TIMEOUT_MS = 30000, PAGE_TIMEOUT_MAX_MS = 600000 };
@@ -29,3 +31,7 @@ int page_reply(struct call *call, struct page_call *page, const void *data, stru
 /* Answers that it failed for this reason: browser_lease_failed(), with the same hint. */
 int page_failed(struct call *call, struct page_call *page, const struct err *cause,
 		struct err *err);
+
+/* An object that the page library returned, which is taken, as a struct of that schema in the call's
+ * arena. What is not as the schema has it is absent. */
+void *page_decode(struct call *call, const struct schema *schema, json_t *value);

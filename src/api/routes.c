@@ -28,6 +28,7 @@ const struct route_group *const api_groups[] = {
 	&browser_tabs_group,
 	&browser_downloads_group,
 	&display_record_group,
+	&browser_page_markdown_group,
 	&cdp_group,
 	&mcp_group,
 	&file_watch_wait_group,

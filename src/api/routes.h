@@ -13,7 +13,8 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,
 	health_group, openapi_group, llms_group, metrics_group, page_group, bash_ws_group,
 	preview_group, sign_in_group, browser_group, browser_tabs_group, cdp_group,
-	display_record_group, browser_screen_group, browser_actions_group, browser_downloads_group;
+	display_record_group, browser_screen_group, browser_actions_group, browser_downloads_group,
+	browser_page_markdown_group;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -18,7 +18,7 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* ---- the library's text ---- */
 
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
-static const char *const parts[] = { "base", "aria", "selector" };
+static const char *const parts[] = { "base", "aria", "selector", "dom", "readable", "markdown" };
 
 static int add_part(struct buf *text, const struct config *config, const char *name,
 		    struct err *err)
@@ -250,6 +250,9 @@ static json_t *run(struct tab *tab, const char *frame, const char *function, jso
 	}
 	if (!result && (is_interrupted(err) || is_stale(err)))
 		(void)gone_err(err);
+	if (!result && err->code == ERR_SLOW)
+		err_set(err, ERR_SLOW,
+			"the page did not answer in time: a script of it may be busy");
 	json_decref(args);
 	return result;
 }
