@@ -75,8 +75,9 @@ static void request(struct http *http)
 	struct target target;
 	struct http again;
 	struct err err;
+	const struct address_names names = { "box.example", http->head.count % 2 };
 	if (target_split(&http->head, &target, &err) < 0 || *target.path != '/' ||
-	    address_find(&http->head, "box.example", &address, &err) < 0)
+	    address_find(&http->head, &names, &address, &err) < 0)
 		return;
 	must(address_is_id(address.id));
 	page(http);

@@ -25,11 +25,15 @@
 	"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; " \
 	"frame-ancestors 'none'; base-uri 'none'"
 
+/* It is text. */
+#define NO_MORE "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+
 const struct page_file page_files[] = {
 	[PAGE_DOCS] = { "web/docs/index.html", OWN_FILES_ONLY },
 	[PAGE_TERMINAL] = { "web/terminal/index.html", OWN_FILES_ONLY },
 	[PAGE_ICON] = { "web/favicon.svg", OWN_FILES_ONLY },
 	[PAGE_SIGN_IN] = { "web/sign-in/index.html", FORM_ONLY }, /* sign_in.c shows it */
+	[PAGE_OWN_NAME] = { "web/own-name/index.html", NO_MORE }, /* own_name.c of the host does */
 };
 
 /* What is served below /static/, from where below the home: folders, or a file where there is no

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/own.h"
 #include "base/url.h"
 #include "net/http.h"
 #include "net/target.h"
@@ -39,6 +40,13 @@ static int take_label(const char *label, struct address *ret, struct err *err)
 	return 0;
 }
 
+/* "host.DOMAIN", where that is not a box's name. */
+static bool is_hosts(const char *name, const char *domain)
+{
+	size_t len = strlen(ADDRESS_HOST);
+	return !strncasecmp(name, ADDRESS_HOST ".", len + 1) && !strcasecmp(name + len + 1, domain);
+}
+
 /* 1 if the name is one of a box below this domain, or "PORT-DOMAIN"; 0 if not, -1 on error. */
 static int take_name(char *name, const char *domain, struct address *ret, struct err *err)
 {
@@ -70,6 +78,19 @@ static int take_prefix(const char *target, struct address *ret, struct err *err)
 	return 0;
 }
 
+/* The same for all names. */
+static int take_names(char *name, const struct address_names *names, struct address *ret,
+		      struct err *err)
+{
+	const char *const domains[] = { names->domain, "localhost" };
+	int found = 0;
+	for (size_t i = 0; i < COUNT(domains) && !found; i++) {
+		ret->hosts = domains[i] && names->plain_is_default && is_hosts(name, domains[i]);
+		found = ret->hosts ? 2 : take_name(name, domains[i], ret, err);
+	}
+	return found;
+}
+
 /* The box's own URLs name it in the path: a client may follow one and send its header too. */
 static size_t same_prefix(const char *target, const char *id)
 {
@@ -79,18 +100,16 @@ static size_t same_prefix(const char *target, const char *id)
 	return same ? 3 + len : 0;
 }
 
-int address_find(const struct http_head *head, const char *domain, struct address *ret,
-		 struct err *err)
+int address_find(const struct http_head *head, const struct address_names *names,
+		 struct address *ret, struct err *err)
 {
 	char name[URL_HOST_MAX + 1];
 	const char *header = http_header(head, WIRE_SANDBOX);
 	const char *port = http_header(head, WIRE_PORT);
 	*ret = (struct address){ .id = "default" };
 	if (target_name(http_header(head, "host"), name, sizeof name) == 0) {
-		int found = take_name(name, domain, ret, err);
-		if (found == 0)
-			found = take_name(name, "localhost", ret, err);
-		if (found)
+		int found = take_names(name, names, ret, err);
+		if (found && !ret->hosts)
 			return found < 0 ? -1 : 0;
 	}
 	/* One of them may be a proxy's, and nobody knows which. */
@@ -105,6 +124,7 @@ int address_find(const struct http_head *head, const char *domain, struct addres
 	}
 	if (port)
 		ret->port = target_port(port, strlen(port));
+	ret->own_origin = names->plain_is_default && !ret->hosts && !ret->named;
 	if (!address_is_id(header ? header : ret->id))
 		return err_set(err, ERR_NOT_FOUND, "there is no sandbox '%.60s'",
 			       header ? header : ret->id);

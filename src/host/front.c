@@ -18,6 +18,7 @@
 #include "host/exec_tap.h"
 #include "host/history.h"
 #include "host/link.h"
+#include "host/own_name.h"
 #include "host/places.h"
 #include "host/ward.h"
 #include "net/auth.h"
@@ -63,9 +64,8 @@ static bool same_box(const struct front_request *r, const char *page)
 	const char *authority = strstr(page, "://");
 	struct http_head head = { .target = (char *)"/", .count = 1 };
 	head.headers[0] = (struct http_header){ "host", authority ? authority + 3 : "" };
-	return r->address.own_origin &&
-	       address_find(&head, r->config->guard.domain, &from, NULL) == 0 && from.own_origin &&
-	       !strcmp(from.id, r->address.id) &&
+	return r->address.own_origin && address_find(&head, &r->config->names, &from, NULL) == 0 &&
+	       from.own_origin && !strcmp(from.id, r->address.id) &&
 	       url_host_split(head.headers[0].value, name, sizeof name, &port) == 0 &&
 	       url_host_split(r->host, name, sizeof name, &own_port) == 0 && port == own_port;
 }
@@ -104,9 +104,26 @@ static bool is_known(const struct front_request *r)
 	return guard_knows(&r->config->guard, r->head) || (*page && same_box(r, page));
 }
 
+/* Where the plain address is the default box's own, its pages there can call others by a path or header:
+ * that they are of the same origin says nothing then. */
+static bool is_neighbours(const struct front_request *r)
+{
+	char page[URL_HOST_MAX + 32];
+	const char *site = http_header(r->head, "sec-fetch-site");
+	if (!r->config->names.plain_is_default || !r->address.named || r->address.own_origin ||
+	    !strcmp(r->address.id, "default") || own_name_is_visit(r->head))
+		return false;
+	guard_page(r->head, page, sizeof page);
+	return (site && !strcmp(site, "same-origin")) ||
+	       (*page && guard_origin(page, r->host, NULL));
+}
+
 static int check_page(struct front_request *r, struct err *err)
 {
 	r->known = is_known(r);
+	if (r->box && !auth_enabled(r->box->auth) && is_neighbours(r))
+		return err_set(err, ERR_FORBIDDEN,
+			       "pages of the sandbox 'default' may not use other sandboxes");
 	if (http_header(r->head, "service-worker") && !r->address.own_origin)
 		return err_set(err, ERR_FORBIDDEN,
 			       "no service worker on an address that boxes share");
@@ -117,31 +134,6 @@ static int check_page(struct front_request *r, struct err *err)
 		.frames = r->address.port != 0,
 	};
 	return guard_check(&r->config->guard, &caller, err);
-}
-
-/* Below /s/ID a page of the product would have no origin: who opens one is led to the box's own
- * name. -1: so it is, or there is none. */
-static int send_home(const struct front_request *r, struct err *err)
-{
-	const char *domain = r->config->guard.domain;
-	char name[URL_HOST_MAX + 1], at[16] = "";
-	int port;
-	bool page = r->address.prefix && (!r->path_len || places_is_page(r->own_path));
-	if (!page || !head_is_visit(r->head) || !r->host ||
-	    url_host_split(r->host, name, sizeof name, &port) < 0)
-		return 0;
-	if (!strcmp(name, "localhost") || !strncmp(name, "127.", 4) || !strcmp(name, "::1"))
-		domain = "localhost";
-	if (!domain)
-		return err_set(err, ERR_NOT_FOUND,
-			       "pages of a sandbox need a name of its own: start the host with "
-			       "--domain, or open it as %s.localhost",
-			       r->address.id);
-	if (port)
-		snprintf(at, sizeof at, ":%d", port);
-	auto_free char *to = xasprintf("//%s.%s%s%s%s", r->address.id, domain, at,
-				       r->path_len ? "" : "/", r->path);
-	return redirect(r, 307, to, NULL, err);
 }
 
 /* ---- credentials ---- */
@@ -188,8 +180,78 @@ static bool has_cookie(const struct front_request *r)
 	/* A neighbour below the same domain has the browser send it, too. */
 	if (!r->box || !takes_cookie(r) || (!(own && r->known) && guard_unseen(r->head, false)))
 		return false;
-	cookie_name(name, r->host, !own);
+	cookie_name(name, r->host, !r->address.named);
 	return cookie_ok(r->box->auth, r->head, name);
+}
+
+/* ---- pages, and where they are ---- */
+
+/* Whether somebody opens a page of a box at an address that boxes share. */
+static bool is_away(const struct front_request *r)
+{
+	const struct address *at = &r->address;
+	if (at->own_origin || at->port || (at->named && !at->prefix))
+		return false;
+	if (at->hosts && places_is_page(r->own_path))
+		return false;
+	if (!at->named)
+		return own_name_is_page(r->own_path) && own_name_is_visit(r->head);
+	return head_is_visit(r->head) &&
+	       (!r->path_len || places_is_page(r->own_path) || own_name_is_page(r->own_path));
+}
+
+/* Who is signed in here is not asked for a key there. A ticket goes along as it is: none renews itself. */
+static void add_query(const struct front_request *r, struct buf *to)
+{
+	char ticket[AUTH_TICKET_ROOM];
+	int ttl;
+	const struct auth_request by = { .authorization = http_header(r->head, "authorization"),
+					 .api_key_header = http_header(r->head, WIRE_KEY),
+					 .query = r->query,
+					 .no_ticket = true };
+	bool knows = r->box && auth_enabled(r->box->auth) &&
+		     (has_cookie(r) || auth_check(r->box->auth, &by, NULL) == 0) &&
+		     auth_ticket(r->box->auth, ticket, sizeof ticket, &ttl) == 0;
+	size_t before = to->len;
+	(void)head_query(to, r->query, &(struct head_request){ .strip_query = knows });
+	if (knows)
+		buf_printf(to, "%cticket=%s", to->len > before ? '&' : '?', ticket);
+}
+
+/* False: there is no page that says where another one is. */
+static bool tell_home(const struct front_request *r, const char *to)
+{
+	auto_buf struct buf page = BUF(1 << 20), out = BUF(1 << 20);
+	struct answer answer;
+	struct err ignored;
+	if (!own_name_tell(to, "", &answer, &page))
+		return false;
+	head_answer(&out, &answer, page.data, link_closes(r->link, r->head));
+	(void)answer_with(r, &out, &ignored);
+	return true;
+}
+
+/* Who opens a page of a box is led to the box's own name: elsewhere the page would have no origin. -1: so
+ * it is, or there is no such name. */
+static int send_home(const struct front_request *r, struct err *err)
+{
+	auto_buf struct buf to = BUF(r->config->max_head + 512);
+	if (!is_away(r))
+		return 0;
+	enum own_name known = own_name_find(r->head, r->config->guard.domain, r->address.id, &to);
+	if (known != OWN_NAME_NONE) {
+		buf_str(&to, r->path_len ? "" : "/");
+		buf_add(&to, r->path, r->path_len);
+		add_query(r, &to);
+	}
+	if (known == OWN_NAME_KNOWN || (known == OWN_NAME_UNSURE && r->address.named))
+		return redirect(r, 307, to.data, NULL, err);
+	if (!r->address.named && tell_home(r, to.len ? to.data : ""))
+		return -1;
+	return err_set(err, ERR_NOT_FOUND,
+		       "pages of a sandbox need a name of its own: start the host with "
+		       "--domain, or open it as %s.localhost",
+		       r->address.id);
 }
 
 static void note_refusal(const struct front_request *r)
@@ -322,7 +384,7 @@ static void grant_cookie(struct front_request *r, const struct box *box)
 	r->link->cookie = NULL;
 	if (!r->by_query || !takes_cookie(r) || !guard_is_safe(r->head))
 		return;
-	cookie_name(name, r->host, !r->address.own_origin);
+	cookie_name(name, r->host, !r->address.named);
 	r->link->cookie = cookie_new(box->auth, name);
 }
 
@@ -491,6 +553,7 @@ static void write_head(struct front_request *r)
 	};
 	head_request(&link->box.out, r->head, &how);
 	link->relay.head.plain = !r->address.own_origin;
+	link->relay.head.varies = !r->address.own_origin || !r->address.named;
 	link->relay.head.trusted = r->place != TO_BOX;
 	if (r->address.prefix)
 		link->prefix = xstrndup(r->head->target, r->address.prefix);
@@ -557,7 +620,7 @@ static int check_state(struct front_request *r, struct err *err)
 
 static int decide(struct front_request *r, struct err *err)
 {
-	if (address_find(r->head, r->config->guard.domain, &r->address, err) < 0)
+	if (address_find(r->head, &r->config->names, &r->address, err) < 0)
 		return -1;
 	struct target target;
 	if (target_split(r->head, &target, err) < 0)
@@ -566,7 +629,7 @@ static int decide(struct front_request *r, struct err *err)
 	r->path_len = target.path_len - r->address.prefix;
 	r->query = target.query;
 	r->own_path = xstrndup(r->path, r->path_len);
-	r->place = places_find(r->own_path, r->address.named, r->address.port);
+	r->place = places_find(r->own_path, &r->address);
 	if (r->place != TO_HOST) {
 		r->box = boxes_get(r->config->boxes, r->address.id);
 		if (!r->box && !strcmp(r->address.id, "default"))

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/address.h"
 #include "host/history.h"
 #include "net/guard.h"
 
@@ -31,6 +32,7 @@ struct gateway_config {
 	const struct auth *keys;   /* what the default box takes, and which key signs tokens */
 	const struct auth *nobody; /* refuses as a box does, for those that are not there */
 	struct guard guard;        /* of the listener */
+	struct address_names names;
 	size_t max_head;
 	int64_t max_connections, max_streams; /* in all; to one box */
 	int64_t idle_ms, head_ms, body_ms, send_ms;

@@ -40,6 +40,7 @@
 #include "host/history.h"
 #include "host/netns.h"
 #include "host/network.h"
+#include "host/own_name.h"
 #include "host/progress.h"
 #include "host/store.h"
 #include "net/auth.h"
@@ -384,6 +385,7 @@ static int open_front(struct host *host, struct err *err)
 		.guard = { .domain = config->domain,
 			   .cors_origins = config->cors_origins,
 			   .any_host = config->insecure || host->listener.local },
+		.names = { config->domain, config->plain_origin == HOST_PLAIN_DEFAULT },
 		.max_head = (size_t)config->max_head,
 		.max_connections = config->max_connections,
 		.max_streams = config->max_streams,
@@ -396,6 +398,7 @@ static int open_front(struct host *host, struct err *err)
 		.arg = host,
 	};
 	sign_in_load(host->api.home);
+	own_name_load(host->api.home);
 	int cores = get_nprocs();
 	int loops = config->loops ? (int)config->loops : cores > LOOPS_MAX ? LOOPS_MAX : cores;
 	host->gateway = gateway_start(&gateway, loops, err);

@@ -23,11 +23,15 @@ struct host_config {
 	int64_t cpu_percent;          /* of it, unless limits.cpus */
 	int64_t box_memory, box_disk; /* of each without a limit; 0: by the machine's; none */
 	int64_t import_size, import_ms;
-	int64_t network; /* of the default box: enum box_network, or HOST_NETWORK_AUTO */
+	int64_t network;      /* of the default box: enum box_network, or HOST_NETWORK_AUTO */
+	int64_t plain_origin; /* enum host_plain */
 	int64_t max_boxes, max_connections, max_streams, loops;
 	int64_t max_head, idle_ms, head_ms, body_ms, send_ms, ticket_ttl_ms;
 	int64_t log_level, log_format;
 };
+/* Whose pages the plain address has. */
+enum host_plain { HOST_PLAIN_HOST, HOST_PLAIN_DEFAULT };
+
 /* The mode `full` for a default box that is made, where this machine has it. */
 enum { HOST_NETWORK_AUTO = 3 };
 

@@ -256,6 +256,11 @@ static struct box *new_box(struct host *host, json_t *spec, struct err *err)
 			BOX_ID_MAX);
 		return NULL;
 	}
+	if (name && !strcmp(name, ADDRESS_HOST)) {
+		err_set(err, ERR_INVALID,
+			"the name '" ADDRESS_HOST "' is the host's own: see --plain-origin");
+		return NULL;
+	}
 	if (!name)
 		host_secret(id + 1, 12);
 	struct box *box = boxes_new(name ? name : id);

@@ -17,6 +17,8 @@ static const struct opt options[] = {
 	{ "state", "AIO_STATE", OPT_STR, AT(state), "/var/lib/aiobox", "DIR",
 	  "Where boxes, templates, logs, the store and the host's token are kept." },
 	ROW_DOMAIN("A host name, beside localhost, below which boxes have names: ID.NAME, and PORT-ID.NAME for what listens in one."),
+	{ "plain-origin", "AIO_PLAIN_ORIGIN", OPT_ENUM, AT(plain_origin), "host", "host|default",
+	  "Whose pages are at the plain address, which names no box: the host's, and pages of the box 'default' are at default.localhost; or the default box's own, for browsers and proxies that know no other name, and the host's are at host.localhost and host.NAME." },
 	ROW_INSECURE("Allow an address that is not loopback, and any Host name, though the default box needs no credentials."),
 	ROW_API_KEY("A key that callers of the default box must send: X-AIO-API-Key, Authorization: Bearer, or ?api_key=."),
 	ROW_AUTH_TOKEN,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/routes.h"
+#include "host/address.h"
 #include "host/host.h"
 
 const struct route_group *const host_groups[] = { &sandboxes_group,
@@ -31,14 +32,16 @@ static bool is_lifecycle(const char *path)
 	return !strcmp(path, "/v1/events");
 }
 
-enum place places_find(const char *path, bool named, bool to_port)
+enum place places_find(const char *path, const struct address *address)
 {
-	if (route_flagged(tickets, to_port ? ANY_NAME : 0, path))
+	if (route_flagged(tickets, address->port ? ANY_NAME : 0, path))
 		return TO_TICKETS;
-	if (named || to_port)
+	if (address->named || address->port)
 		return TO_BOX;
 	if (is_lifecycle(path))
 		return TO_HOST;
+	if (address->own_origin)
+		return TO_BOX;
 	/* All of it, also what no page can be: no box answers at an address of the host's files. */
 	if (!strncmp(path, "/static/", 8))
 		return TO_PAGE;

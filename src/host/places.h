@@ -2,6 +2,8 @@
 #pragma once
 #include <stdbool.h>
 
+struct address;
+
 enum place {
 	TO_BOX,
 	TO_HOST,    /* the lifecycle API: it looks at credentials itself */
@@ -9,8 +11,8 @@ enum place {
 	TO_TICKETS, /* credentials of a box, which only the host can make and check */
 };
 
-/* By its path, whether something names a box, and whether it is for a program's port there. */
-enum place places_find(const char *path, bool named, bool to_port);
+/* By its path and its address. */
+enum place places_find(const char *path, const struct address *address);
 
 /* Whether what answers in TO_TICKETS has this flag of route.h. */
 bool places_ticket_is(const char *path, unsigned flag);

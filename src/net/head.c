@@ -329,10 +329,10 @@ void head_response(struct buf *out, const struct http_head *head, const char *re
 		/* Without allow-same-origin a document of a box has an origin that is nobody's. */
 		put(out, "Content-Security-Policy",
 		    "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads");
-		/* The same address is another box's, with another header. */
-		put(out, "Vary", WIRE_SANDBOX ", " WIRE_PORT);
 		put(out, "X-Content-Type-Options", "nosniff");
 	}
+	if (how->varies && !how->trusted && head->status >= 200)
+		put(out, "Vary", WIRE_SANDBOX ", " WIRE_PORT);
 	if (how->cookie)
 		put(out, "Set-Cookie", how->cookie);
 	if (how->upgrade)

@@ -35,6 +35,7 @@ bool head_query(struct buf *out, const char *query, const struct head_request *h
 
 struct head_response {
 	bool plain;   /* the address is shared by several boxes' pages */
+	bool varies;  /* headers of the request decide which box answers there */
 	bool trusted; /* the host's own server answers */
 	bool guest;   /* a program of the sandbox does, at an address that is ours */
 	/* What the client sees before the server's paths, in Location and Set-Cookie: "/s/ID"; NULL: none. */

@@ -146,7 +146,7 @@ def test_a_ticket_that_a_programs_page_sees_is_for_programs(host, box, fake, pat
     assert all(ticket not in head for head in fake.heads)
 
 
-@pytest.mark.parametrize("path", ["/terminal", "/v1/docs", "/", "/v1/sandbox"])
+@pytest.mark.parametrize("path", ["/terminal", "/v1/docs", "/v1/sandbox"])
 def test_the_default_box_has_a_cookie_on_the_plain_address(host, path):
     """What is shown there is the host's own, or has no origin: whoever opens it may keep one."""
     for name in ("localhost", "127.0.0.1"):

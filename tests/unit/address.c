@@ -9,6 +9,8 @@
 #include "net/http.h"
 #include "tap.h"
 
+static struct address_names names_known = { .domain = "box.example" };
+
 /* "ID PORT PREFIX origin?" of a request, or "!" where there can be none. */
 static const char *finds(const char *host, const char *header, const char *port, const char *target)
 {
@@ -22,10 +24,13 @@ static const char *finds(const char *host, const char *header, const char *port,
 		head.headers[head.count++] = (struct http_header){ "X-AIO-Sandbox", header };
 	if (port)
 		head.headers[head.count++] = (struct http_header){ "x-aio-proxy-port", port };
-	if (address_find(&head, "box.example", &a, &err) < 0)
+	if (address_find(&head, &names_known, &a, &err) < 0)
 		return "!";
 	snprintf(text, sizeof text, "%s %d %zu%s%s", a.id, a.port, a.prefix,
-		 a.own_origin ? " own" : "", a.named ? " named" : "");
+		 a.own_origin ? " own" : "",
+		 a.hosts   ? " hosts"
+		 : a.named ? " named"
+			   : "");
 	return text;
 }
 
@@ -78,11 +83,32 @@ static void headers_and_paths(void)
 						{ "X-Aio-Sandbox", "abc" } } };
 	struct address none;
 	struct err err;
-	CHECK(address_find(&twice, NULL, &none, &err) < 0);
+	CHECK(address_find(&twice, &names_known, &none, &err) < 0);
 	twice.count = 1;
-	CHECK(address_find(&twice, NULL, &none, &err) == 0 && !strcmp(none.id, "abc"));
+	CHECK(address_find(&twice, &names_known, &none, &err) == 0 && !strcmp(none.id, "abc"));
 	/* A page can set headers and paths: at a box's own name they say nothing. */
 	FINDS("abc.localhost", "def", "3000", "/s/ghi/x", "abc 0 0 own named");
+}
+
+/* Where the plain address is the default box's own. */
+static void plain_is_default(void)
+{
+	names_known.plain_is_default = true;
+	FINDS("localhost:8080", NULL, NULL, "/", "default 0 0 own");
+	FINDS("192.0.2.1", NULL, NULL, "/v1/docs", "default 0 0 own");
+	FINDS(NULL, NULL, NULL, "/", "default 0 0 own");
+	FINDS("localhost", NULL, "3000", "/", "default 3000 0 own");
+	FINDS("localhost", "abc", NULL, "/", "abc 0 0 named");
+	FINDS("localhost", NULL, NULL, "/s/abc/x", "abc 0 6 named");
+	FINDS("abc.localhost", NULL, NULL, "/", "abc 0 0 own named");
+	FINDS("default.localhost", NULL, NULL, "/", "default 0 0 own named");
+	FINDS("host.localhost:8080", NULL, NULL, "/", "default 0 0 hosts");
+	FINDS("Host.Box.Example", NULL, NULL, "/", "default 0 0 hosts");
+	FINDS("host.localhost", "abc", NULL, "/", "abc 0 0 hosts");
+	FINDS("80-host.localhost", NULL, NULL, "/", "host 80 0 own named");
+	FINDS("host.other.example", NULL, NULL, "/", "default 0 0 own");
+	names_known.plain_is_default = false;
+	FINDS("host.localhost", NULL, NULL, "/", "host 0 0 own named");
 }
 
 static void ids(void)
@@ -145,6 +171,7 @@ int main(void)
 {
 	names();
 	headers_and_paths();
+	plain_is_default();
 	ids();
 	user_ids();
 	return tap_done();
