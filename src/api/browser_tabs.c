@@ -120,6 +120,15 @@ static int list_tabs(struct call *call, const void *in, struct err *err)
 	return call_reply(call, &(struct list){ count, items }, err);
 }
 
+/* A download needs no tab. */
+static int reply_closed(struct call *call, struct browser *browser, uint64_t *changes,
+			struct err *err)
+{
+	call->message = "The tab has closed again: the address is a download";
+	call->hint = browser_news(browser, changes, call->arena);
+	return call_reply(call, NULL, err);
+}
+
 static int create_tab(struct call *call, const void *in, struct err *err)
 {
 	const struct tab_create *request = in;
@@ -129,7 +138,10 @@ static int create_tab(struct call *call, const void *in, struct err *err)
 	struct browser *browser = browser_lease(call, &wait, err);
 	if (!browser)
 		return -1;
+	uint64_t changes = browser_changes(browser);
 	struct tab *tab = browser_new_tab(browser, url, &wait, &cause);
+	if (!tab && cause.code == ERR_NOT_FOUND)
+		return reply_closed(call, browser, &changes, err);
 	if (!tab)
 		return browser_lease_failed(call, &cause, err);
 	arena_defer(call->arena, give_back, tab);

@@ -355,6 +355,8 @@ void browser_remove_tab(struct browser *browser, struct tab *tab)
 		i++;
 	bool found = i < browser->tab_count;
 	if (found) {
+		memcpy(browser->closed.target[browser->closed.count++ % CLOSED_MAX], tab->target,
+		       CDP_ID_MAX);
 		browser->tab_count--;
 		memmove(browser->tabs + i, browser->tabs + i + 1,
 			(browser->tab_count - i) * sizeof(struct tab *));
@@ -408,15 +410,19 @@ size_t browser_tabs(struct browser *browser, struct arena *arena, struct tab ***
 struct wanted_tab {
 	const char *target;
 	struct tab *tab;
+	bool closed;
 };
 
+/* It may have come and gone before anybody looked. */
 static bool has_target(struct browser *browser, void *arg)
 {
 	struct wanted_tab *wanted = arg;
+	for (size_t i = 0; i < CLOSED_MAX; i++)
+		wanted->closed |= !strcmp(browser->closed.target[i], wanted->target);
 	for (size_t i = 0; !wanted->tab && i < browser->tab_count; i++)
 		if (!strcmp(browser->tabs[i]->target, wanted->target))
 			wanted->tab = tab_ref(browser->tabs[i]);
-	return wanted->tab;
+	return wanted->tab || wanted->closed;
 }
 
 struct tab *browser_new_tab(struct browser *browser, const char *url, const struct wait *wait,
@@ -425,8 +431,10 @@ struct tab *browser_new_tab(struct browser *browser, const char *url, const stru
 	json_t *made = cdp_call(browser->cdp, NULL, "Target.createTarget",
 				json_pack("{s:s}", "url", url), wait, err);
 	struct wanted_tab wanted = { .target = cdp_text(made, "targetId") };
-	if (made && browser_wait(browser, has_target, &wanted, wait, err) == 0)
+	if (made && browser_wait(browser, has_target, &wanted, wait, err) == 0 && wanted.tab)
 		browser_set_current(browser, wanted.tab);
+	if (wanted.closed && !wanted.tab)
+		err_set(err, ERR_NOT_FOUND, "the tab has closed again");
 	json_decref(made);
 	return wanted.tab;
 }

@@ -20,6 +20,7 @@ enum {
 	FRAMES_MAX = 1000,   /* of a tab */
 	NEWS_MAX = 32,
 	DOWNLOADS_MAX = 100,
+	CLOSED_MAX = 16,
 	URL_MAX = 32768, /* what is kept of a URL: data: URLs are large */
 	TITLE_MAX = 4096,
 };
@@ -45,6 +46,10 @@ struct browser {
 	struct tab *tabs[TABS_MAX]; /* each is a reference */
 	size_t tab_count;
 	struct tab *current; /* borrowed; NULL: none */
+	struct {
+		uint64_t count;
+		char target[CLOSED_MAX][CDP_ID_MAX];
+	} closed; /* the latest tabs that were */
 	struct browser_session *sessions;
 	size_t session_count;
 	bool opened, lost;

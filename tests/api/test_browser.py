@@ -103,6 +103,29 @@ def test_a_tab_that_is_not_there(server, method, what):
     assert server.request(method, f"/v1/browser/tabs/x{what}").status_code == 422
 
 
+def test_a_tab_for_a_download_closes_again(server):
+    """It may have, before anybody looked for it."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), File) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        for _ in range(20):
+            answer = BROWSER.reply(server, "tabs", url=f"http://127.0.0.1:{site.server_address[1]}/file")
+            assert answer["success"] and (answer["data"] or "download" in answer["message"]), answer
+        assert eventually(lambda: len(tabs(server)) == 1)
+        site.shutdown()
+
+
+class File(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-disposition", "attachment; filename=a.bin")
+        self.send_header("content-length", "3")
+        self.end_headers()
+        self.wfile.write(b"abc")
+
+    def log_message(self, *_):
+        pass
+
+
 def test_a_popup_is_a_tab_and_the_active_one(server):
     with devtools(server) as page:
         page.evaluate("void open('about:blank?popup')")
