@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/own.h"
 #include "browser/chromium.h"
 #include "desktop/display.h"
 #include "desktop/picture.h"
@@ -19,6 +20,7 @@ enum {
 	START_MS = 60000, /* for a desktop that does not run yet */
 	STEP_MS = 15000,
 	QUALITY = 80,
+	SIDE_MAX = 65535,
 };
 
 /* A lease of the desktop, which is started if need be, with the browser on it. NULL with err. */
@@ -32,13 +34,17 @@ static struct service_run *use(struct call *call, struct err *err)
 
 struct screen_screenshot {
 	const char *format;
-	int64_t quality;
+	int64_t quality, max_size;
 };
 static const char *const formats[] = { "png", "jpg", "jpeg", NULL };
 static const struct field screenshot_fields[] = {
 	ENUM(screen_screenshot, format, QUERY, "Of the picture.", .choices = formats, .def = "png"),
 	INT(screen_screenshot, quality, QUERY | MIN | MAX, "Of a JPEG; 80 when absent.", .min = 0,
 	    .max = 100),
+	INT(screen_screenshot, max_size, QUERY | MIN,
+	    "Pixels that the longer side may have: a larger picture is made smaller. x-image-width and "
+	    "x-image-height say how large it is then, x-screen-width and x-screen-height what it shows.",
+	    .min = 1),
 };
 static const struct schema screenshot_schema =
 	SCHEMA(screen_screenshot, "ScreenshotQuery", screenshot_fields);
@@ -46,24 +52,41 @@ static const struct schema screenshot_schema =
 static int encode(const struct screen_screenshot *request, const struct picture *picture,
 		  struct buf *to, struct err *err)
 {
-	if (!strcmp(request->format, "png"))
-		return picture_png(picture, to, err);
 	int quality = request->quality == INT_ABSENT ? QUALITY : (int)request->quality;
-	return picture_jpeg(picture, quality, to, err);
+	return !strcmp(request->format, "png") ? picture_png(picture, to, err)
+					       : picture_jpeg(picture, quality, to, err);
 }
 
-static int send_picture(struct call *call, const char *type, const struct picture *picture,
-			const struct buf *file, struct err *err)
+/* The file of a picture; *ret is how large it is there. */
+static int encode_small(const struct screen_screenshot *request, const struct picture *picture,
+			struct buf *to, struct picture *ret, struct err *err)
 {
-	const char *width = arena_printf(call->arena, "%u", picture->width);
-	const char *height = arena_printf(call->arena, "%u", picture->height);
-	const struct answer answer = { 200, type, (int64_t)file->len,
-				       .headers = { { "x-screen-width", width },
-						    { "x-screen-height", height },
-						    { "x-image-width", width },
-						    { "x-image-height", height },
-						    { "Cache-Control", "no-store" } },
-				       .header_count = 5 };
+	int64_t side = request->max_size == INT_ABSENT || request->max_size > SIDE_MAX
+			       ? SIDE_MAX
+			       : request->max_size;
+	auto_free unsigned char *pixels = NULL;
+	const struct picture small = picture_shrink(picture, (unsigned)side, &pixels);
+	*ret = (struct picture){ .width = small.width, .height = small.height };
+	return encode(request, &small, to, err);
+}
+
+static const char *digits(struct call *call, unsigned number)
+{
+	return arena_printf(call->arena, "%u", number);
+}
+
+static int send_picture(struct call *call, const char *type, const struct picture *screen,
+			const struct picture *image, const struct buf *file, struct err *err)
+{
+	const struct answer answer = {
+		200, type, (int64_t)file->len,
+		.headers = { { "x-screen-width", digits(call, screen->width) },
+			     { "x-screen-height", digits(call, screen->height) },
+			     { "x-image-width", digits(call, image->width) },
+			     { "x-image-height", digits(call, image->height) },
+			     { "Cache-Control", "no-store" } },
+		.header_count = 5
+	};
 	if (call->sink->begin(call->sink, &answer, err) < 0)
 		return -1;
 	return call->sink->write(call->sink, file->data, file->len, err);
@@ -74,14 +97,14 @@ static int take_screenshot(struct call *call, const void *in, struct err *err)
 	const struct screen_screenshot *request = in;
 	const struct wait wait = call_until(call, clock_ms() + START_MS + STEP_MS);
 	auto_buf struct buf file = BUF(PICTURE_MAX);
-	struct picture picture;
+	struct picture picture, sent = { 0 };
 	struct service_run *run = use(call, err);
 	if (!run)
 		return -1;
 	struct x_image *image = display_image(run);
 	int result = x_image_take(image, &picture, &wait, err);
 	if (result == 0) {
-		result = encode(request, &picture, &file, err);
+		result = encode_small(request, &picture, &file, &sent, err);
 		x_image_give(image);
 	} else {
 		display_failed(run);
@@ -90,7 +113,7 @@ static int take_screenshot(struct call *call, const void *in, struct err *err)
 	if (result < 0)
 		return -1;
 	bool png = !strcmp(request->format, "png");
-	return send_picture(call, png ? "image/png" : "image/jpeg", &picture, &file, err);
+	return send_picture(call, png ? "image/png" : "image/jpeg", &picture, &sent, &file, err);
 }
 
 /* ---- how large the screen is ---- */

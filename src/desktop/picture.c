@@ -1,6 +1,7 @@
 #include "desktop/picture.h"
 
 #include <setjmp.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -206,4 +207,50 @@ int picture_jpeg(const struct picture *picture, int quality, struct buf *to, str
 	compress_rows(&jpeg, picture, quality);
 	jpeg_destroy_compress(&jpeg);
 	return 0;
+}
+
+/* ---- smaller ---- */
+
+/* The first pixel that the one of number `at` stands for. */
+static size_t span(size_t at, unsigned from, unsigned to)
+{
+	return at * from / to;
+}
+
+static void average(const struct picture *picture, const size_t x[2], const size_t y[2],
+		    unsigned char *to)
+{
+	size_t sum[3] = { 0 }, count = (x[1] - x[0]) * (y[1] - y[0]);
+	for (size_t row = y[0]; row < y[1]; row++) {
+		const unsigned char *at = picture->pixels + (row * picture->width + x[0]) * PIXEL;
+		for (size_t i = x[0]; i < x[1]; i++, at += PIXEL)
+			for (int c = 0; c < 3; c++)
+				sum[c] += at[c];
+	}
+	for (int c = 0; c < 3; c++)
+		to[c] = (unsigned char)((sum[c] + count / 2) / count);
+	to[3] = 0;
+}
+
+struct picture picture_shrink(const struct picture *picture, unsigned side,
+			      unsigned char **ret_pixels)
+{
+	unsigned w = picture->width, h = picture->height, longer = w > h ? w : h;
+	*ret_pixels = NULL;
+	if (!side || longer <= side)
+		return *picture;
+	struct picture small = { .width = (unsigned)((uint64_t)w * side / longer),
+				 .height = (unsigned)((uint64_t)h * side / longer) };
+	small.width += !small.width;
+	small.height += !small.height;
+	unsigned char *to = *ret_pixels = xmalloc((size_t)small.width * small.height * PIXEL);
+	small.pixels = to;
+	for (size_t y = 0; y < small.height; y++)
+		for (size_t x = 0; x < small.width; x++, to += PIXEL)
+			average(picture,
+				(size_t[]){ span(x, w, small.width), span(x + 1, w, small.width) },
+				(size_t[]){ span(y, h, small.height),
+					    span(y + 1, h, small.height) },
+				to);
+	return small;
 }

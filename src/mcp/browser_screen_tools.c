@@ -70,19 +70,23 @@ static const char *const formats[] = { "jpeg", "png", NULL };
 
 struct screen_picture {
 	const char *format;
-	int64_t quality;
+	int64_t quality, max_size;
 };
 static const struct field picture_fields[] = {
 	ENUM(screen_picture, format, OPTIONAL, "jpeg is smaller, png exact.", .choices = formats,
 	     .def = "jpeg"),
 	INT(screen_picture, quality, MIN | MAX, "Of a jpeg.", .def = "80", .min = 1, .max = 100),
+	INT(screen_picture, max_size, MIN | MAX,
+	    "Pixels of the longer side: what is larger is made smaller, and the text says by how much.",
+	    .def = "1568", .min = 64, .max = 4096),
 };
 const struct schema screen_picture_in = SCHEMA(screen_picture, "GuiScreenshot", picture_fields);
 
 int screen_picture_tool(struct tool_use *use, const void *in, struct err *err)
 {
 	const struct screen_picture *request = in;
-	json_t *args = json_pack("{s:s}", "format", request->format);
+	json_t *args = json_pack("{s:s,s:I}", "format", request->format, "max_size",
+				 (json_int_t)request->max_size);
 	if (!strcmp(request->format, "jpeg"))
 		json_object_set_new(args, "quality", json_integer(request->quality));
 	return browser_picture(use, "GET /v1/browser/screenshot", args, "Screenshot of the desktop",

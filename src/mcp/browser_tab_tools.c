@@ -29,39 +29,43 @@ static const char *text_in(const json_t *object, const char *key)
 
 /* ---- tabs ---- */
 
-struct new_tab {
+struct new_tab_args {
 	const char *url;
 };
 static const struct field new_tab_fields[] = {
-	STR(new_tab, url, OPTIONAL, "What it is to show; a blank page when absent.",
+	STR(new_tab_args, url, OPTIONAL, "What it is to show; a blank page when absent.",
 	    .max_len = 100000),
 };
-const struct schema new_tab_in = SCHEMA(new_tab, "NewTab", new_tab_fields);
+const struct schema new_tab_in = SCHEMA(new_tab_args, "NewTab", new_tab_fields);
 
 int new_tab_tool(struct tool_use *use, const void *in, struct err *err)
 {
-	const char *url = ((const struct new_tab *)in)->url;
+	const char *url = ((const struct new_tab_args *)in)->url;
 	json_t *data = tool_ask(use, "POST /v1/browser/tabs", json_pack("{s:s?}", "url", url), err);
 	if (!data)
 		return 0;
-	browser_said(use, "Opened new tab with URL: %.2000s (tab %lld)",
-		     url && *url ? url : "about:blank",
-		     (long long)json_integer_value(json_object_get(data, "index")));
+	if (json_is_null(data))
+		browser_said(use, "The address is a download: it needs no tab");
+	else
+		browser_said(use, "Opened new tab with URL: %.2000s (tab %lld)",
+			     url && *url ? url : "about:blank",
+			     (long long)json_integer_value(json_object_get(data, "index")));
 	json_decref(data);
 	return 0;
 }
 
-struct switch_tab {
+struct switch_tab_args {
 	int64_t index;
 };
 static const struct field switch_tab_fields[] = {
-	INT(switch_tab, index, REQUIRED, "The tab's index in the list of tabs.", .alias = "tab"),
+	INT(switch_tab_args, index, REQUIRED, "The tab's index in the list of tabs.",
+	    .alias = "tab"),
 };
-const struct schema switch_tab_in = SCHEMA(switch_tab, "SwitchTab", switch_tab_fields);
+const struct schema switch_tab_in = SCHEMA(switch_tab_args, "SwitchTab", switch_tab_fields);
 
 int switch_tab_tool(struct tool_use *use, const void *in, struct err *err)
 {
-	int64_t index = ((const struct switch_tab *)in)->index;
+	int64_t index = ((const struct switch_tab_args *)in)->index;
 	json_t *data = tool_ask(use, "PUT /v1/browser/tabs/{index}/activate",
 				json_pack("{s:I}", "index", (json_int_t)index), err);
 	if (!data)
@@ -72,13 +76,14 @@ int switch_tab_tool(struct tool_use *use, const void *in, struct err *err)
 	return 0;
 }
 
-struct close_tab {
+struct close_tab_args {
 	int64_t index;
 };
 static const struct field close_tab_fields[] = {
-	INT(close_tab, index, OPTIONAL, "Which one; the current tab when absent.", .alias = "tab"),
+	INT(close_tab_args, index, OPTIONAL, "Which one; the current tab when absent.",
+	    .alias = "tab"),
 };
-const struct schema close_tab_in = SCHEMA(close_tab, "CloseTab", close_tab_fields);
+const struct schema close_tab_in = SCHEMA(close_tab_args, "CloseTab", close_tab_fields);
 
 /* The current tab's index; -1 after tool_failed(). */
 static int64_t current_index(struct tool_use *use, struct err *err)
@@ -106,7 +111,7 @@ static int close_one(struct tool_use *use, int64_t index, struct err *err)
 
 int close_tab_tool(struct tool_use *use, const void *in, struct err *err)
 {
-	int64_t index = ((const struct close_tab *)in)->index;
+	int64_t index = ((const struct close_tab_args *)in)->index;
 	bool current = index == INT_ABSENT;
 	if (current)
 		index = current_index(use, err);

@@ -21,3 +21,20 @@ tool_call new_tab_tool, switch_tab_tool, close_tab_tool, tab_list_tool, download
 /* browser_screen_tools.c */
 extern const struct schema screen_picture_in, screen_action_in;
 tool_call screen_picture_tool, screen_action_tool;
+
+/* browser_page_tools.c */
+extern const struct schema navigate_in, page_part_in, extract_in, link_list_out, evaluate_in;
+tool_call navigate_tool, go_back_tool, go_forward_tool, reload_tool, get_text_tool, get_html_tool,
+	get_markdown_tool, extract_tool, read_links_tool, evaluate_tool;
+
+/* Some of a text (in characters), and how to get the rest. */
+void browser_put_part(struct tool_use *use, const char *text, size_t len, int64_t offset,
+		      int64_t most);
+
+/* browser_act_tools.c */
+extern const struct schema click_in, hover_in, fill_in, type_in, press_in, scroll_in;
+tool_call get_elements_tool, click_tool, hover_tool, fill_tool, type_tool, press_key_tool,
+	scroll_tool;
+
+/* Adds the elements that can be clicked or filled in, if the page can tell. */
+void browser_put_elements(struct tool_use *use, struct err *err);

@@ -217,6 +217,21 @@ def test_a_picture_of_the_screen(tools, server):
     assert "quality" in tools.error("browser_gui_screenshot", quality=0)
 
 
+def test_a_picture_of_a_large_screen_is_made_smaller(tools, server):
+    said, _, file = tools.picture("sandbox_browser_gui_screenshot", max_size=640, format="png")
+    assert "640x512" in said and "1280x1024" in said and "multiply coordinates of the picture by 2" in said
+    width, height, small = pixels(server, file)
+    assert (width, height) == (640, 512)
+    whole = pixels(server, tools.picture("sandbox_browser_gui_screenshot", format="png")[2])[2]
+    for x, y in ((0, 0), (100, 20), (320, 300), (639, 511)):  # the blank page and the tabs do not move
+        at = [whole[((2 * y + dy) * 1280 + 2 * x + dx) * 3:][:3] for dy in (0, 1) for dx in (0, 1)]
+        mean = [round(sum(colors) / 4) for colors in zip(*at)]
+        assert all(abs(a - b) <= 1 for a, b in zip(mean, small[(y * 640 + x) * 3:][:3])), (x, y)
+    answer = server.get("/v1/browser/screenshot?max_size=64&format=jpeg")
+    assert [answer.headers[f"x-{what}"] for what in ("image-width", "image-height", "screen-width", "screen-height")] == ["64", "51", "1280", "1024"]
+    assert server.get("/v1/browser/screenshot?max_size=0").status_code == 422
+
+
 def test_mouse_and_keyboard(tools, server, site):
     """A person's way: into the address bar, type, press Enter; and again if a tab that just opened took the focus."""
     def go():
