@@ -13,6 +13,91 @@ static const struct tool rows[] = {
 	  "page. Starts the browser if need be.",
 	  "GET /v1/browser/info", .flags = TOOL_READS | TOOL_SLOW,
 	  .aliases = "browser_get_info,get_browser_info" },
+	{ "sandbox_browser_navigate", "Go to a page",
+	  "Opens an address in the active tab, waits until it is loaded, and returns where that led, the title, "
+	  "and the elements that can be clicked or filled in, as lines [index]<tag>text</tag>. Begin "
+	  "here; read the page with sandbox_browser_get_markdown, look at it with "
+	  "sandbox_browser_screenshot.",
+	  "POST /v1/browser/page/navigate", &navigate_in, navigate_tool, NULL,
+	  TOOL_OUTSIDE | TOOL_SLOW, "browser_navigate,navigate,browser_goto,goto,visit" },
+	{ "sandbox_browser_go_back", "Go back",
+	  "Goes back in the active tab's history and waits for that page.",
+	  "POST /v1/browser/page/back", NULL, go_back_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_go_back,browser_back,browser_navigate_back" },
+	{ "sandbox_browser_go_forward", "Go forward",
+	  "Goes forward in the active tab's history, after having gone back, and waits for that page.",
+	  "POST /v1/browser/page/forward", NULL, go_forward_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_go_forward,browser_forward,browser_navigate_forward" },
+	{ "sandbox_browser_reload", "Reload the page",
+	  "Loads the page of the active tab again and waits for it. What was typed there is lost.",
+	  "POST /v1/browser/page/reload", NULL, reload_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_reload,browser_refresh" },
+	{ "sandbox_browser_get_clickable_elements", "List elements",
+	  "Lists what can be clicked or filled in on the page, as lines [index]<tag>text</tag>: the "
+	  "indexes are for the other tools. List again after the page has changed.",
+	  "GET /v1/browser/page/elements", NULL, get_elements_tool, NULL, TOOL_READS | TOOL_SLOW,
+	  "browser_get_clickable_elements,browser_elements,browser_get_elements" },
+	{ "sandbox_browser_element_click", "Click an element",
+	  "Clicks an element of the page, by its index or a selector, or a point of the page's view. It "
+	  "waits until the element is there, visible and not covered; an error says what is in the way.",
+	  "POST /v1/browser/page/click", &click_in, click_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_click,browser_element_click,click" },
+	{ "sandbox_browser_element_hover", "Hover over an element",
+	  "Moves the mouse over an element of the page, by its index or a selector, or over a point of the "
+	  "page's view: for menus and hints that open then.",
+	  "POST /v1/browser/page/hover", &hover_in, hover_tool, NULL, TOOL_SLOW,
+	  "browser_hover,browser_element_hover,hover" },
+	{ "sandbox_browser_form_input_fill", "Fill in a field",
+	  "Puts a value into a text field, text area or editable element, by its index or a selector, in "
+	  "place of what it held. Submit the form by its button, or with sandbox_browser_press_key Enter.",
+	  "POST /v1/browser/page/fill", &fill_in, fill_tool, NULL,
+	  TOOL_OUTSIDE | TOOL_REPEATABLE | TOOL_SLOW, "browser_form_input_fill,browser_fill,fill" },
+	{ "sandbox_browser_type", "Type text",
+	  "Types text into the focused element; or, with an index or a selector, into that element in "
+	  "place of what it held. submit presses Enter afterwards.",
+	  "POST /v1/browser/page/type", &type_in, type_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_type,browser_type_text,browser_input" },
+	{ "sandbox_browser_press_key", "Press a key",
+	  "Presses a key in the page, where the focus is: Enter, Tab, Escape, ArrowDown, PageDown, a letter; "
+	  "or several together, such as Control+A.",
+	  "POST /v1/browser/page/press_key", &press_in, press_key_tool, NULL,
+	  TOOL_OUTSIDE | TOOL_SLOW, "browser_press_key,browser_key_press,press_key" },
+	{ "sandbox_browser_scroll", "Scroll the page",
+	  "Scrolls the page by so many pixels, down or, if negative, up; without an amount to its end.",
+	  "POST /v1/browser/page/scroll", &scroll_in, scroll_tool, NULL, TOOL_SLOW,
+	  "browser_scroll,scroll" },
+	{ "sandbox_browser_get_markdown", "Read the page",
+	  "Returns the readable content of the page as Markdown: headings, links, lists, tables and code, "
+	  "without navigation and advertisements. The best way to read an article or documentation; long "
+	  "pages come in parts.",
+	  "GET /v1/browser/page/markdown", &page_part_in, get_markdown_tool, NULL,
+	  TOOL_READS | TOOL_SLOW, "browser_get_markdown,browser_markdown" },
+	{ "sandbox_browser_get_text", "Read the page's text",
+	  "Returns all text that is visible on the page, with navigation and all. Use "
+	  "sandbox_browser_get_markdown for its main content.",
+	  "GET /v1/browser/page/text", &page_part_in, get_text_tool, NULL, TOOL_READS | TOOL_SLOW,
+	  "browser_get_text,browser_text,browser_get_content" },
+	{ "sandbox_browser_get_html", "Read the page's HTML",
+	  "Returns the HTML of the page as it is now, in parts where it is long. It is large: prefer "
+	  "sandbox_browser_get_markdown, or sandbox_browser_extract with a selector.",
+	  "GET /v1/browser/page/html", &page_part_in, get_html_tool, NULL, TOOL_READS | TOOL_SLOW,
+	  "browser_get_html,browser_html" },
+	{ "sandbox_browser_extract", "Read a part of the page",
+	  "Returns the text or the HTML of the elements that match a CSS selector, or of the whole page "
+	  "as Markdown, text or HTML.",
+	  "POST /v1/browser/page/evaluate", &extract_in, extract_tool, NULL, TOOL_READS | TOOL_SLOW,
+	  "browser_extract,browser_extract_content" },
+	{ "sandbox_browser_read_links", "List links",
+	  "Lists the links of the page with their text and where they lead.",
+	  "POST /v1/browser/page/evaluate", NULL, read_links_tool, &link_list_out,
+	  TOOL_READS | TOOL_SLOW, "browser_read_links,browser_get_links,browser_links" },
+	{ "sandbox_browser_evaluate", "Run JavaScript in the page",
+	  "Runs JavaScript in the page, as its console does, and returns the value as JSON: an "
+	  "expression, statements, or a function, which is called. Promises are awaited. Errors come with "
+	  "their stack.",
+	  "POST /v1/browser/page/evaluate", &evaluate_in, evaluate_tool, NULL,
+	  TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_evaluate,evaluate,browser_execute_script,browser_eval" },
 	{ "sandbox_browser_tab_list", "List tabs",
 	  "Lists the open tabs with their index, title and URL, and says which one is active: that is the "
 	  "one that the other tools work on.",
@@ -44,8 +129,9 @@ static const struct tool rows[] = {
 	  TOOL_READS | TOOL_SLOW, "browser_get_download_list,browser_downloads" },
 	{ "sandbox_browser_gui_screenshot", "Look at the screen",
 	  "Takes a picture of the whole desktop: the browser with its tabs and its own windows, and every "
-	  "other program. Coordinates in it are those of sandbox_browser_gui_execute_action. To see the "
-	  "page alone use sandbox_browser_screenshot.",
+	  "other program. Coordinates in it are those of sandbox_browser_gui_execute_action, unless the text "
+	  "says that a large screen was made smaller. To see the page alone use "
+	  "sandbox_browser_screenshot.",
 	  "GET /v1/browser/screenshot", &screen_picture_in, screen_picture_tool, NULL,
 	  TOOL_READS | TOOL_SLOW,
 	  "browser_gui_screenshot,gui_screenshot,take_screenshot,computer_screenshot" },

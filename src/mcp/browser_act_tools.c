@@ -1,0 +1,347 @@
+/* Tools that do something to what is on a page: click, fill, type, scroll. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "mcp/browser_tools.h"
+
+enum { ELEMENTS_SHOWN = 300, TEXT_SHOWN = 120, SELECTOR_MAX = 10000, TEXT_MAX = 1 << 20 };
+
+#define INDEX_HELP "Number of the element, of sandbox_browser_get_clickable_elements."
+#define SELECTOR_HELP                                                                              \
+	"CSS selector of the element, or text=…, xpath=…, role=button[name=\"…\"]; for use " \
+	"where it has no index."
+
+static json_t *text_or_null(const char *text)
+{
+	return text && *text ? json_string(text) : json_null();
+}
+
+static json_t *integer_or_null(int64_t value)
+{
+	return value == INT_ABSENT ? json_null() : json_integer(value);
+}
+
+static json_t *number_or_null(double value)
+{
+	return isnan(value) ? json_null() : json_real(value);
+}
+
+static const char *text_in(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? text : "";
+}
+
+/* ---- which element ---- */
+
+struct act_target {
+	const char *selector;
+	int64_t index;
+	double x, y;
+};
+
+static bool is_absent(const struct act_target *target)
+{
+	return !(target->selector && *target->selector) && target->index == INT_ABSENT &&
+	       isnan(target->x);
+}
+
+static json_t *target_args(const struct act_target *target)
+{
+	return json_pack("{s:o,s:o,s:o,s:o}", "selector", text_or_null(target->selector), "index",
+			 integer_or_null(target->index), "x", number_or_null(target->x), "y",
+			 number_or_null(target->y));
+}
+
+/* How it was named, for sentences. */
+static const char *named(struct tool_use *use, const struct act_target *target)
+{
+	if (target->index != INT_ABSENT)
+		return arena_printf(use->arena, "element [%lld]", (long long)target->index);
+	if (target->selector && *target->selector)
+		return arena_printf(use->arena, "'%.300s'", target->selector);
+	return arena_printf(use->arena, "(%g, %g)", target->x, target->y);
+}
+
+#define TARGET(s)                                                                             \
+	{ .name = "index",                                                                    \
+	  .type = T_INT,                                                                      \
+	  .at = offsetof(struct s, target.index),                                             \
+	  .flags = MIN,                                                                       \
+	  .help = INDEX_HELP,                                                                 \
+	  .min = 0,                                                                           \
+	  .alias = "element_index" },                                                         \
+	{                                                                                     \
+		.name = "selector", .type = T_STR, .at = offsetof(struct s, target.selector), \
+		.help = SELECTOR_HELP, .max_len = SELECTOR_MAX, .alias = "element_selector"   \
+	}
+#define TARGET_AT(s, m, text)                                                                 \
+	{                                                                                     \
+		.name = #m, .type = T_NUM, .at = offsetof(struct s, target.m), .help = (text) \
+	}
+
+/* ---- what there is ---- */
+
+static void put_line(struct buf *text, const json_t *element)
+{
+	const char *tag = text_in(element, "tag"), *name = text_in(element, "name");
+	if (!*name)
+		name = text_in(element, "text");
+	buf_printf(text, "[%lld]<%s>%.*s</%s>\n",
+		   (long long)json_integer_value(json_object_get(element, "index")), tag,
+		   TEXT_SHOWN, name, tag);
+}
+
+static void put_lines(struct tool_use *use, const json_t *elements)
+{
+	auto_buf struct buf text = BUF(1 << 20);
+	size_t i, count = json_array_size(elements);
+	json_t *element;
+	json_array_foreach(elements, i, element) {
+		if (i == ELEMENTS_SHOWN)
+			break;
+		put_line(&text, element);
+	}
+	if (!count)
+		buf_str(&text, "(there is nothing to click or fill in)");
+	if (count > ELEMENTS_SHOWN)
+		buf_printf(&text, "… and %zu more: use a selector for those\n",
+			   count - ELEMENTS_SHOWN);
+	tool_text(use, text.data, text.len);
+}
+
+/* A page that cannot tell does not make the call before it a failure. */
+void browser_put_elements(struct tool_use *use, struct err *err)
+{
+	struct tool_use look = {
+		.ex = use->ex, .arena = use->arena, .args = use->args, .content = json_array()
+	};
+	json_t *elements = tool_ask(&look, "GET /v1/browser/page/elements", json_object(), err);
+	if (elements)
+		put_lines(use, elements);
+	json_decref(elements);
+	json_decref(look.content);
+}
+
+int get_elements_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	(void)in;
+	json_t *elements = tool_ask(use, "GET /v1/browser/page/elements", json_object(), err);
+	if (elements)
+		put_lines(use, elements);
+	json_decref(elements);
+	return 0;
+}
+
+/* ---- the mouse ---- */
+
+static const char *const buttons[] = { "left", "right", "middle", NULL };
+struct click_args {
+	struct act_target target;
+	const char *button;
+	int64_t click_count;
+};
+static const struct field click_fields[] = {
+	TARGET(click_args),
+	TARGET_AT(click_args, x,
+		  "Pixels from the left of the page's view, where neither is known."),
+	TARGET_AT(click_args, y, "Pixels from its top."),
+	ENUM(click_args, button, OPTIONAL, "Of the mouse.", .def = "left", .choices = buttons),
+	INT(click_args, click_count, MIN | MAX, "2 is a double click.", .def = "1", .min = 1,
+	    .max = 3, .alias = "clickCount,num_clicks"),
+};
+const struct schema click_in = SCHEMA(click_args, "Click", click_fields);
+
+int click_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct click_args *request = in;
+	json_t *args = target_args(&request->target);
+	json_object_set_new(args, "button", json_string(request->button));
+	json_object_set_new(args, "click_count", json_integer(request->click_count));
+	json_t *data = tool_ask(use, "POST /v1/browser/page/click", args, err);
+	if (data)
+		browser_said(use, "Clicked %s", named(use, &request->target));
+	json_decref(data);
+	return 0;
+}
+
+struct hover_args {
+	struct act_target target;
+};
+static const struct field hover_fields[] = {
+	TARGET(hover_args),
+	TARGET_AT(hover_args, x,
+		  "Pixels from the left of the page's view, where neither is known."),
+	TARGET_AT(hover_args, y, "Pixels from its top."),
+};
+const struct schema hover_in = SCHEMA(hover_args, "Hover", hover_fields);
+
+int hover_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct hover_args *request = in;
+	json_t *data =
+		tool_ask(use, "POST /v1/browser/page/hover", target_args(&request->target), err);
+	if (data)
+		browser_said(use, "Hovered over %s", named(use, &request->target));
+	json_decref(data);
+	return 0;
+}
+
+/* ---- fields ---- */
+
+struct fill_args {
+	struct act_target target;
+	const char *value;
+	enum tri clear;
+};
+static const struct field fill_fields[] = {
+	TARGET(fill_args),
+	STR(fill_args, value, REQUIRED, "What it is to hold.", .alias = "text",
+	    .max_len = TEXT_MAX),
+	TRI(fill_args, clear, OPTIONAL,
+	    "Of no effect: what the field held before is always replaced."),
+};
+const struct schema fill_in = SCHEMA(fill_args, "FormInputFill", fill_fields);
+
+static json_t *fill_request(const struct act_target *target, const char *text)
+{
+	return json_pack("{s:o,s:o,s:s}", "selector", text_or_null(target->selector), "index",
+			 integer_or_null(target->index), "text", text);
+}
+
+static int fill(struct tool_use *use, const struct act_target *target, const char *text,
+		struct err *err)
+{
+	json_t *data = tool_ask(use, "POST /v1/browser/page/fill", fill_request(target, text), err);
+	json_decref(data);
+	return use->failed ? -1 : 0;
+}
+
+int fill_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct fill_args *request = in;
+	if (fill(use, &request->target, request->value, err) == 0)
+		browser_said(use, "Successfully filled %s", named(use, &request->target));
+	return 0;
+}
+
+struct type_args {
+	struct act_target target;
+	const char *text;
+	bool submit;
+	double delay;
+};
+static const struct field type_fields[] = {
+	STR(type_args, text, REQUIRED, "What to type.", .alias = "value", .max_len = TEXT_MAX),
+	TARGET(type_args),
+	BOOL(type_args, submit, OPTIONAL, "Press Enter afterwards.", .def = "false",
+	     .alias = "press_enter"),
+	NUM(type_args, delay, MIN | MAX, "Milliseconds between keys, where no element is named.",
+	    .def = "0", .min = 0, .max = 10000),
+};
+const struct schema type_in = SCHEMA(type_args, "Type", type_fields);
+
+static int press(struct tool_use *use, const char *key, struct err *err)
+{
+	json_t *data = tool_ask(use, "POST /v1/browser/page/press_key",
+				json_pack("{s:s}", "key", key), err);
+	json_decref(data);
+	return use->failed ? -1 : 0;
+}
+
+int type_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct type_args *request = in;
+	bool focused = is_absent(&request->target);
+	if (focused) {
+		json_t *data = tool_ask(use, "POST /v1/browser/page/type",
+					json_pack("{s:s,s:f}", "text", request->text, "delay",
+						  request->delay),
+					err);
+		json_decref(data);
+	} else {
+		(void)fill(use, &request->target, request->text, err);
+	}
+	if (use->failed || (request->submit && press(use, "Enter", err) < 0))
+		return 0;
+	return browser_said(use, "Typed into %s%s",
+			    focused ? "the focused element" : named(use, &request->target),
+			    request->submit ? ", and pressed Enter" : "");
+}
+
+struct press_key_args {
+	const char *key;
+};
+static const struct field press_fields[] = {
+	STR(press_key_args, key, REQUIRED,
+	    "Enter, Tab, Escape, Backspace, Delete, ArrowDown, PageDown, Home, F5, a … or several: "
+	    "Control+A.",
+	    .min_len = 1, .max_len = 100),
+};
+const struct schema press_in = SCHEMA(press_key_args, "PressKey", press_fields);
+
+/* "Control+A" as ["Control", "A"]; "+" is a key. */
+static json_t *split_keys(const char *key)
+{
+	json_t *keys = json_array();
+	for (const char *at = key; *at;) {
+		size_t len = strcspn(at + 1, "+") + 1;
+		json_array_append_new(keys, json_stringn(at, len));
+		at += len;
+		at += *at == '+';
+	}
+	return keys;
+}
+
+int press_key_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const char *key = ((const struct press_key_args *)in)->key;
+	json_t *keys = split_keys(key);
+	bool several = json_array_size(keys) > 1;
+	json_t *data = several ? tool_ask(use, "POST /v1/browser/page/hot_key",
+					  json_pack("{s:O}", "keys", keys), err)
+			       : tool_ask(use, "POST /v1/browser/page/press_key",
+					  json_pack("{s:s}", "key", key), err);
+	if (data)
+		browser_said(use, "Pressed %.100s", key);
+	json_decref(data);
+	json_decref(keys);
+	return 0;
+}
+
+/* ---- scrolling ---- */
+
+struct scroll_args {
+	int64_t amount;
+};
+static const struct field scroll_fields[] = {
+	INT(scroll_args, amount, MIN | MAX,
+	    "Pixels down; up when negative; to the end of the page when absent.", .min = -1e9,
+	    .max = 1e9, .alias = "y,deltaY,pixels"),
+};
+const struct schema scroll_in = SCHEMA(scroll_args, "Scroll", scroll_fields);
+
+int scroll_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	int64_t amount = ((const struct scroll_args *)in)->amount;
+	bool to_end = amount == INT_ABSENT;
+	json_t *data =
+		to_end ? tool_ask(use, "POST /v1/browser/page/scroll_to",
+				  json_pack("{s:i,s:i}", "x", 0, "y", 1000000000), err)
+		       : tool_ask(use, "POST /v1/browser/page/scroll",
+				  json_pack("{s:s,s:I}", "direction", amount < 0 ? "up" : "down",
+					    "amount", (json_int_t)(amount < 0 ? -amount : amount)),
+				  err);
+	if (data && to_end)
+		browser_said(use, "Scrolled to the end of the page");
+	else if (data)
+		browser_said(use, "Scrolled %s %lld pixels", amount < 0 ? "up" : "down",
+			     (long long)(amount < 0 ? -amount : amount));
+	json_decref(data);
+	return 0;
+}

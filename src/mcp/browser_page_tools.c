@@ -1,0 +1,353 @@
+/* Tools that go to a page, read it and run code in it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "mcp/browser_tools.h"
+
+enum { URL_SHOWN = 2000, TITLE_SHOWN = 300, TEXT_CHARS = 30000, TEXT_CHARS_MAX = 1000000 };
+
+static const char *text_in(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? text : "";
+}
+
+/* ---- going ---- */
+
+static const char *const moments[] = { "load", "domcontentloaded", "networkidle", "commit", NULL };
+
+struct navigate_args {
+	const char *url, *wait_until;
+	double timeout;
+};
+static const struct field navigate_fields[] = {
+	STR(navigate_args, url, REQUIRED,
+	    "Where to: https://…, http://localhost:3000/, file:///home/…; https:// is put before an address "
+	    "without a scheme, http:// before one of this machine.",
+	    .min_len = 1, .max_len = 2000000, .alias = "uri,href"),
+	ENUM(navigate_args, wait_until, OPTIONAL,
+	     "What to wait for: load, all of the page; domcontentloaded, its document; networkidle, half a "
+	     "second without requests; commit, the first bytes.",
+	     .def = "load", .choices = moments, .alias = "waitUntil"),
+	NUM(navigate_args, timeout, MIN | MAX, "Seconds it may take.", .def = "30", .min = 0,
+	    .max = 600),
+};
+const struct schema navigate_in = SCHEMA(navigate_args, "Navigate", navigate_fields);
+
+/* "localhost:3000" and "example.com:8080" have a port there, not a scheme. */
+static bool has_scheme(const char *url)
+{
+	size_t n = strspn(url, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+	return n && isalpha((unsigned char)*url) && url[n] == ':' &&
+	       !isdigit((unsigned char)url[n + 1]);
+}
+
+static bool is_of_this_machine(const char *url)
+{
+	return !strncmp(url, "localhost", 9) || !strncmp(url, "127.", 4) || *url == '[';
+}
+
+static const char *complete(struct tool_use *use, const char *url)
+{
+	url += strspn(url, " \t\n");
+	if (has_scheme(url))
+		return url;
+	return *url == '/' ? arena_printf(use->arena, "file://%s", url)
+			   : arena_printf(use->arena, "%s://%s",
+					  is_of_this_machine(url) ? "http" : "https", url);
+}
+
+/* "Navigated to URL", the title, and a status that is not as it should be. */
+static void put_document(struct tool_use *use, const char *did, const json_t *data)
+{
+	int status = (int)json_integer_value(json_object_get(data, "status"));
+	const char *title = text_in(data, "title");
+	char *refused = status >= 400 ? arena_printf(use->arena, "\nHTTP status: %d", status)
+				      : NULL;
+	browser_said(use, "%s %.*s%s%.*s%s%s", did, URL_SHOWN, text_in(data, "url"),
+		     *title ? "\nTitle: " : "", TITLE_SHOWN, title, refused ? refused : "",
+		     json_is_true(json_object_get(data, "download"))
+			     ? "\nIt is a download; the tab shows what it did before."
+			     : "");
+}
+
+int navigate_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct navigate_args *request = in;
+	json_t *data =
+		tool_ask(use, "POST /v1/browser/page/navigate",
+			 json_pack("{s:s,s:s,s:f}", "url", complete(use, request->url),
+				   "wait_until", request->wait_until, "timeout", request->timeout),
+			 err);
+	if (!data)
+		return 0;
+	put_document(use, "Navigated to", data);
+	json_decref(data);
+	browser_put_elements(use, err);
+	return 0;
+}
+
+static int move(struct tool_use *use, const char *route, const char *did, struct err *err)
+{
+	json_t *data = tool_ask(use, route, json_object(), err);
+	if (data)
+		put_document(use, did, data);
+	json_decref(data);
+	return 0;
+}
+
+int go_back_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	(void)in;
+	return move(use, "POST /v1/browser/page/back", "Navigated back to", err);
+}
+
+int go_forward_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	(void)in;
+	return move(use, "POST /v1/browser/page/forward", "Navigated forward to", err);
+}
+
+int reload_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	(void)in;
+	return move(use, "POST /v1/browser/page/reload", "Reloaded", err);
+}
+
+/* ---- reading ---- */
+
+struct read_args {
+	int64_t offset, max_length;
+};
+static const struct field part_fields[] = {
+	INT(read_args, offset, MIN, "Character to begin at, for the rest of a long page.",
+	    .def = "0", .min = 0),
+	INT(read_args, max_length, MIN | MAX, "Characters at most.", .def = "30000", .min = 1,
+	    .max = TEXT_CHARS_MAX, .alias = "maxLength,limit"),
+};
+const struct schema page_part_in = SCHEMA(read_args, "PagePart", part_fields);
+
+/* Where the character of that number begins, or the end. */
+static size_t at_character(const char *text, size_t len, int64_t number)
+{
+	size_t at = 0;
+	for (; at < len && number > 0; number--)
+		do
+			at++;
+		while (at < len && ((unsigned char)text[at] & 0xc0) == 0x80);
+	return at;
+}
+
+static size_t characters(const char *text, size_t len)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < len; i++)
+		count += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return count;
+}
+
+/* Some of a text, and how to get the rest. */
+void browser_put_part(struct tool_use *use, const char *text, size_t len, int64_t offset,
+		      int64_t most)
+{
+	size_t from = at_character(text, len, offset);
+	size_t n = at_character(text + from, len - from, most), rest = len - from - n;
+	if (!len)
+		tool_text(use, "(the page has no text)", 22);
+	else
+		tool_text(use, text + from, n);
+	if (rest)
+		browser_said(use,
+			     "[%zu more characters: call again with offset %lld, or with a larger "
+			     "max_length]",
+			     characters(text + from + n, rest),
+			     (long long)(offset + (int64_t)most));
+	else if (use->hint)
+		tool_text(use, use->hint, strlen(use->hint));
+}
+
+static int read_page(struct tool_use *use, const char *route, const char *member,
+		     const struct read_args *part, struct err *err)
+{
+	json_t *data = tool_ask(use, route, json_object(), err);
+	const json_t *text = member ? json_object_get(data, member) : data;
+	if (data)
+		browser_put_part(use, json_string_value(text) ? json_string_value(text) : "",
+				 json_string_length(text), part->offset, part->max_length);
+	json_decref(data);
+	return 0;
+}
+
+int get_text_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	return read_page(use, "GET /v1/browser/page/text", NULL, in, err);
+}
+
+int get_html_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	return read_page(use, "GET /v1/browser/page/html", NULL, in, err);
+}
+
+int get_markdown_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	return read_page(use, "GET /v1/browser/page/markdown", "markdown", in, err);
+}
+
+static const char *const formats[] = { "markdown", "text", "html", NULL };
+struct extract_args {
+	struct read_args part; /* first */
+	const char *selector, *format;
+};
+static const struct field extract_fields[] = {
+	STR(extract_args, selector, OPTIONAL,
+	    "CSS selector of the elements to read; the whole page when absent.", .max_len = 10000),
+	ENUM(extract_args, format, OPTIONAL, "How to read it; of elements, markdown is their text.",
+	     .def = "markdown", .choices = formats, .alias = "type"),
+	{ .name = "offset",
+	  .type = T_INT,
+	  .at = offsetof(struct extract_args, part.offset),
+	  .flags = MIN,
+	  .help = "Character to begin at.",
+	  .def = "0",
+	  .min = 0 },
+	{ .name = "max_length",
+	  .type = T_INT,
+	  .at = offsetof(struct extract_args, part.max_length),
+	  .flags = MIN | MAX,
+	  .help = "Characters at most.",
+	  .def = "30000",
+	  .min = 1,
+	  .max = TEXT_CHARS_MAX },
+};
+const struct schema extract_in = SCHEMA(extract_args, "Extract", extract_fields);
+
+/* A string as a literal of JavaScript, in the arena. */
+static const char *literal(struct tool_use *use, const char *text)
+{
+	struct jw jw;
+	jw_init(&jw, 1 << 20);
+	jw_str(&jw, text);
+	const char *copy = arena_strdup(use->arena, jw_failed(&jw) ? "\"\"" : jw.out.data);
+	jw_done(&jw);
+	return copy;
+}
+
+static json_t *evaluate(struct tool_use *use, const char *script, struct err *err)
+{
+	return tool_ask(use, "POST /v1/browser/page/evaluate",
+			json_pack("{s:s}", "expression", script), err);
+}
+
+static int extract_elements(struct tool_use *use, const struct extract_args *request,
+			    struct err *err)
+{
+	bool html = !strcmp(request->format, "html");
+	const char *script =
+		arena_printf(use->arena,
+			     "(() => { const found = [...document.querySelectorAll(%s)];"
+			     " return found.length ? found.map((e) => %s).join('\\n') : null })()",
+			     literal(use, request->selector),
+			     html ? "e.outerHTML" : "e.innerText ?? e.textContent");
+	json_t *data = evaluate(use, script, err);
+	if (data && json_is_null(data))
+		tool_failed(use, "no element matches '%.500s'", request->selector);
+	else if (data)
+		browser_put_part(use, json_string_value(data) ? json_string_value(data) : "",
+				 json_string_length(data), request->part.offset,
+				 request->part.max_length);
+	json_decref(data);
+	return 0;
+}
+
+int extract_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct extract_args *request = in;
+	if (request->selector && *request->selector)
+		return extract_elements(use, request, err);
+	if (*request->format == 'm')
+		return get_markdown_tool(use, &request->part, err);
+	return *request->format == 't' ? get_text_tool(use, &request->part, err)
+				       : get_html_tool(use, &request->part, err);
+}
+
+/* ---- links ---- */
+
+struct link_list {
+	struct list links;
+};
+struct link_item {
+	const char *text, *href;
+};
+static const struct field link_fields[] = {
+	STR(link_item, text, 0, "What is written there."),
+	STR(link_item, href, 0, "Where it leads."),
+};
+static const struct schema link_schema = SCHEMA(link_item, "Link", link_fields);
+static const struct field link_list_fields[] = {
+	LIST(link_list, links, 0, "The first 500 links, in the order of the page.", .item = T_OBJ,
+	     .of = &link_schema),
+};
+const struct schema link_list_out = SCHEMA(link_list, "LinkList", link_list_fields);
+
+int read_links_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	static const char script[] =
+		"[...document.querySelectorAll('a[href], area[href]')].slice(0, 500).map((a) => ({"
+		"text: String(a.innerText ?? a.alt ?? a.textContent).replace(/\\s+/g, ' ').trim().slice(0, 200),"
+		"href: String(a.href.baseVal ?? a.href).slice(0, 2000)}))";
+	(void)in;
+	json_t *data = evaluate(use, script, err);
+	if (data)
+		tool_structured(use,
+				json_pack("{s:o}", "links",
+					  json_is_array(data) ? json_incref(data) : json_array()));
+	json_decref(data);
+	return 0;
+}
+
+/* ---- code ---- */
+
+struct evaluate_args {
+	const char *script;
+};
+static const struct field evaluate_fields[] = {
+	STR(evaluate_args, script, REQUIRED,
+	    "An expression such as document.title, statements, or a function such as () => { … return x }.",
+	    .alias = "expression,code,function", .max_len = 4 << 20),
+};
+const struct schema evaluate_in = SCHEMA(evaluate_args, "Evaluate", evaluate_fields);
+
+static void put_result(struct tool_use *use, const char *json, size_t len)
+{
+	auto_buf struct buf text = BUF(TEXT_CHARS * 4 + 100);
+	size_t n = at_character(json, len, TEXT_CHARS);
+	buf_printf(&text, "Execution result:\n%.*s\n", (int)n, json);
+	if (n < len)
+		buf_printf(&text, "[%zu more characters: return less, or slices of it]\n",
+			   characters(json + n, len - n));
+	tool_text(use, text.data, text.len);
+	if (use->hint)
+		tool_text(use, use->hint, strlen(use->hint));
+}
+
+int evaluate_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	json_t *data = evaluate(use, ((const struct evaluate_args *)in)->script, err);
+	struct jw jw;
+	if (!data)
+		return 0;
+	jw_init(&jw, 40 << 20);
+	jw_json(&jw, data);
+	json_decref(data);
+	if (jw_failed(&jw))
+		tool_failed(use, "the result is too large: return less");
+	else
+		put_result(use, jw.out.data, jw.out.len);
+	jw_done(&jw);
+	return 0;
+}
