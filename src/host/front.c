@@ -29,7 +29,7 @@
 #include "net/target.h"
 #include "net/wire.h"
 
-enum { REFUSED_MS = 1000, TOKENS_MAX = 8 };
+enum { REFUSED_MS = 1000, TOKENS_MAX = 8, OUTER_MAX = 200 };
 
 struct front_request {
 	struct link *link;
@@ -41,12 +41,13 @@ struct front_request {
 	const char *query;
 	struct address address;
 	enum place place;
-	struct box *box;     /* NULL: the host's own server, or there is none */
-	bool by_query;       /* the credential was in the query */
-	bool by_guest;       /* it was a ticket for guests there */
-	int tokens;          /* how many texts like a JWT were looked at for this head */
-	bool known;          /* it is from a page that may call this address */
-	struct box *entered; /* counted among its active requests, by nobody else yet */
+	struct box *box;           /* NULL: the host's own server, or there is none */
+	bool by_query;             /* the credential was in the query */
+	bool by_guest;             /* it was a ticket for guests there */
+	int tokens;                /* how many texts like a JWT were looked at for this head */
+	bool known;                /* it is from a page that may call this address */
+	char outer[OUTER_MAX + 1]; /* what a proxy before the host has taken from the path, or "" */
+	struct box *entered;       /* counted among its active requests, by nobody else yet */
 };
 
 /* Whether the host answers in the box's place, by a row with this flag. */
@@ -184,6 +185,19 @@ static bool has_cookie(const struct front_request *r)
 	return cookie_ok(r->box->auth, r->head, name);
 }
 
+/* Such as "/sandbox": X-Forwarded-Prefix, if it is a path and nothing else. */
+static void find_outer(struct front_request *r)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-_.~/";
+	const char *prefix = http_header(r->head, "x-forwarded-prefix");
+	size_t len = prefix ? strspn(prefix, allowed) : 0;
+	if (!len || prefix[len] || len > OUTER_MAX || *prefix != '/' || strstr(prefix, "//"))
+		return;
+	len -= prefix[len - 1] == '/';
+	snprintf(r->outer, sizeof r->outer, "%.*s", (int)len, prefix);
+}
+
 /* ---- pages, and where they are ---- */
 
 /* Whether somebody opens a page of a box at an address that boxes share. */
@@ -224,7 +238,7 @@ static bool tell_home(const struct front_request *r, const char *to)
 	auto_buf struct buf page = BUF(1 << 20), out = BUF(1 << 20);
 	struct answer answer;
 	struct err ignored;
-	if (!own_name_tell(to, "", &answer, &page))
+	if (!own_name_tell(to, r->outer, &answer, &page))
 		return false;
 	head_answer(&out, &answer, page.data, link_closes(r->link, r->head));
 	(void)answer_with(r, &out, &ignored);
@@ -240,7 +254,7 @@ static int send_home(const struct front_request *r, struct err *err)
 		return 0;
 	enum own_name known = own_name_find(r->head, r->config->guard.domain, r->address.id, &to);
 	if (known != OWN_NAME_NONE) {
-		buf_str(&to, r->path_len ? "" : "/");
+		buf_printf(&to, "%s%s", r->outer, r->path_len ? "" : "/");
 		buf_add(&to, r->path, r->path_len);
 		add_query(r, &to);
 	}
@@ -276,7 +290,8 @@ static bool ask_key(const struct front_request *r)
 {
 	auto_buf struct buf back = BUF(r->config->max_head + 16), page = BUF(1 << 20),
 			    out = BUF(1 << 20);
-	auto_free char *prefix = xstrndup(r->path - r->address.prefix, r->address.prefix);
+	auto_free char *prefix =
+		xasprintf("%s%.*s", r->outer, (int)r->address.prefix, r->path - r->address.prefix);
 	struct answer answer;
 	struct err ignored;
 	buf_add(&back, r->path, r->path_len);
@@ -400,7 +415,8 @@ static int clean_address(struct front_request *r, struct err *err)
 	const struct head_request hidden = { .strip_query = auth_enabled(r->box->auth),
 					     .is_secret = is_secret,
 					     .arg = r };
-	buf_printf(&to, "//%s%.*s", r->host, (int)(r->path + r->path_len - target), target);
+	buf_printf(&to, "//%s%s%.*s", r->host, r->outer, (int)(r->path + r->path_len - target),
+		   target);
 	if (!takes_cookie(r) || head_is_foreign_frame(r->head))
 		return head_trade(&to, r->query, r->box->auth, is_guest(r))
 			       ? redirect(r, 303, to.data, NULL, err)
@@ -523,9 +539,9 @@ static void write_head(struct front_request *r)
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
 	bool looks_itself = r->place == TO_HOST || is_ticket(r, PUBLIC);
-	char below[BOX_ID_MAX + 4] = "", port[8] = "";
-	if (is_below(r))
-		snprintf(below, sizeof below, "/s/%s", r->address.id);
+	char below[OUTER_MAX + BOX_ID_MAX + 4], port[8] = "";
+	snprintf(below, sizeof below, "%s%s%s", r->outer, is_below(r) ? "/s/" : "",
+		 is_below(r) ? r->address.id : "");
 	if (r->address.port)
 		snprintf(port, sizeof port, "%d", r->address.port);
 	const struct pair own[] = {
@@ -555,8 +571,9 @@ static void write_head(struct front_request *r)
 	link->relay.head.plain = !r->address.own_origin;
 	link->relay.head.varies = !r->address.own_origin || !r->address.named;
 	link->relay.head.trusted = r->place != TO_BOX;
-	if (r->address.prefix)
-		link->prefix = xstrndup(r->head->target, r->address.prefix);
+	if (r->address.prefix || *r->outer)
+		link->prefix =
+			xasprintf("%s%.*s", r->outer, (int)r->address.prefix, r->head->target);
 	link->relay.head.prefix = link->prefix;
 	link->relay.head.cookie = link->cookie;
 }
@@ -623,6 +640,7 @@ static int decide(struct front_request *r, struct err *err)
 	if (address_find(r->head, &r->config->names, &r->address, err) < 0)
 		return -1;
 	struct target target;
+	find_outer(r);
 	if (target_split(r->head, &target, err) < 0)
 		return -1;
 	r->path = target.path + r->address.prefix;

@@ -401,7 +401,7 @@ def test_a_box_never_sees_a_credential_that_opens_something(host, box):
     with FakeServer(box, serve) as fake, host.connect() as peer:
         secrets = {
             "Authorization": f"Bearer {box.token}", "X-AIO-API-Key": box.token, "Cookie": "aio_box=t; mine=1",
-            "X-AIO-Anything": "forged", "X-AIO-Box": "default", "X-Forwarded-Prefix": "/forged",
+            "X-AIO-Anything": "forged", "X-AIO-Box": "default", "X-Forwarded-Prefix": "//forged",
             "Proxy-Authorization": "Basic x",
         }
         assert peer.ask(request(f"/s/{box.id}/a/b?api_key={box.token}&x=1&%74icket=t&y", headers=secrets,

@@ -1,7 +1,10 @@
 """Pages of a box are opened at the box's own name, `default` included: who opens one on the address that all boxes share
 is led there, with what the address says and with what the browser is signed in by; or is told where it is."""
 
+import http.client
+import http.server
 import re
+import threading
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from chromium import NEEDED, browser, new_context
 from firefox import NEEDED as FIREFOX_NEEDED
 from firefox import Firefox
-from harness import eventually, request
+from harness import ANSWER_SECONDS, eventually, request
 from hosts import Host, folder
 
 KEY = "the-operators-key"
@@ -84,15 +87,90 @@ def test_below_a_path_too(host, box):
     assert host.client.get(f"/s/{box.id}/lab", headers={"Accept": "*/*"}).status_code == 401
 
 
-# --- with a key --------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def keyed():
     host = Host(folder(), ["--domain", "box.test", "--ticket-ttl", "1"], env={"SANDBOX_API_KEY": KEY})
     host.named = {"Host": f"default.localhost:{host.port}"}
     yield host
     host.end()
+
+
+# --- behind a proxy that shows the host below a path ------------------------------------------
+
+
+class Proxy(http.server.BaseHTTPRequestHandler):
+    """Of one origin: takes /sandbox/ from paths, and says so."""
+
+    protocol_version = "HTTP/1.1"
+    port = None
+
+    def do_GET(self):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
+        if not self.path.startswith("/sandbox/"):
+            return self.send_error(404)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        conn.request(self.command, self.path[8:], body, {**self.headers, "X-Forwarded-Prefix": "/sandbox"})
+        got = conn.getresponse()
+        data = got.read()
+        self.send_response(got.status)
+        for name, value in got.getheaders():
+            if name.lower() not in ("transfer-encoding", "content-length", "date", "server"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_GET
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def proxy(keyed):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("ToHost", (Proxy,), {"port": keyed.port}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_prefix_of_the_path_stays(keyed):
+    """In redirects, in the form for a key, and in the URLs that a box makes."""
+    behind = {**CHROME, "Host": "localhost:9000", "X-Forwarded-Prefix": "/sandbox/"}
+    bearer = {"Authorization": f"Bearer {KEY}"}
+    got = keyed.client.get("/lab?x=1", headers=behind)
+    assert location(got) == "//default.localhost:9000/sandbox/lab?x=1"
+    got = keyed.client.get(f"/lab?x=1&api_key={KEY}", headers={**behind, "Host": "default.localhost:9000"})
+    assert location(got) == "//default.localhost:9000/sandbox/lab?x=1"
+    keyed.client.cookies.clear()
+    assert 'action="/sandbox/.aio/sign-in?to=' in keyed.client.get("/terminal", headers=behind).text
+    got = keyed.client.get("/", headers={**behind, "Accept": "*/*", "Sec-Fetch-Mode": "cors", **bearer})
+    assert location(got) == "/sandbox/v1/docs"
+    for path, below in (("", ""), ("/s/default", "/s/default")):
+        url = keyed.client.get(f"{path}/v1/shell/terminal-url", headers={**behind, **bearer}).json()["data"]
+        assert url.startswith(f"http://localhost:9000/sandbox{below}/terminal?"), url
+    for forged in ("//evil.example", "/a//b", "evil", "/a?b", "/a\"b", "/" + "a" * 300, "/a b"):
+        got = keyed.client.get("/lab", headers={**behind, "X-Forwarded-Prefix": forged})
+        assert location(got) == "//default.localhost:9000/lab", forged
+
+
+@NEEDED
+def test_a_terminal_below_a_path_of_a_proxy(keyed, proxy):
+    with browser() as chromium:
+        context = new_context(chromium)
+        page = context.new_page()
+        page.goto(f"http://localhost:{proxy}/sandbox/?x=1")
+        assert page.url == f"http://default.localhost:{proxy}/sandbox/?x=1"
+        page.locator("input").fill(KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"http://default.localhost:{proxy}/sandbox/v1/docs**")
+        page.goto(f"http://default.localhost:{proxy}/sandbox/terminal")  # with the cookie
+        page.locator(".xterm-rows").wait_for()
+        context.close()
+
+
+# --- with a key --------------------------------------------------------------------------------
 
 
 def shown(host, answer, **cookies):
