@@ -39,19 +39,19 @@ static const char *text_in(const json_t *object, const char *key)
 
 /* ---- which element ---- */
 
-struct act_target {
+struct tool_target {
 	const char *selector;
 	int64_t index;
 	double x, y;
 };
 
-static bool is_absent(const struct act_target *target)
+static bool is_absent(const struct tool_target *target)
 {
 	return !(target->selector && *target->selector) && target->index == INT_ABSENT &&
 	       isnan(target->x);
 }
 
-static json_t *target_args(const struct act_target *target)
+static json_t *target_args(const struct tool_target *target)
 {
 	return json_pack("{s:o,s:o,s:o,s:o}", "selector", text_or_null(target->selector), "index",
 			 integer_or_null(target->index), "x", number_or_null(target->x), "y",
@@ -59,7 +59,7 @@ static json_t *target_args(const struct act_target *target)
 }
 
 /* How it was named, for sentences. */
-static const char *named(struct tool_use *use, const struct act_target *target)
+static const char *named(struct tool_use *use, const struct tool_target *target)
 {
 	if (target->index != INT_ABSENT)
 		return arena_printf(use->arena, "element [%lld]", (long long)target->index);
@@ -142,7 +142,7 @@ int get_elements_tool(struct tool_use *use, const void *in, struct err *err)
 
 static const char *const buttons[] = { "left", "right", "middle", NULL };
 struct click_args {
-	struct act_target target;
+	struct tool_target target;
 	const char *button;
 	int64_t click_count;
 };
@@ -171,7 +171,7 @@ int click_tool(struct tool_use *use, const void *in, struct err *err)
 }
 
 struct hover_args {
-	struct act_target target;
+	struct tool_target target;
 };
 static const struct field hover_fields[] = {
 	TARGET(hover_args),
@@ -195,7 +195,7 @@ int hover_tool(struct tool_use *use, const void *in, struct err *err)
 /* ---- fields ---- */
 
 struct fill_args {
-	struct act_target target;
+	struct tool_target target;
 	const char *value;
 	enum tri clear;
 };
@@ -208,13 +208,13 @@ static const struct field fill_fields[] = {
 };
 const struct schema fill_in = SCHEMA(fill_args, "FormInputFill", fill_fields);
 
-static json_t *fill_request(const struct act_target *target, const char *text)
+static json_t *fill_request(const struct tool_target *target, const char *text)
 {
 	return json_pack("{s:o,s:o,s:s}", "selector", text_or_null(target->selector), "index",
 			 integer_or_null(target->index), "text", text);
 }
 
-static int fill(struct tool_use *use, const struct act_target *target, const char *text,
+static int fill(struct tool_use *use, const struct tool_target *target, const char *text,
 		struct err *err)
 {
 	json_t *data = tool_ask(use, "POST /v1/browser/page/fill", fill_request(target, text), err);
@@ -231,7 +231,7 @@ int fill_tool(struct tool_use *use, const void *in, struct err *err)
 }
 
 struct type_args {
-	struct act_target target;
+	struct tool_target target;
 	const char *text;
 	bool submit;
 	double delay;
