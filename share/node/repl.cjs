@@ -122,7 +122,10 @@ function rewriteCalls(code) {
 
 function prepare(code, typescript) {
 	if (typescript) code = strip(code);
-	if (code.includes('import')) code = rewriteCalls(rewriteDeclarations(code));
+	if (code.includes('import')) {
+		require('./elsewhere.cjs')();
+		code = rewriteCalls(rewriteDeclarations(code));
+	}
 	// {a: 1} is more likely meant as an object than as a block with a label.
 	if (/^\s*\{/.test(code) && !/;\s*$/.test(code) && !problem(`(${code}\n)`)) code = `(${code}\n)`;
 	return code;

@@ -189,6 +189,7 @@ function start() {
 	let code = fs.readFileSync(3, 'utf8');
 	fs.closeSync(3);
 	process.argv.splice(1, 2, main);
+	if (/\bimport\b/.test(code)) require('./elsewhere.cjs')();
 	try {
 		if (typescript) code = channel().strip(code);
 	} catch (error) {

@@ -89,6 +89,14 @@ static const char *path(struct arena *arena, const struct user *user, const char
 		       : all;
 }
 
+/* Node.js looks there last: where what a program requires is nowhere above it. */
+static const char *node_path(struct arena *arena, const char *home)
+{
+	const char *own = getenv("NODE_PATH");
+	return own && *own ? arena_printf(arena, "%s:%s/node_modules", own, home)
+			   : arena_printf(arena, "%s/node_modules", home);
+}
+
 static bool names_locale(const char *name)
 {
 	return !strcmp(name, "LC_ALL") || !strcmp(name, "LC_CTYPE") || !strcmp(name, "LANG");
@@ -121,6 +129,9 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	put(&e, "LOGNAME", user->name);
 	put(&e, "SHELL", "/bin/bash");
 	put(&e, "PATH", path(arena, user, home));
+	put(&e, "NODE_PATH", node_path(arena, home));
+	if (!getenv("PLAYWRIGHT_BROWSERS_PATH"))
+		put(&e, "PLAYWRIGHT_BROWSERS_PATH", "0"); /* see tools/playwright-browsers */
 	const struct pair *pairs = extra ? extra->items : NULL;
 	if (!has_locale(pairs, more))
 		put(&e, "LC_CTYPE", "C.UTF-8");
