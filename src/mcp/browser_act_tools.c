@@ -9,7 +9,14 @@
 #include "base/own.h"
 #include "mcp/browser_tools.h"
 
-enum { ELEMENTS_SHOWN = 300, TEXT_SHOWN = 120, SELECTOR_MAX = 10000, TEXT_MAX = 1 << 20 };
+enum {
+	ELEMENTS_SHOWN = 300,
+	TEXT_SHOWN = 120, /* bytes: what is cut in a character is mended when it is put into JSON */
+	OPTIONS_SHOWN = 20,
+	OPTION_SHOWN = 40,
+	SELECTOR_MAX = 10000,
+	TEXT_MAX = 1 << 20,
+};
 
 #define INDEX_HELP "Number of the element, of sandbox_browser_get_clickable_elements."
 #define SELECTOR_HELP                                                                              \
@@ -58,9 +65,12 @@ static json_t *target_args(const struct tool_target *target)
 			 number_or_null(target->y));
 }
 
-/* How it was named, for sentences. */
-static const char *named(struct tool_use *use, const struct tool_target *target)
+/* What it was, by what the route says of it or how it was named. */
+static const char *named(struct tool_use *use, const struct tool_target *target, const json_t *data)
 {
+	const char *element = text_in(data, "element");
+	if (*element)
+		return arena_printf(use->arena, "%.500s", element);
 	if (target->index != INT_ABSENT)
 		return arena_printf(use->arena, "element [%lld]", (long long)target->index);
 	if (target->selector && *target->selector)
@@ -87,14 +97,50 @@ static const char *named(struct tool_use *use, const struct tool_target *target)
 
 /* ---- what there is ---- */
 
+static void put_options(struct buf *text, const json_t *options)
+{
+	size_t i;
+	json_t *option;
+	json_array_foreach(options, i, option) {
+		if (i == OPTIONS_SHOWN)
+			break;
+		buf_printf(text, "%s%.*s", i ? ", " : " options: ", OPTION_SHOWN,
+			   json_string_value(option));
+	}
+	if (json_array_size(options) > OPTIONS_SHOWN)
+		buf_str(text, ", …");
+}
+
+/* What is to be known of an element before it is used. */
+static void put_facts(struct buf *text, const json_t *element)
+{
+	static const char *const texts[] = { "type", "value", "placeholder" };
+	static const char *const states[] = { "checked", "selected", "expanded", "disabled" };
+	for (size_t i = 0; i < COUNT(texts); i++)
+		if (*text_in(element, texts[i]))
+			buf_printf(text, " %s=\"%.*s\"", texts[i], TEXT_SHOWN,
+				   text_in(element, texts[i]));
+	for (size_t i = 0; i < COUNT(states); i++)
+		if (json_is_true(json_object_get(element, states[i])))
+			buf_printf(text, " %s", states[i]);
+	put_options(text, json_object_get(element, "options"));
+}
+
+/* Of what is written on it; a field has a name, if not that then what it shows while it is empty. */
+static const char *caption(const json_t *element)
+{
+	const char *name = text_in(element, "name");
+	return *name ? name : text_in(element, "text");
+}
+
 static void put_line(struct buf *text, const json_t *element)
 {
-	const char *tag = text_in(element, "tag"), *name = text_in(element, "name");
-	if (!*name)
-		name = text_in(element, "text");
-	buf_printf(text, "[%lld]<%s>%.*s</%s>\n",
+	const char *tag = text_in(element, "tag");
+	buf_printf(text, "[%lld]<%s>%.*s</%s>",
 		   (long long)json_integer_value(json_object_get(element, "index")), tag,
-		   TEXT_SHOWN, name, tag);
+		   TEXT_SHOWN, caption(element), tag);
+	put_facts(text, element);
+	buf_str(text, "\n");
 }
 
 static void put_lines(struct tool_use *use, const json_t *elements)
@@ -165,7 +211,7 @@ int click_tool(struct tool_use *use, const void *in, struct err *err)
 	json_object_set_new(args, "click_count", json_integer(request->click_count));
 	json_t *data = tool_ask(use, "POST /v1/browser/page/click", args, err);
 	if (data)
-		browser_said(use, "Clicked %s", named(use, &request->target));
+		browser_said(use, "Clicked %s", named(use, &request->target, data));
 	json_decref(data);
 	return 0;
 }
@@ -187,7 +233,7 @@ int hover_tool(struct tool_use *use, const void *in, struct err *err)
 	json_t *data =
 		tool_ask(use, "POST /v1/browser/page/hover", target_args(&request->target), err);
 	if (data)
-		browser_said(use, "Hovered over %s", named(use, &request->target));
+		browser_said(use, "Hovered over %s", named(use, &request->target, data));
 	json_decref(data);
 	return 0;
 }
@@ -214,19 +260,22 @@ static json_t *fill_request(const struct tool_target *target, const char *text)
 			 integer_or_null(target->index), "text", text);
 }
 
-static int fill(struct tool_use *use, const struct tool_target *target, const char *text,
-		struct err *err)
+/* What was filled, in words; NULL with `use` filled in where it failed. */
+static const char *fill(struct tool_use *use, const struct tool_target *target, const char *text,
+			struct err *err)
 {
 	json_t *data = tool_ask(use, "POST /v1/browser/page/fill", fill_request(target, text), err);
+	const char *name = data ? named(use, target, data) : NULL;
 	json_decref(data);
-	return use->failed ? -1 : 0;
+	return name;
 }
 
 int fill_tool(struct tool_use *use, const void *in, struct err *err)
 {
 	const struct fill_args *request = in;
-	if (fill(use, &request->target, request->value, err) == 0)
-		browser_said(use, "Successfully filled %s", named(use, &request->target));
+	const char *name = fill(use, &request->target, request->value, err);
+	if (name)
+		browser_said(use, "Successfully filled %s", name);
 	return 0;
 }
 
@@ -254,23 +303,26 @@ static int press(struct tool_use *use, const char *key, struct err *err)
 	return use->failed ? -1 : 0;
 }
 
+static const char *type_into_focus(struct tool_use *use, const struct type_args *request,
+				   struct err *err)
+{
+	json_t *data =
+		tool_ask(use, "POST /v1/browser/page/type",
+			 json_pack("{s:s,s:f}", "text", request->text, "delay", request->delay),
+			 err);
+	json_decref(data);
+	return data ? "the focused element" : NULL;
+}
+
 int type_tool(struct tool_use *use, const void *in, struct err *err)
 {
 	const struct type_args *request = in;
-	bool focused = is_absent(&request->target);
-	if (focused) {
-		json_t *data = tool_ask(use, "POST /v1/browser/page/type",
-					json_pack("{s:s,s:f}", "text", request->text, "delay",
-						  request->delay),
-					err);
-		json_decref(data);
-	} else {
-		(void)fill(use, &request->target, request->text, err);
-	}
-	if (use->failed || (request->submit && press(use, "Enter", err) < 0))
+	const char *name = is_absent(&request->target)
+				   ? type_into_focus(use, request, err)
+				   : fill(use, &request->target, request->text, err);
+	if (!name || (request->submit && press(use, "Enter", err) < 0))
 		return 0;
-	return browser_said(use, "Typed into %s%s",
-			    focused ? "the focused element" : named(use, &request->target),
+	return browser_said(use, "Typed into %s%s", name,
 			    request->submit ? ", and pressed Enter" : "");
 }
 
@@ -314,6 +366,66 @@ int press_key_tool(struct tool_use *use, const void *in, struct err *err)
 	return 0;
 }
 
+/* ---- lists and files ---- */
+
+/* As an item of a form, which may be named by its index, and is filled as its kind wants. Takes value over. */
+static int fill_in_form(struct tool_use *use, const struct tool_target *target, json_t *value,
+			struct err *err)
+{
+	json_t *item = json_pack("{s:o,s:o,s:o}", "selector", text_or_null(target->selector),
+				 "index", integer_or_null(target->index), "value", value);
+	json_t *data = tool_ask(use, "POST /v1/browser/page/fill_form",
+				json_pack("{s:[o]}", "items", item), err);
+	json_decref(data);
+	return use->failed ? -1 : 0;
+}
+
+struct select_args {
+	struct tool_target target;
+	const char *value;
+};
+static const struct field select_fields[] = {
+	TARGET(select_args),
+	STR(select_args, value, REQUIRED, "Value of the option, or what is written on it.",
+	    .alias = "label,text,option", .max_len = TEXT_MAX),
+};
+const struct schema select_in = SCHEMA(select_args, "Select", select_fields);
+
+int select_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct select_args *request = in;
+	if (fill_in_form(use, &request->target, json_string(request->value), err) == 0)
+		browser_said(use, "Selected '%.300s' in %s", request->value,
+			     named(use, &request->target, NULL));
+	return 0;
+}
+
+struct upload_args {
+	struct tool_target target;
+	struct list files;
+};
+static const struct field upload_fields[] = {
+	TARGET(upload_args),
+	LIST(upload_args, files, REQUIRED,
+	     "Paths in the sandbox; relative ones are in the workspace.", .item = T_STR,
+	     .min_len = 1, .max_len = 100, .alias = "paths"),
+};
+const struct schema upload_in = SCHEMA(upload_args, "UploadFile", upload_fields);
+
+int upload_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct upload_args *request = in;
+	const char *const *files = request->files.items;
+	json_t *paths = json_array();
+	for (size_t i = 0; i < request->files.count; i++)
+		json_array_append_new(paths, tool_path(use, files[i]));
+	if (fill_in_form(use, &request->target, paths, err) == 0)
+		browser_said(use, "Chose %zu file%s for %s", request->files.count,
+			     request->files.count == 1 ? "" : "s",
+			     named(use, &request->target, NULL));
+	return 0;
+}
+
 /* ---- scrolling ---- */
 
 struct scroll_args {
@@ -342,6 +454,36 @@ int scroll_tool(struct tool_use *use, const void *in, struct err *err)
 	else if (data)
 		browser_said(use, "Scrolled %s %lld pixels", amount < 0 ? "up" : "down",
 			     (long long)(amount < 0 ? -amount : amount));
+	json_decref(data);
+	return 0;
+}
+
+/* ---- dialogs ---- */
+
+struct dialog_args {
+	bool accept;
+	const char *text;
+};
+static const struct field dialog_fields[] = {
+	BOOL(dialog_args, accept, OPTIONAL, "OK, or Leave; false is Cancel, or Stay.",
+	     .def = "true"),
+	STR(dialog_args, text, OPTIONAL, "What a prompt is answered with.", .max_len = TEXT_MAX,
+	    .alias = "promptText,prompt_text"),
+};
+const struct schema dialog_in = SCHEMA(dialog_args, "HandleDialog", dialog_fields);
+
+int dialog_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct dialog_args *request = in;
+	json_t *data =
+		tool_ask(use, "POST /v1/browser/page/dialog",
+			 json_pack("{s:s,s:s*}", "action", request->accept ? "accept" : "dismiss",
+				   "text", request->text),
+			 err);
+	if (data)
+		browser_said(use, "%s the %s '%.1000s'", request->accept ? "Accepted" : "Dismissed",
+			     *text_in(data, "type") ? text_in(data, "type") : "dialog",
+			     text_in(data, "message"));
 	json_decref(data);
 	return 0;
 }

@@ -4,12 +4,21 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "mcp/bridge.h"
 #include "mcp/browser_tools.h"
 
-enum { URL_SHOWN = 2000, TITLE_SHOWN = 300, TEXT_CHARS = 30000, TEXT_CHARS_MAX = 1000000 };
+enum {
+	URL_SHOWN = 2000,
+	TITLE_SHOWN = 300,
+	MATCHES_SHOWN = 50,
+	CONTEXT_SHOWN = 300,
+	TEXT_CHARS = 30000,
+	TEXT_CHARS_MAX = 1000000
+};
 
 static const char *text_in(const json_t *object, const char *key)
 {
@@ -273,6 +282,88 @@ int extract_tool(struct tool_use *use, const void *in, struct err *err)
 		return get_markdown_tool(use, &request->part, err);
 	return *request->format == 't' ? get_text_tool(use, &request->part, err)
 				       : get_html_tool(use, &request->part, err);
+}
+
+struct find_text_args {
+	const char *keyword;
+};
+static const struct field find_text_fields[] = {
+	STR(find_text_args, keyword, REQUIRED, "What to look for, in capitals or not.",
+	    .max_len = 10000, .alias = "text,query"),
+};
+const struct schema find_text_in = SCHEMA(find_text_args, "FindText", find_text_fields);
+
+static void put_matches(struct tool_use *use, const char *keyword, const json_t *matches)
+{
+	auto_buf struct buf text = BUF(1 << 20);
+	size_t i, count = json_array_size(matches);
+	json_t *match;
+	buf_printf(&text, "'%.200s' is on the page %zu time%s", keyword, count,
+		   count == 1 ? "" : "s");
+	json_array_foreach(matches, i, match) {
+		if (i == MATCHES_SHOWN)
+			break;
+		buf_printf(&text, "\n<%s> at (%lld, %lld)%s: %.*s", text_in(match, "element"),
+			   (long long)json_integer_value(json_object_get(match, "x")),
+			   (long long)json_integer_value(json_object_get(match, "y")),
+			   json_is_true(json_object_get(match, "in_viewport")) ? ""
+									       : ", out of view",
+			   CONTEXT_SHOWN, text_in(match, "context"));
+	}
+	if (count > MATCHES_SHOWN)
+		buf_printf(&text, "\n… and %zu more", count - MATCHES_SHOWN);
+	tool_text(use, text.data, text.len);
+}
+
+int find_text_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const char *keyword = ((const struct find_text_args *)in)->keyword;
+	json_t *data = tool_ask(use, "POST /v1/browser/page/find_text",
+				json_pack("{s:s}", "keyword", keyword), err);
+	if (data)
+		put_matches(use, keyword, data);
+	json_decref(data);
+	return 0;
+}
+
+/* ---- paper ---- */
+
+struct pdf_args {
+	const char *path;
+};
+static const struct field pdf_fields[] = {
+	STR(pdf_args, path, OPTIONAL, "The file to write; relative ones are in the workspace.",
+	    .def = "page.pdf", .alias = "file,filename,save_path", .max_len = 4096),
+};
+const struct schema pdf_in = SCHEMA(pdf_args, "PdfSave", pdf_fields);
+
+static int save(struct tool_use *use, json_t *path, const struct buf *file, struct err *err)
+{
+	auto_buf struct buf coded = BUF(file->len / 3 * 4 + 8);
+	base64_encode(&coded, file->data, file->len);
+	json_t *data = tool_ask(use, "POST /v1/file/write",
+				json_pack("{s:O,s:s,s:s}", "file", path, "content",
+					  coded.data ? coded.data : "", "encoding", "base64"),
+				err);
+	json_decref(data);
+	return data ? 0 : -1;
+}
+
+int pdf_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	json_t *none = json_object();
+	json_t *path = tool_path(use, ((const struct pdf_args *)in)->path);
+	struct bridge_answer answer;
+	if (tool_file(use, "GET /v1/browser/page/pdf", none, "application/pdf", &answer, err) ==
+	    0) {
+		if (save(use, path, &answer.body, err) == 0)
+			browser_said(use, "Saved the page to %.3000s (%zu bytes)",
+				     json_string_value(path), answer.body.len);
+		buf_done(&answer.body);
+	}
+	json_decref(path);
+	json_decref(none);
+	return 0;
 }
 
 /* ---- links ---- */

@@ -1,6 +1,7 @@
 /* Tools for the screen as a person has it: what it looks like, mouse and keyboard. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "mcp/bridge.h"
@@ -8,6 +9,7 @@
 
 /* ---- pictures ---- */
 
+enum { PAGE_SIDE_MAX = 7900 };                  /* models refuse pictures above 8000 */
 enum { PNG_MAX = 1 << 20, FILE_MAX = 3 << 20 }; /* models take 5 MB in base64, some clients less */
 
 /* Ways to ask for it, until it is small enough. */
@@ -48,7 +50,7 @@ int browser_picture(struct tool_use *use, const char *route, json_t *args, const
 			json_object_update_new(args,
 					       json_pack("{s:s,s:i}", "format", tries[i].format,
 							 "quality", tries[i].quality));
-		if (tool_picture(use, route, args, &answer, err) < 0)
+		if (tool_file(use, route, args, "image/", &answer, err) < 0)
 			break;
 		done = is_small(&answer, asked);
 		if (done)
@@ -61,6 +63,102 @@ int browser_picture(struct tool_use *use, const char *route, json_t *args, const
 			    "or without fullPage",
 			    FILE_MAX >> 20);
 	json_decref(args);
+	return 0;
+}
+
+/* ---- the page ---- */
+
+static const char *const page_formats[] = { "png", "jpeg", NULL };
+
+struct page_picture {
+	const char *name, *selector, *format;
+	int64_t index, width, height;
+	bool full_page, highlight;
+};
+static const struct field page_picture_fields[] = {
+	STR(page_picture, name, OPTIONAL, "What to call it, in the text that comes with it.",
+	    .max_len = 200),
+	STR(page_picture, selector, OPTIONAL, "Of the one element that is wanted.",
+	    .max_len = 10000),
+	NAMED("fullPage", BOOL, page_picture, full_page, OPTIONAL,
+	      "The whole page, not only what is in view.", .def = "false", .alias = "full_page"),
+	BOOL(page_picture, highlight, OPTIONAL, "Mark each element that can be used by its index.",
+	     .def = "false", .alias = "marks"),
+	ENUM(page_picture, format, OPTIONAL, "png or jpeg; png where that is small when absent.",
+	     .choices = page_formats),
+};
+const struct schema page_picture_in = SCHEMA(page_picture, "PageScreenshot", page_picture_fields);
+
+static int take_page(struct tool_use *use, const struct page_picture *request, struct err *err)
+{
+	bool named = request->name && *request->name;
+	const char *what = arena_printf(use->arena, "Screenshot%s%.200s%s of %s", named ? " '" : "",
+					named ? request->name : "", named ? "'" : "",
+					request->selector && *request->selector ? "the element"
+					: request->full_page                    ? "the whole page"
+							     : "the page's view");
+	json_t *args = json_pack("{s:s*,s:s*,s:b,s:b,s:i}", "format", request->format, "selector",
+				 request->selector, "full_page", request->full_page, "marks",
+				 request->highlight, "max_size", PAGE_SIDE_MAX);
+	return browser_picture(use, "GET /v1/browser/page/screenshot", args, what, err);
+}
+
+int page_picture_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	return take_page(use, in, err);
+}
+
+int view_picture_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	(void)in;
+	return take_page(use, &(struct page_picture){ 0 }, err);
+}
+
+struct view_click {
+	double x, y;
+	struct list factors;
+};
+static const struct field view_click_fields[] = {
+	NUM(view_click, x, REQUIRED, "Pixels from the left of the view."),
+	NUM(view_click, y, REQUIRED, "Pixels from its top."),
+	LIST(view_click, factors, OPTIONAL,
+	     "What the model's coordinates count to, [1000, 1000] for example, where they are not pixels.",
+	     .item = T_NUM, .max_len = 2),
+};
+const struct schema view_click_in = SCHEMA(view_click, "VisionScreenClick", view_click_fields);
+
+/* The size of the page's view; -1 after tool_failed(). */
+static int ask_view(struct tool_use *use, double size[2], struct err *err)
+{
+	json_t *data = tool_ask(use, "GET /v1/browser/info", json_object(), err);
+	const json_t *view = json_object_get(data, "page_viewport");
+	size[0] = json_number_value(json_object_get(view, "width"));
+	size[1] = json_number_value(json_object_get(view, "height"));
+	if (data && !(size[0] > 0))
+		tool_failed(use, "the page does not say how large its view is: pass pixels, "
+				 "without factors");
+	json_decref(data);
+	return size[0] > 0 ? 0 : -1;
+}
+
+int view_click_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct view_click *request = in;
+	const double *factors = request->factors.items;
+	double at[2] = { request->x, request->y }, size[2];
+	if (request->factors.count == 2) {
+		if (!(factors[0] > 0 && factors[1] > 0))
+			return tool_failed(use, "factors must be greater than 0");
+		if (ask_view(use, size, err) < 0)
+			return 0;
+		at[0] *= size[0] / factors[0];
+		at[1] *= size[1] / factors[1];
+	}
+	json_t *data = tool_ask(use, "POST /v1/browser/page/click",
+				json_pack("{s:f,s:f}", "x", at[0], "y", at[1]), err);
+	if (data)
+		browser_said(use, "Clicked (%g, %g)", at[0], at[1]);
+	json_decref(data);
 	return 0;
 }
 

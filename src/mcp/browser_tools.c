@@ -52,6 +52,22 @@ static const struct tool rows[] = {
 	  "place of what it held. Submit the form by its button, or with sandbox_browser_press_key Enter.",
 	  "POST /v1/browser/page/fill", &fill_in, fill_tool, NULL,
 	  TOOL_OUTSIDE | TOOL_REPEATABLE | TOOL_SLOW, "browser_form_input_fill,browser_fill,fill" },
+	{ "sandbox_browser_element_select", "Choose from a list",
+	  "Chooses an option of a drop-down list (select element), which is named by its index or a selector, "
+	  "by the option's value or what is written on it.",
+	  "POST /v1/browser/page/fill_form", &select_in, select_tool, NULL,
+	  TOOL_OUTSIDE | TOOL_REPEATABLE | TOOL_SLOW,
+	  "browser_select,browser_element_select,browser_select_option,select" },
+	{ "sandbox_browser_fill_form", "Fill in several fields",
+	  "Fills in several fields of a form in one call, each by its index or a selector, as its kind wants: "
+	  "text, the option of a list, true or false for a checkbox, paths for a file field.",
+	  "POST /v1/browser/page/fill_form", .flags = TOOL_OUTSIDE | TOOL_REPEATABLE | TOOL_SLOW,
+	  .aliases = "browser_fill_form" },
+	{ "sandbox_browser_upload_file", "Choose files to upload",
+	  "Chooses files of the sandbox for a file field of the page, by its index or a selector. Submit the "
+	  "form afterwards.",
+	  "POST /v1/browser/page/fill_form", &upload_in, upload_tool, NULL,
+	  TOOL_OUTSIDE | TOOL_REPEATABLE | TOOL_SLOW, "browser_upload_file,browser_file_upload" },
 	{ "sandbox_browser_type", "Type text",
 	  "Types text into the focused element; or, with an index or a selector, into that element in "
 	  "place of what it held. submit presses Enter afterwards.",
@@ -87,6 +103,15 @@ static const struct tool rows[] = {
 	  "as Markdown, text or HTML.",
 	  "POST /v1/browser/page/evaluate", &extract_in, extract_tool, NULL, TOOL_READS | TOOL_SLOW,
 	  "browser_extract,browser_extract_content" },
+	{ "sandbox_browser_find_text", "Find text on the page",
+	  "Finds every place where the page shows a text, also where it is out of view, with what is "
+	  "around it and its position.",
+	  "POST /v1/browser/page/find_text", &find_text_in, find_text_tool, NULL,
+	  TOOL_READS | TOOL_SLOW, "browser_find_text" },
+	{ "sandbox_browser_pdf_save", "Save the page as PDF",
+	  "Prints the page to a PDF file in the sandbox, and says where it is.",
+	  "GET /v1/browser/page/pdf", &pdf_in, pdf_tool, NULL, TOOL_DESTROYS | TOOL_SLOW,
+	  "browser_pdf_save,browser_pdf" },
 	{ "sandbox_browser_read_links", "List links",
 	  "Lists the links of the page with their text and where they lead.",
 	  "POST /v1/browser/page/evaluate", NULL, read_links_tool, &link_list_out,
@@ -98,6 +123,38 @@ static const struct tool rows[] = {
 	  "POST /v1/browser/page/evaluate", &evaluate_in, evaluate_tool, NULL,
 	  TOOL_DESTROYS | TOOL_OUTSIDE | TOOL_SLOW,
 	  "browser_evaluate,evaluate,browser_execute_script,browser_eval" },
+	{ "sandbox_browser_handle_dialog", "Answer a dialog",
+	  "Accepts or dismisses the page's open alert, confirm or prompt. While one is open the page "
+	  "stands still, and other tools say so.",
+	  "POST /v1/browser/page/dialog", &dialog_in, dialog_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
+	  "browser_handle_dialog,browser_dialog" },
+	{ "sandbox_browser_network_requests", "List requests",
+	  "Lists what the page has asked of the network, the oldest first: method, status or failure, URL, "
+	  "kind, size and time. To see why a page does not work, or which API it calls.",
+	  "GET /v1/browser/network/requests", &requests_in, requests_tool, NULL,
+	  TOOL_READS | TOOL_SLOW, "browser_network_requests,browser_get_requests" },
+	{ "sandbox_browser_get_cookies", "List cookies",
+	  "Lists the browser's cookies, or those that URLs (separated by commas) would get, with values, "
+	  "domains and expiry.",
+	  "GET /v1/browser/cookies", .flags = TOOL_READS | TOOL_SLOW,
+	  .aliases = "browser_get_cookies,browser_cookies" },
+	{ "sandbox_browser_screenshot", "Look at the page",
+	  "Takes a picture of the page as it is in view, of all of it (fullPage), or of one element. With "
+	  "highlight, each element that can be used is marked with its index. Coordinates in a picture of "
+	  "the view are those of sandbox_browser_element_click.",
+	  "GET /v1/browser/page/screenshot", &page_picture_in, page_picture_tool, NULL,
+	  TOOL_READS | TOOL_SLOW,
+	  "browser_screenshot,browser_take_screenshot,page_screenshot,screenshot" },
+	{ "sandbox_browser_vision_screen_capture", "Look at the view",
+	  "Takes a picture of the page's view to find coordinates in, for "
+	  "sandbox_browser_vision_screen_click.",
+	  "GET /v1/browser/page/screenshot", NULL, view_picture_tool, NULL,
+	  TOOL_READS | TOOL_SLOW | TOOL_ALIAS, "browser_vision_screen_capture" },
+	{ "sandbox_browser_vision_screen_click", "Click in the view",
+	  "Clicks a point of the page's view, as seen in the picture of "
+	  "sandbox_browser_vision_screen_capture.",
+	  "POST /v1/browser/page/click", &view_click_in, view_click_tool, NULL,
+	  TOOL_OUTSIDE | TOOL_SLOW | TOOL_ALIAS, "browser_vision_screen_click" },
 	{ "sandbox_browser_tab_list", "List tabs",
 	  "Lists the open tabs with their index, title and URL, and says which one is active: that is the "
 	  "one that the other tools work on.",

@@ -19,22 +19,29 @@ tool_call new_tab_tool, switch_tab_tool, close_tab_tool, tab_list_tool, download
 	close_tabs_tool;
 
 /* browser_screen_tools.c */
-extern const struct schema screen_picture_in, screen_action_in;
-tool_call screen_picture_tool, screen_action_tool;
+extern const struct schema screen_picture_in, screen_action_in, page_picture_in, view_click_in;
+tool_call screen_picture_tool, screen_action_tool, page_picture_tool, view_picture_tool,
+	view_click_tool;
 
 /* browser_page_tools.c */
-extern const struct schema navigate_in, page_part_in, extract_in, link_list_out, evaluate_in;
+extern const struct schema navigate_in, page_part_in, extract_in, link_list_out, evaluate_in,
+	find_text_in, pdf_in;
 tool_call navigate_tool, go_back_tool, go_forward_tool, reload_tool, get_text_tool, get_html_tool,
-	get_markdown_tool, extract_tool, read_links_tool, evaluate_tool;
+	get_markdown_tool, extract_tool, read_links_tool, evaluate_tool, find_text_tool, pdf_tool;
 
 /* Some of a text (in characters), and how to get the rest. */
 void browser_put_part(struct tool_use *use, const char *text, size_t len, int64_t offset,
 		      int64_t most);
 
 /* browser_act_tools.c */
-extern const struct schema click_in, hover_in, fill_in, type_in, press_in, scroll_in;
+extern const struct schema click_in, hover_in, fill_in, type_in, press_in, scroll_in, select_in,
+	upload_in, dialog_in;
 tool_call get_elements_tool, click_tool, hover_tool, fill_tool, type_tool, press_key_tool,
-	scroll_tool;
+	scroll_tool, select_tool, upload_tool, dialog_tool;
 
 /* Adds the elements that can be clicked or filled in, if the page can tell. */
 void browser_put_elements(struct tool_use *use, struct err *err);
+
+/* browser_log_tools.c */
+extern const struct schema requests_in;
+tool_call requests_tool;

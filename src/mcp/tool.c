@@ -500,15 +500,15 @@ json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct e
 	return data;
 }
 
-int tool_picture(struct tool_use *use, const char *route, const json_t *args,
-		 struct bridge_answer *ret, struct err *err)
+int tool_file(struct tool_use *use, const char *route, const json_t *args, const char *type,
+	      struct bridge_answer *ret, struct err *err)
 {
 	const struct route *found = bridge_find(use->ex->from.server->groups, route);
 	if (!found || bridge_call(use->ex, found, args, ret, err) < 0) {
 		tool_failed(use, "%s", found ? err->msg : "this sandbox has no such route");
 		return -1;
 	}
-	if (!strncmp(ret->type, "image/", 6))
+	if (!strncmp(ret->type, type, strlen(type)))
 		return 0;
 	json_t *envelope = json_parse(ret->body.data, ret->body.len, NULL);
 	take_envelope(use, envelope);

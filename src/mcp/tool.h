@@ -126,6 +126,7 @@ int tool_route(struct tool_use *use, const char *route, json_t *args, struct err
 /* Calls a route for its data: a new reference, or NULL after tool_failed(). Its hint is in `use`. */
 json_t *tool_ask(struct tool_use *use, const char *route, json_t *args, struct err *err);
 
-/* Calls a route for a picture: its file, to be freed with buf_done(). -1 after tool_failed(). */
-int tool_picture(struct tool_use *use, const char *route, const json_t *args,
-		 struct bridge_answer *ret, struct err *err);
+/* Calls a route for a file, of a type that begins so ("image/"), to be freed with buf_done(). -1 after
+ * tool_failed(). */
+int tool_file(struct tool_use *use, const char *route, const json_t *args, const char *type,
+	      struct bridge_answer *ret, struct err *err);
