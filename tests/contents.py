@@ -5,11 +5,14 @@
     browsing  one server per module whose browser runs; after each test it has one blank tab again (blank)
     site      the address of a web server for tests/pages; its add() gives it further ones"""
 
+import contextlib
 import http.server
 import threading
 from pathlib import Path
 
+import httpx
 import pytest
+from agent_sandbox import Sandbox
 
 import desktop
 from desktop import devtools, tabs
@@ -97,3 +100,10 @@ def ask(server, path, **query):
     body = reply(server, path, **query)
     assert body["success"], body["message"]
     return body["data"]
+
+
+@contextlib.contextmanager
+def sdk(server):
+    """The official client, whose connection ends with it."""
+    with httpx.Client(timeout=110) as client:
+        yield Sandbox(base_url=server.url, httpx_client=client)

@@ -24,12 +24,14 @@ const dom = {
 	rawAttribute: method(Element.prototype, 'getAttribute'),
 	has: method(Element.prototype, 'hasAttribute'),
 	find: method(Element.prototype, 'querySelector'),
+	shown: method(Element.prototype, 'checkVisibility'),
 	box: method(Element.prototype, 'getBoundingClientRect'),
 	assigned: method(HTMLSlotElement.prototype, 'assignedNodes'),
 	root: getter(Document.prototype, 'documentElement'),
 	body: getter(Document.prototype, 'body'),
 	title: getter(Document.prototype, 'title'),
 	query: method(Document.prototype, 'querySelector'),
+	named: method(Document.prototype, 'getElementsByName'),
 	base: getter(Node.prototype, 'baseURI'),
 };
 

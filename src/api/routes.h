@@ -14,7 +14,8 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	health_group, openapi_group, llms_group, metrics_group, page_group, bash_ws_group,
 	preview_group, sign_in_group, browser_group, browser_tabs_group, cdp_group,
 	display_record_group, browser_screen_group, browser_actions_group, browser_downloads_group,
-	browser_page_markdown_group;
+	browser_page_markdown_group, browser_page_screenshot_group, browser_page_pdf_group,
+	browser_page_find_group, browser_captcha_group;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -18,7 +18,8 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* ---- the library's text ---- */
 
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
-static const char *const parts[] = { "base", "aria", "selector", "dom", "readable", "markdown" };
+static const char *const parts[] = { "base",     "aria",    "selector", "dom", "readable",
+				     "markdown", "capture", "captcha",  "find" };
 
 static int add_part(struct buf *text, const struct config *config, const char *name,
 		    struct err *err)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from contents import PAGES, ask, blank, browsing, reply, show, site  # noqa: F401
+from contents import PAGES, ask, blank, browsing, reply, sdk, show, site  # noqa: F401
 from desktop import BROWSER_NEEDED, devtools, tester  # noqa: F401
 
 pytestmark = BROWSER_NEEDED
@@ -140,3 +140,9 @@ def test_a_dialog_is_named(browsing, site):  # noqa: F811
         assert not body["success"] and "Well?" in body["message"], body
         page.call("Page.handleJavaScriptDialog", accept=True)
     assert read(browsing)["markdown"] == "asks"
+
+
+def test_by_the_sdk(browsing, site):  # noqa: F811
+    show(browsing, f"{site.url}/home.html")
+    with sdk(browsing) as client:
+        assert client.browser_page.get_markdown().data["markdown"].startswith("# Welcome back")
