@@ -107,10 +107,19 @@ static int begin(struct service *s, struct err *err)
 
 /* ---- using ---- */
 
+/* With the lock: whether its program, or one that it runs on, is gone. Its thread may not have noticed. */
+static bool is_dead(const struct life *life)
+{
+	bool dead = life->run.program && program_ended(life->run.program);
+	for (size_t i = 0; i < life->need_count && !dead; i++)
+		dead = life->needs[i] && is_dead(life_of(life->needs[i]));
+	return dead;
+}
+
 /* With the lock. */
 static struct service_run *lease(struct service *s)
 {
-	if (s->state != SERVICE_READY || s->life->run.ending)
+	if (s->state != SERVICE_READY || s->life->run.ending || is_dead(s->life))
 		return NULL;
 	s->life->leases++;
 	return service_run_ref(&s->life->run);
