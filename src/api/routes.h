@@ -17,6 +17,10 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	browser_page_markdown_group, browser_page_screenshot_group, browser_page_pdf_group,
 	browser_page_find_group, browser_captcha_group;
 
+/* The page's own. */
+extern const struct route_group browser_page_group, browser_page_evaluate_group,
+	browser_page_dialog_group;
+
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {
 	const char *ticket;

@@ -46,9 +46,22 @@ static bool needs_page(const char *method)
 	return true;
 }
 
+/* Who leaves the page goes on when "leave this page?" is answered. */
+static bool needs_page_to_stay(const char *method)
+{
+	return needs_page(method) && strcmp(method, "Page.navigate") != 0 &&
+	       strcmp(method, "Page.reload") != 0 &&
+	       strcmp(method, "Page.navigateToHistoryEntry") != 0;
+}
+
 static void hold(struct cdp *cdp, const char *session, const void *why)
 {
 	cdp_hold(cdp, session, needs_page, why);
+}
+
+static void hold_but_leaving(struct cdp *cdp, const char *session, const void *why)
+{
+	cdp_hold(cdp, session, needs_page_to_stay, why);
 }
 
 static void release(struct cdp *cdp, const char *session, const void *unused)
@@ -75,9 +88,9 @@ static void hold_calls(struct tab *tab)
 	struct err why;
 	const struct dialog *dialog = tab->dialog;
 	err_set(&why, ERR_CONFLICT,
-		"the page waits for its dialog (%s: \"%.*s%s\"): accept or dismiss it first",
+		"the page waits for its dialog (%s: \"%.*s%s\"): accept or dismiss it first (POST /v1/browser/page/dialog)",
 		dialog->kind, SHOWN, dialog->message, strlen(dialog->message) > SHOWN ? "…" : "");
-	browser_each_session(tab->browser, tab, hold, &why);
+	browser_each_session(tab->browser, tab, is_unload(dialog) ? hold_but_leaving : hold, &why);
 }
 
 static void opening(struct tab *tab, const char *session, const json_t *params)

@@ -149,14 +149,20 @@ static void take_document(struct tab *tab, struct frame *frame, const char *sess
 {
 	char loader[CDP_ID_MAX];
 	set_session(frame, session);
-	set_url(tab, frame, cdp_text(params, "url"), cdp_text(params, "urlFragment"));
+	frame->failed = *cdp_text(params, "unreachableUrl");
+	if (frame->failed)
+		set_url(tab, frame, cdp_text(params, "unreachableUrl"), "");
+	else
+		set_url(tab, frame, cdp_text(params, "url"), cdp_text(params, "urlFragment"));
 	set_text(&frame->name, cdp_text(params, "name"), TITLE_MAX);
 	(void)cdp_id(loader, sizeof loader, cdp_text(params, "loaderId"));
 	if (!strcmp(loader, frame->loader))
 		return;
+	memcpy(frame->loader_before, frame->loader, sizeof frame->loader);
 	memcpy(frame->loader, loader, sizeof loader);
-	frame->reached = TAB_COMMIT;
+	frame->reached = TAB_COMMIT | (strcmp(loader, frame->early_loader) ? 0 : frame->early);
 	frame->documents++;
+	frame->moves++;
 }
 
 static void apply_tree(struct tab *tab, const char *session, const json_t *tree)
@@ -205,8 +211,10 @@ static void navigated_within(struct tab *tab, const char *session, const json_t 
 {
 	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
 	(void)session;
-	if (frame)
-		set_url(tab, frame, cdp_text(params, "url"), "");
+	if (!frame)
+		return;
+	set_url(tab, frame, cdp_text(params, "url"), "");
+	frame->moves++;
 }
 
 static void attached(struct tab *tab, const char *session, const json_t *params)
@@ -223,6 +231,15 @@ static void detached(struct tab *tab, const char *session, const json_t *params)
 		remove_frame(tab, cdp_text(params, "frameId"));
 }
 
+/* What is reported of a document before the document itself is: as a tab is attached to. */
+static void keep_early(struct frame *frame, const char *loader, unsigned reached)
+{
+	if (strcmp(loader, frame->early_loader) != 0)
+		frame->early = 0;
+	(void)cdp_id(frame->early_loader, sizeof frame->early_loader, loader);
+	frame->early |= reached;
+}
+
 static void reached(struct tab *tab, const char *session, const json_t *params)
 {
 	static const struct {
@@ -234,12 +251,15 @@ static void reached(struct tab *tab, const char *session, const json_t *params)
 		     { "networkIdle", TAB_IDLE } };
 	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
 	const char *name = cdp_text(params, "name"), *loader = cdp_text(params, "loaderId");
+	unsigned now = 0;
 	(void)session;
-	if (!frame || (*frame->loader && strcmp(loader, frame->loader) != 0))
-		return;
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (!strcmp(name, rows[i].name))
-			frame->reached |= rows[i].reached;
+			now = rows[i].reached;
+	if (frame && !strcmp(loader, frame->loader))
+		frame->reached |= now;
+	else if (frame)
+		keep_early(frame, loader, now);
 }
 
 /* ---- worlds ---- */
@@ -312,8 +332,10 @@ static void crashed(struct tab *tab, const char *session, const json_t *params)
 		return;
 	}
 	tab->crashed = true;
+	tab->crashes++;
 	tab->in_flight = 0;
 	err_set(&why, ERR_CONFLICT, "the page crashed: navigate or reload to use the tab again");
+	cdp_cut(tab->browser->cdp, session, &why); /* a navigation, if that is what crashed it */
 	cdp_hold(tab->browser->cdp, session, needs_page, &why);
 }
 

@@ -1,44 +1,29 @@
 /* Functions of the page library (share/browser), called in our own world of a frame. The library is an
  * object of functions; that object stays in the world, and is what the functions are called on. */
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "browser/browser_state.h"
 #include "browser/cdp_params.h"
-#include "config/config.h"
+#include "browser/share_js.h"
 
 enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 
 /* ---- the library's text ---- */
 
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
-static const char *const parts[] = { "base",     "aria",    "selector", "dom", "readable",
-				     "markdown", "capture", "captcha",  "find" };
-
-static int add_part(struct buf *text, const struct config *config, const char *name,
-		    struct err *err)
-{
-	auto_free char *path = xasprintf("%s/share/browser/%s.js", config->home, name);
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char data[16384];
-	ssize_t n = -1;
-	while (fd >= 0 && (n = read(fd, data, sizeof data)) > 0)
-		(void)buf_add(text, data, (size_t)n);
-	return n == 0 ? 0 : err_set(err, ERR_INTERNAL, "cannot read '%s'", path);
-}
+static const char *const parts[] = { "base",     "document", "aria",    "selector", "dom",
+				     "readable", "markdown", "capture", "captcha",  "find" };
 
 static char *read_library(const struct config *config, struct err *err)
 {
 	auto_buf struct buf text = BUF(LIBRARY_MAX);
 	(void)buf_str(&text, "(() => { 'use strict'; const library = {};\n");
 	for (size_t i = 0; i < COUNT(parts); i++)
-		if (add_part(&text, config, parts[i], err) < 0)
+		if (share_js_read(config, parts[i], &text, err) < 0)
 			return NULL;
 	(void)buf_str(&text, "return library })()");
 	if (text.full) {
@@ -176,6 +161,14 @@ static bool is_interrupted(const struct err *err)
 					     strstr(err->msg, "Promise was collected"));
 }
 
+bool frame_js_explain(struct err *err)
+{
+	bool gone = is_interrupted(err) || is_stale(err);
+	if (gone)
+		(void)gone_err(err);
+	return gone;
+}
+
 static void forget(struct tab *tab, const struct js_place *place)
 {
 	pthread_mutex_lock(&tab->lock);
@@ -249,8 +242,8 @@ static json_t *run(struct tab *tab, const char *frame, const char *function, jso
 		if (!result && !again)
 			break;
 	}
-	if (!result && (is_interrupted(err) || is_stale(err)))
-		(void)gone_err(err);
+	if (!result)
+		frame_js_explain(err);
 	if (!result && err->code == ERR_SLOW)
 		err_set(err, ERR_SLOW,
 			"the page did not answer in time: a script of it may be busy");

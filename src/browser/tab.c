@@ -114,33 +114,42 @@ static int gone_err(const struct tab *tab, struct err *err)
 				   : "the page crashed: navigate or reload to use the tab again");
 }
 
-int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
-	     struct err *err)
+/* With the lock, which it gives up while it waits. crashes: how many of them are of no interest. */
+static int wait_changes(struct tab *tab, tab_done_fn *done, void *arg, uint64_t crashes,
+			const struct wait *wait, struct err *err)
 {
 	enum wake wake = WAKE_READY;
-	int result = -1;
-	pthread_mutex_lock(&tab->lock);
 	for (;;) {
 		struct wait until = *wait;
 		int64_t again = INT64_MAX;
-		if (done(tab, arg, &again)) {
-			result = 0;
-			break;
-		}
-		if (tab->closed || tab->crashed) {
-			gone_err(tab, err);
-			break;
-		}
-		if (wake != WAKE_READY) {
-			(void)wake_err(wake, err);
-			break;
-		}
+		if (done(tab, arg, &again))
+			return 0;
+		if (tab->closed || (tab->crashed && tab->crashes > crashes))
+			return gone_err(tab, err);
+		if (wake != WAKE_READY)
+			return wake_err(wake, err);
 		if (again < until.until_ms)
 			until.until_ms = again;
 		wake = wait_change(&until, &tab->lock, &tab->waiters, NULL);
 		if (wake == WAKE_TIMEOUT && clock_ms() < wait->until_ms)
 			wake = WAKE_READY;
 	}
+}
+
+int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
+	     struct err *err)
+{
+	pthread_mutex_lock(&tab->lock);
+	int result = wait_changes(tab, done, arg, 0, wait, err);
+	pthread_mutex_unlock(&tab->lock);
+	return result;
+}
+
+int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
+		     struct err *err)
+{
+	pthread_mutex_lock(&tab->lock);
+	int result = wait_changes(tab, done, arg, tab->crashes, wait, err);
 	pthread_mutex_unlock(&tab->lock);
 	return result;
 }

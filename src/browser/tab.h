@@ -33,12 +33,17 @@ struct frame {
 		next; /* of the tab, in the order in which they were attached; the main frame is first */
 	char id[CDP_ID_MAX], parent[CDP_ID_MAX]; /* parent: "" of the main frame */
 	char session[CDP_ID_MAX];
-	char loader[CDP_ID_MAX]; /* of the document that it shows */
-	char *url, *name;        /* never NULL */
-	unsigned reached;        /* of that document */
+	char loader[CDP_ID_MAX];        /* of the document that it shows */
+	char loader_before[CDP_ID_MAX]; /* of the one before */
+	char *url, *name;               /* never NULL */
+	unsigned reached;               /* of that document */
+	char early_loader[CDP_ID_MAX]; /* of one that is not known yet, and how far that has come */
+	unsigned early;
 	int64_t world;      /* our isolated world there (executionContextId); 0: there is none */
 	int64_t main_world; /* the page's own; 0: there is none yet */
+	bool failed;        /* the browser's error page; url is that of what failed */
 	uint64_t documents; /* how many it has shown */
+	uint64_t moves;     /* the same, with moves within a document */
 
 	char world_id[CDP_ID_MAX]; /* of our world among all processes; "": there is none */
 	char *library;             /* the page library in it, an objectId; NULL: not loaded yet */
@@ -55,6 +60,7 @@ struct tab {
 	char *url, *title; /* never NULL */
 	struct frame *frames;
 	bool crashed, closed;
+	uint64_t crashes; /* how often it has crashed */
 	int64_t in_flight,
 		quiet_ms; /* requests under way; of clock_ms(): since when there are at most 2 */
 	struct dialog *dialog;     /* one that is open: dialog.h; NULL: none */
@@ -84,6 +90,11 @@ typedef bool tab_done_fn(struct tab *tab, void *arg, int64_t *again);
 int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
 	     struct err *err);
 
+/* The same for a caller that has another document shown: that the page had crashed before does not end
+ * it. */
+int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
+		     struct err *err);
+
 /* With the lock: the main frame (NULL: there is none), and one by its id. */
 struct frame *tab_main_frame(struct tab *tab);
 struct frame *tab_frame(struct tab *tab, const char *id);
@@ -104,3 +115,7 @@ json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_
  * *ret_session the session it is of. To be freed with Runtime.releaseObject. */
 char *frame_js_handle(struct tab *tab, const char *frame, const char *function, json_t *args,
 		      char ret_session[CDP_ID_MAX], const struct wait *wait, struct err *err);
+
+/* Whether an error of a call of Runtime's says that the document went away, in the browser's words; if so,
+ * says it in ours. */
+bool frame_js_explain(struct err *err);

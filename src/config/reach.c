@@ -9,10 +9,12 @@
 
 enum { NAMES_BYTES = 2000 }; /* of an environment that every program gets */
 
-const char reach_offline_hint[] =
-	"A program asked for a host outside, but " OFFLINE_REASON
-	". It can only be given one when it is created: aio create --network allow --allow NAME, or "
-	"\"network\": {\"mode\": \"allow\", \"allow\": [NAME]} in POST /v1/sandboxes.";
+#define OFFLINE                                                                                       \
+	OFFLINE_REASON                                                                                \
+	". It can only be given one when it is created: aio create --network allow --allow NAME, or " \
+	"\"network\": {\"mode\": \"allow\", \"allow\": [NAME]} in POST /v1/sandboxes."
+
+const char reach_offline_hint[] = "A program asked for a host outside, but " OFFLINE;
 
 static const char *const modes[] = { "none", "allow", "full" };
 
@@ -34,6 +36,16 @@ const char *reach_mode(const char *network)
 		if (len == strlen(modes[i]) && !strncmp(network, modes[i], len))
 			return modes[i];
 	return NULL;
+}
+
+const char *reach_why_not(const char *network)
+{
+	const char *mode = reach_mode(network);
+	return mode == modes[0] ? OFFLINE
+	       : mode == modes[1]
+		       ? "this sandbox reaches only the names that it was created with: GET "
+			 "/v1/sandbox lists them"
+		       : NULL;
 }
 
 static void explain_names(const char *network, struct buf *to)

@@ -14,6 +14,9 @@ const char *reach_mode(const char *network);
 /* For a caller whose program asked for a name where the network is "none". */
 extern const char reach_offline_hint[];
 
+/* Why a host outside may be out of reach, and what helps; NULL where the network is not limited so. */
+const char *reach_why_not(const char *network);
+
 /* Appends sentences for people and models, ended by a newline: "Network: none. …". Nothing if the network
  * is not known: the server was started by something else than a host. */
 void reach_explain(const char *network, struct buf *to);
