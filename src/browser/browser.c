@@ -425,17 +425,37 @@ static bool has_target(struct browser *browser, void *arg)
 	return wanted->tab || wanted->closed;
 }
 
+/* Until it shows the blank page that it was made with: a navigation before that would be lost. */
+static bool is_blank(struct tab *tab, void *arg, int64_t *again)
+{
+	const struct frame *frame = tab_main_frame(tab);
+	(void)arg;
+	(void)again;
+	return frame && *frame->loader;
+}
+
+static void show(struct tab *tab, const char *url, const struct wait *wait)
+{
+	if (strcmp(url, "about:blank") != 0 && tab_wait(tab, is_blank, NULL, wait, NULL) == 0)
+		(void)cdp_post(tab->browser->cdp, tab->session, "Page.navigate",
+			       json_pack("{s:s}", "url", url));
+}
+
+/* A blank one that is then navigated: the first request of one that is made with its URL is sent before
+ * its session could be told to report requests, or to change them. */
 struct tab *browser_new_tab(struct browser *browser, const char *url, const struct wait *wait,
 			    struct err *err)
 {
 	json_t *made = cdp_call(browser->cdp, NULL, "Target.createTarget",
-				json_pack("{s:s}", "url", url), wait, err);
+				json_pack("{s:s}", "url", "about:blank"), wait, err);
 	struct wanted_tab wanted = { .target = cdp_text(made, "targetId") };
 	if (made && browser_wait(browser, has_target, &wanted, wait, err) == 0 && wanted.tab)
 		browser_set_current(browser, wanted.tab);
 	if (wanted.closed && !wanted.tab)
 		err_set(err, ERR_NOT_FOUND, "the tab has closed again");
 	json_decref(made);
+	if (wanted.tab)
+		show(wanted.tab, url, wait);
 	return wanted.tab;
 }
 
