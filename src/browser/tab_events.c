@@ -8,6 +8,7 @@
 
 static const struct tab_events *const tables[] = {
 	&frame_events,
+	&request_events,
 	&dialog_events,
 };
 
