@@ -107,6 +107,12 @@ class Client:
             assert self.event(FOCUS_IN), "the window did not get the focus"
         return window
 
+    def paint(self, colour):
+        """The background of the screen, as 0xRRGGBB."""
+        self.send(2, 0, struct.pack("<III", self.root, 2, colour))
+        self.send(61, 0, struct.pack("<IHHHH", self.root, 0, 0, 0, 0))
+        self.ask(43, 0)
+
     def place(self, window):
         """Where it is on the screen."""
         data = self.ask(40, 0, struct.pack("<IIhh", window, self.root, 0, 0))
@@ -157,18 +163,21 @@ class Client:
         assert struct.unpack_from("<I", owner, 8)[0] == window
         self.text = text
 
-    def serve(self, seconds=SECONDS):
-        """Answers those who ask, until one has asked for the text: the X server asks what there is, for VNC."""
+    def serve(self, seconds=SECONDS, offers=False):
+        """Answers those who ask, until one has asked for the text: the X server asks what there is, for VNC, and if it is
+        told (offers) then for the text."""
         data = self.event(REQUEST, seconds=seconds)
         assert data, "nobody asked"
         when, _, requestor, selection, target, where = struct.unpack_from("<IIIIII", data, 4)
         if target == self.atom("UTF8_STRING"):
             self.change(requestor, where, target, 8, self.text)
+        elif offers and target == self.atom("TARGETS"):
+            self.change(requestor, where, 4, 32, struct.pack("<I", self.atom("UTF8_STRING")))
         else:
             where = 0
         self.send(25, 0, struct.pack("<II", requestor, 0) + struct.pack("<BxHIIIIIII", NOTIFY, 0, when, requestor, selection,
                                                                         target, where, 0, 0)[:32])
-        return where != 0 or self.serve(seconds)
+        return target == self.atom("UTF8_STRING") or self.serve(seconds, offers)
 
 
 class Hostile:

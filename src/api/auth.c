@@ -15,12 +15,31 @@ static const struct field ticket_fields[] = {
 static const struct schema ticket_schema = SCHEMA(ticket, "Ticket", ticket_fields);
 const struct field ticket_data = { .type = T_OBJ, .of = &ticket_schema };
 
+const char *const ticket_scopes[] = { [AUTH_ALL] = "all", [AUTH_VIEW] = "view", NULL };
+
+enum auth_scope ticket_scope(const char *name)
+{
+	return strcmp(name, ticket_scopes[AUTH_VIEW]) != 0 ? AUTH_ALL : AUTH_VIEW;
+}
+
+struct ticket_wish {
+	const char *scope;
+};
+static const struct field wish_fields[] = {
+	ENUM(ticket_wish, scope, 0,
+	     "What it is good for: `all`, or `view`, which lets its bearer look at the desktop at "
+	     "`/vnc/index.html`, without input, and nothing else.",
+	     .choices = ticket_scopes, .def = "all"),
+};
+static const struct schema wish_schema = SCHEMA(ticket_wish, "TicketRequest", wish_fields);
+
 static int create_ticket(struct call *call, const void *in, struct err *err)
 {
-	(void)in;
+	const struct ticket_wish *wish = in;
 	char text[AUTH_TICKET_ROOM];
 	int expires_in;
-	if (auth_ticket(call->server->auth, text, sizeof text, &expires_in) < 0)
+	if (auth_ticket(call->server->auth, ticket_scope(wish->scope), text, sizeof text,
+			&expires_in) < 0)
 		return err_set(err, ERR_INTERNAL, "no randomness for a ticket");
 	struct ticket ticket = { text, expires_in };
 	return call_reply(call, &ticket, err);
@@ -52,7 +71,7 @@ static int check(struct call *call, const void *in, struct err *err)
 }
 
 static const struct route routes[] = {
-	{ "POST", "/tickets", create_ticket, NULL, &ticket_data, "Create a ticket",
+	{ "POST", "/tickets", create_ticket, &wish_schema, &ticket_data, "Create a ticket",
 	  "A short-lived credential for URLs that cannot carry a header: WebSockets, pages, frames. Each "
 	  "call makes a new one; one ticket may be used any number of times until it expires.",
 	  .flags = BARE | NO_TICKET },

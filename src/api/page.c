@@ -31,6 +31,7 @@
 const struct page_file page_files[] = {
 	[PAGE_DOCS] = { "web/docs/index.html", OWN_FILES_ONLY },
 	[PAGE_TERMINAL] = { "web/terminal/index.html", OWN_FILES_ONLY },
+	[PAGE_VNC] = { "web/vnc/index.html", OWN_FILES_ONLY },
 	[PAGE_ICON] = { "web/favicon.svg", OWN_FILES_ONLY },
 	[PAGE_SIGN_IN] = { "web/sign-in/index.html", FORM_ONLY }, /* sign_in.c shows it */
 	[PAGE_OWN_NAME] = { "web/own-name/index.html", NO_MORE }, /* own_name.c of the host does */
@@ -42,6 +43,7 @@ static const struct pair trees[] = {
 	{ "web/", "web/" },
 	{ "swagger-ui/", "node_modules/swagger-ui-dist/" },
 	{ "xterm/", "node_modules/@xterm/" },
+	{ "novnc/", "node_modules/@novnc/novnc/" },
 	{ "sandbox/xterm@5.3.0/", "node_modules/@xterm/xterm/" },
 	{ "sandbox/xterm-addon-fit@0.8.0/lib/xterm-addon-fit.js",
 	  "node_modules/@xterm/addon-fit/lib/addon-fit.js" },
@@ -123,6 +125,18 @@ static int home(struct call *call, const void *in, struct err *err)
 	return call_redirect(call, to.data, err);
 }
 
+/* From /vnc and from /vnc/, with all that the address says. */
+static int vnc(struct call *call, const void *in, struct err *err)
+{
+	const char *path = call->route->path, *query = call->query;
+	(void)in;
+	return call_redirect(call,
+			     arena_printf(call->arena, "%sindex.html%s%s",
+					  path[strlen(path) - 1] == '/' ? "" : "vnc/",
+					  query && *query ? "?" : "", query ? query : ""),
+			     err);
+}
+
 /* The pages are those of a box and of the host: there they are its own files, which nobody in a box can
  * change. */
 static const struct route routes[] = {
@@ -131,7 +145,12 @@ static const struct route routes[] = {
 	{ "GET", "/v1/docs", show_page, .flags = INTERNAL | PAGE, .page = &page_files[PAGE_DOCS] },
 	{ "GET", "/terminal", show_page, .flags = INTERNAL | PAGE,
 	  .page = &page_files[PAGE_TERMINAL] },
-	{ "GET", "/favicon.ico", show_page, .flags = INTERNAL, .page = &page_files[PAGE_ICON] },
-	{ "GET", "/static/*", show_static, &static_schema, .flags = INTERNAL },
+	{ "GET", "/vnc", vnc, .flags = INTERNAL | PAGE | VIEW },
+	{ "GET", "/vnc/", vnc, .flags = INTERNAL | PAGE | VIEW },
+	{ "GET", "/vnc/index.html", show_page, .flags = INTERNAL | PAGE | VIEW,
+	  .page = &page_files[PAGE_VNC] },
+	{ "GET", "/favicon.ico", show_page, .flags = INTERNAL | VIEW,
+	  .page = &page_files[PAGE_ICON] },
+	{ "GET", "/static/*", show_static, &static_schema, .flags = INTERNAL | VIEW },
 };
 const struct route_group page_group = { "page", "Pages for people.", routes, COUNT(routes) };

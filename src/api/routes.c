@@ -49,6 +49,7 @@ const struct route_group *const api_groups[] = {
 	&bash_ws_group,
 	&browser_screen_group,
 	&browser_actions_group,
+	&vnc_group,
 	&preview_group,
 	NULL,
 	/* clang-format on */

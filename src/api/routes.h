@@ -1,5 +1,6 @@
 /* routes.h - every group of routes a box server has. */
 #pragma once
+#include "net/auth.h"
 #include "net/route.h"
 
 struct err;
@@ -15,7 +16,7 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 	preview_group, sign_in_group, browser_group, browser_tabs_group, cdp_group,
 	display_record_group, browser_screen_group, browser_actions_group, browser_downloads_group,
 	browser_page_markdown_group, browser_page_screenshot_group, browser_page_pdf_group,
-	browser_page_find_group, browser_captcha_group;
+	browser_page_find_group, browser_captcha_group, vnc_group;
 
 /* The page's own. */
 extern const struct route_group browser_page_group, browser_page_evaluate_group,
@@ -29,12 +30,16 @@ struct ticket {
 };
 extern const struct field ticket_data;
 
+/* The scopes that one may have, by name. */
+extern const char *const ticket_scopes[];
+enum auth_scope ticket_scope(const char *name);
+
 /* The product's pages, which are files below its home. */
 struct page_file {
 	const char *path;
 	const char *policy; /* what it may load */
 };
-enum page { PAGE_DOCS, PAGE_TERMINAL, PAGE_ICON, PAGE_SIGN_IN, PAGE_OWN_NAME };
+enum page { PAGE_DOCS, PAGE_TERMINAL, PAGE_VNC, PAGE_ICON, PAGE_SIGN_IN, PAGE_OWN_NAME };
 extern const struct page_file page_files[];
 
 /* All of them; ends with NULL. */

@@ -100,7 +100,7 @@ int sign_in_reply(struct call *call, const struct sign_in *request, const struct
 	if (!request->to || !is_own_path(request->to) || buf_str(&to, request->to) < 0)
 		buf_str(&to, "/");
 	if (auth_enabled(auth) && is_key(request, auth) &&
-	    auth_ticket(auth, ticket, sizeof ticket, &ttl) == 0)
+	    auth_ticket(auth, AUTH_ALL, ticket, sizeof ticket, &ttl) == 0)
 		buf_printf(&to, "%cticket=%s", strchr(to.data, '?') ? '&' : '?', ticket);
 	struct answer answer = { 303, NULL, 0,
 				 .headers = { { "Location", to.data },

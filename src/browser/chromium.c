@@ -41,6 +41,7 @@ static struct {
 	struct server *server;
 	struct service *service;
 	int lock_fd; /* of its profile */
+	_Atomic int watchers;
 	_Atomic bool
 		restore; /* the next one shows the tabs that the last one had: it was closed for being idle */
 } chromium = { .lock_fd = -1 };
@@ -339,7 +340,7 @@ static void free_chromium(struct service_run *run)
 /* Closing it now would be noticed. What it shows is there again with the next use. */
 static bool is_busy(struct service_run *run)
 {
-	return record_is_going() || browser_is_busy(run->value);
+	return atomic_load(&chromium.watchers) || record_is_going() || browser_is_busy(run->value);
 }
 
 void chromium_setup(struct server *server)
@@ -411,6 +412,16 @@ int browser_show(const struct wait *wait, struct err *err)
 	await_paint(run->value, wait);
 	service_release(run);
 	return 0;
+}
+
+void chromium_watched(bool comes)
+{
+	if (comes) {
+		atomic_fetch_add(&chromium.watchers, 1);
+		(void)service_begin(chromium.service);
+	} else {
+		atomic_fetch_sub(&chromium.watchers, 1);
+	}
 }
 
 struct browser *browser_of(const struct service_run *run)

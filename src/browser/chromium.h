@@ -27,6 +27,10 @@ bool chromium_is_usable(char *ret_why, size_t room);
  * disabled or not installed, the desktop is all there is. */
 int browser_show(const struct wait *wait, struct err *err);
 
+/* Somebody looks at the desktop from now on, and has left: for them the browser is started, if it is not
+ * there, and does not end for being idle. Nobody waits for it. */
+void chromium_watched(bool comes);
+
 /* Of such a lease: what drives it. */
 struct browser *browser_of(const struct service_run *run);
 

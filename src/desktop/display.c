@@ -176,6 +176,7 @@ static int prepare_xvnc(struct service_run *run, struct service_start *start, st
 			 (char *)"96",
 			 (char *)"-AlwaysShared",
 			 (char *)"-AcceptSetDesktopSize=1",
+			 (char *)"-BlacklistThreshold=1000000000", /* callers have been checked */
 			 (char *)"-extension", /* it would load Mesa and LLVM: 50 MiB */
 			 (char *)"GLX",
 			 NULL };

@@ -44,6 +44,8 @@ struct front_request {
 	struct box *box;           /* NULL: the host's own server, or there is none */
 	bool by_query;             /* the credential was in the query */
 	bool by_guest;             /* it was a ticket for guests there */
+	bool view;                 /* it is for looking at the desktop only */
+	int had_cookie;            /* the scope of a cookie that it came with, or -1 */
 	int tokens;                /* how many texts like a JWT were looked at for this head */
 	bool known;                /* it is from a page that may call this address */
 	char outer[OUTER_MAX + 1]; /* what a proxy before the host has taken from the path, or "" */
@@ -174,15 +176,23 @@ static bool takes_cookie(const struct front_request *r)
 	return r->address.own_origin || (!r->address.named && !r->address.port);
 }
 
-static bool has_cookie(const struct front_request *r)
+/* The scope of a cookie that lets the request in, or -1. */
+static int cookie_scope(const struct front_request *r)
 {
 	char name[COOKIE_NAME_ROOM];
 	bool own = r->address.own_origin;
 	/* A neighbour below the same domain has the browser send it, too. */
 	if (!r->box || !takes_cookie(r) || (!(own && r->known) && guard_unseen(r->head, false)))
-		return false;
+		return -1;
 	cookie_name(name, r->host, !r->address.named);
-	return cookie_ok(r->box->auth, r->head, name);
+	return cookie_check(r->box->auth, r->head, name);
+}
+
+/* What the query alone is good for, or -1: it goes before a cookie, which the browser sends whatever link is
+ * followed. */
+static int query_scope(const struct front_request *r, const struct auth *auth)
+{
+	return auth_check(auth, &(struct auth_request){ .query = r->query, .view = true }, NULL);
 }
 
 /* Such as "/sandbox": X-Forwarded-Prefix, if it is a path and nothing else. */
@@ -214,18 +224,25 @@ static bool is_away(const struct front_request *r)
 	       (!r->path_len || places_is_page(r->own_path) || own_name_is_page(r->own_path));
 }
 
-/* Who is signed in here is not asked for a key there. A ticket goes along as it is: none renews itself. */
-static void add_query(const struct front_request *r, struct buf *to)
+/* What the caller is known here for, other than by a ticket in the query: its scope, or -1. */
+static int known_scope(const struct front_request *r)
 {
-	char ticket[AUTH_TICKET_ROOM];
-	int ttl;
 	const struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 					 .api_key_header = http_header(r->head, WIRE_KEY),
 					 .query = r->query,
 					 .no_ticket = true };
-	bool knows = r->box && auth_enabled(r->box->auth) &&
-		     (has_cookie(r) || auth_check(r->box->auth, &by, NULL) == 0) &&
-		     auth_ticket(r->box->auth, ticket, sizeof ticket, &ttl) == 0;
+	if (!r->box || !auth_enabled(r->box->auth) || query_scope(r, r->box->auth) == AUTH_VIEW)
+		return -1;
+	return auth_check(r->box->auth, &by, NULL) == AUTH_ALL ? AUTH_ALL : cookie_scope(r);
+}
+
+/* Who is signed in here is not asked for a key there. A ticket goes along as it is: none renews itself. */
+static void add_query(const struct front_request *r, struct buf *to)
+{
+	char ticket[AUTH_TICKET_ROOM];
+	int ttl, scope = known_scope(r);
+	bool knows = scope >= 0 && auth_ticket(r->box->auth, (enum auth_scope)scope, ticket,
+					       sizeof ticket, &ttl) == 0;
 	size_t before = to->len;
 	(void)head_query(to, r->query, &(struct head_request){ .strip_query = knows });
 	if (knows)
@@ -358,27 +375,56 @@ static bool is_guest(const struct front_request *r)
 	       (r->address.port || route_flagged(api_groups, GUEST, r->own_path));
 }
 
+/* Whether what answers is open to those who may only look, and keeps them to that. */
+static bool is_for_viewers(const struct front_request *r)
+{
+	return (r->place == TO_BOX || r->place == TO_PAGE) && !r->address.port &&
+	       route_flagged(api_groups, VIEW, r->own_path);
+}
+
 /* By the query alone, which nothing else of the request has let in. */
 static int check_query(struct front_request *r, const struct auth *auth, struct auth_request *by,
-		       struct err *err)
+		       int cookie, struct err *err)
 {
 	by->query = r->query;
-	r->by_query = auth_check(auth, by, err) == 0;
+	int scope = auth_check(auth, by, err);
+	r->by_query = scope >= 0;
+	r->view = scope == AUTH_VIEW;
 	by->guest = !r->by_query && is_guest(r);
-	r->by_guest = by->guest && auth_check(auth, by, NULL) == 0;
+	r->by_guest = by->guest && auth_check(auth, by, NULL) == AUTH_ALL;
 	if (r->by_query || r->by_guest)
 		return 0;
+	if (err->code == ERR_FORBIDDEN)
+		return -1;
+	if (cookie == AUTH_VIEW) {
+		r->view = true;
+		return by->view ? 0 : auth_only_views(err);
+	}
 	explain(r, by, err);
 	return refuse_caller(r, err);
+}
+
+/* Nobody needs a credential: a link that is for looking is that there, too. */
+static int check_open(struct front_request *r, const struct auth *auth, struct auth_request *by,
+		      struct err *err)
+{
+	by->query = r->query;
+	int scope = auth_check(auth, by, err);
+	r->view = scope == AUTH_VIEW;
+	return scope < 0 && !is_open(r) ? -1 : 0;
 }
 
 static int check_credentials(struct front_request *r, struct err *err)
 {
 	struct auth_request by = { .authorization = http_header(r->head, "authorization"),
 				   .api_key_header = http_header(r->head, WIRE_KEY),
-				   .no_ticket = is_ticket(r, NO_TICKET) };
+				   .no_ticket = is_ticket(r, NO_TICKET),
+				   .view = is_for_viewers(r) };
 	const struct auth *auth = r->box ? r->box->auth : r->config->nobody;
-	if (!auth_enabled(auth) || (!by.no_ticket && has_cookie(r)))
+	if (!auth_enabled(auth))
+		return check_open(r, auth, &by, err);
+	int cookie = r->had_cookie = cookie_scope(r);
+	if (cookie == AUTH_ALL && !by.no_ticket && query_scope(r, auth) != AUTH_VIEW)
 		return 0;
 	if ((by.authorization || by.api_key_header) && auth_check(auth, &by, NULL) == 0)
 		return 0;
@@ -388,19 +434,22 @@ static int check_credentials(struct front_request *r, struct err *err)
 	}
 	if (is_preflight(r))
 		return answer_preflight(r, err);
-	return check_query(r, auth, &by, err);
+	return check_query(r, auth, &by, cookie, err);
 }
 
 /* A page whose address carried a credential loads more, whose addresses do not. */
-static void grant_cookie(struct front_request *r, const struct box *box)
+static void grant_cookie(struct front_request *r, const struct box *box, int scope)
 {
 	char name[COOKIE_NAME_ROOM];
 	free(r->link->cookie);
 	r->link->cookie = NULL;
-	if (!r->by_query || !takes_cookie(r) || !guard_is_safe(r->head))
+	if (scope < 0 || !takes_cookie(r) || !guard_is_safe(r->head))
+		return;
+	/* Who has one for all keeps it, whatever link they look at. */
+	if (scope == AUTH_VIEW && r->had_cookie == AUTH_ALL)
 		return;
 	cookie_name(name, r->host, !r->address.named);
-	r->link->cookie = cookie_new(box->auth, name);
+	r->link->cookie = cookie_new(box->auth, (enum auth_scope)scope, name);
 }
 
 /* A page can read the address that it was opened by, and so can what it asks, in Referer: a credential
@@ -423,9 +472,7 @@ static int clean_address(struct front_request *r, struct err *err)
 			       : 0;
 	if (!head_query(&to, r->query, &hidden))
 		return 0;
-	struct auth_request by = { .query = r->query };
-	r->by_query = auth_enabled(r->box->auth) && auth_check(r->box->auth, &by, NULL) == 0;
-	grant_cookie(r, r->box);
+	grant_cookie(r, r->box, auth_enabled(r->box->auth) ? query_scope(r, r->box->auth) : -1);
 	return redirect(r, 303, to.data, r->link->cookie, err);
 }
 
@@ -551,6 +598,7 @@ static void write_head(struct front_request *r)
 					       : r->config->host_token },
 		{ WIRE_BOX, r->place == TO_TICKETS ? r->address.id : NULL },
 		{ WIRE_PORT, port },
+		{ WIRE_VIEW, r->place == TO_BOX && r->view ? "1" : NULL },
 	};
 	r->tokens = 0;
 	struct head_request how = {
@@ -664,7 +712,7 @@ static int decide(struct front_request *r, struct err *err)
 	if (reach(r, err) < 0)
 		return -1;
 	if (r->link->target && r->by_query && r->address.own_origin)
-		grant_cookie(r, r->link->target);
+		grant_cookie(r, r->link->target, r->view ? AUTH_VIEW : AUTH_ALL);
 	write_head(r);
 	account(r);
 	return 0;
@@ -673,6 +721,7 @@ static int decide(struct front_request *r, struct err *err)
 int front_decide(struct link *link, struct err *err)
 {
 	struct front_request r = { .link = link,
+				   .had_cookie = -1,
 				   .config = link->loop->config,
 				   .head = &link->loop->http.head,
 				   .host = http_header(&link->loop->http.head, "host"),

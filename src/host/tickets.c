@@ -15,6 +15,9 @@
 struct tickets_ask {
 	const char *box, *original_uri, *authorization, *api_key;
 };
+struct tickets_wish {
+	const char *box, *scope;
+};
 static const struct field ask_fields[] = {
 	NAMED(WIRE_BOX, STR, tickets_ask, box, HEADER, NULL),
 	NAMED("x-original-uri", STR, tickets_ask, original_uri, HEADER, NULL),
@@ -23,9 +26,15 @@ static const struct field ask_fields[] = {
 };
 static const struct schema ask_schema = SCHEMA(tickets_ask, "HostTicket", ask_fields);
 
-static struct box *box_of(struct call *call, const struct tickets_ask *ask, struct err *err)
+static const struct field wish_fields[] = {
+	NAMED(WIRE_BOX, STR, tickets_wish, box, HEADER, NULL),
+	ENUM(tickets_wish, scope, 0, NULL, .choices = ticket_scopes, .def = "all"),
+};
+static const struct schema wish_schema = SCHEMA(tickets_wish, "HostTicketRequest", wish_fields);
+
+static struct box *box_of(struct call *call, const char *name, struct err *err)
 {
-	struct box *box = ask->box ? boxes_get(&host_of(call->server)->boxes, ask->box) : NULL;
+	struct box *box = name ? boxes_get(&host_of(call->server)->boxes, name) : NULL;
 	if (!box)
 		err_set(err, ERR_NOT_FOUND, "there is no such sandbox");
 	return box;
@@ -33,12 +42,14 @@ static struct box *box_of(struct call *call, const struct tickets_ask *ask, stru
 
 static int create(struct call *call, const void *in, struct err *err)
 {
+	const struct tickets_wish *wish = in;
 	char text[AUTH_TICKET_ROOM];
 	int expires_in;
-	struct box *box = box_of(call, in, err);
+	struct box *box = box_of(call, wish->box, err);
 	if (!box)
 		return -1;
-	int result = auth_ticket(box->auth, text, sizeof text, &expires_in);
+	int result =
+		auth_ticket(box->auth, ticket_scope(wish->scope), text, sizeof text, &expires_in);
 	boxes_put(&host_of(call->server)->boxes, box);
 	if (result < 0)
 		return err_set(err, ERR_INTERNAL, "no randomness for a ticket");
@@ -79,7 +90,7 @@ static int sign_in(struct call *call, const void *in, struct err *err)
 }
 
 static const struct route routes[] = {
-	{ "POST", "/tickets", create, &ask_schema, &ticket_data, "Create a ticket",
+	{ "POST", "/tickets", create, &wish_schema, &ticket_data, "Create a ticket",
 	  .flags = BARE | INTERNAL | NO_TICKET },
 	{ "GET", "/auth", check, &ask_schema, &check_data, "Check credentials",
 	  .flags = BARE | INTERNAL | PUBLIC },

@@ -22,7 +22,8 @@ enum { MAC_SIZE = 32, NAME_MAX_LEN = 16, SECRET_MAX = 8192, REDACT_DEPTH = 4 };
 
 struct auth_ticket {
 	uint64_t expires_ms; /* big-endian, of this process's clock */
-	unsigned char nonce[16];
+	unsigned char nonce[15];
+	unsigned char scope;         /* enum auth_scope */
 	unsigned char mac[MAC_SIZE]; /* of what is before it */
 };
 _Static_assert(sizeof(struct auth_ticket) == 56 && AUTH_TICKET_ROOM == (56 * 4 + 2) / 3 + 1,
@@ -157,9 +158,11 @@ static void ticket_mac(const unsigned char key[MAC_SIZE], const struct auth_tick
 	mac(key, ticket, offsetof(struct auth_ticket, mac), ret);
 }
 
-static int ticket_new(const unsigned char key[MAC_SIZE], int ttl, char *ret, size_t room)
+static int ticket_new(const unsigned char key[MAC_SIZE], enum auth_scope scope, int ttl, char *ret,
+		      size_t room)
 {
 	struct auth_ticket ticket = {
+		.scope = (unsigned char)scope,
 		.expires_ms = htobe64((uint64_t)(clock_ms() + (int64_t)ttl * 1000)),
 	};
 	if (room < AUTH_TICKET_ROOM ||
@@ -173,6 +176,7 @@ static int ticket_new(const unsigned char key[MAC_SIZE], int ttl, char *ret, siz
 	return 0;
 }
 
+/* Its scope, or -1. */
 static int ticket_check(const unsigned char key[MAC_SIZE], const char *text, size_t len,
 			struct err *err)
 {
@@ -188,28 +192,35 @@ static int ticket_check(const unsigned char key[MAC_SIZE], const char *text, siz
 		return err_set(err, ERR_UNAUTHORIZED, "wrong ticket: this server did not make it");
 	if (clock_ms() >= (int64_t)be64toh(ticket.expires_ms))
 		return err_set(err, ERR_UNAUTHORIZED, "ticket expired: get another");
-	return 0;
+	return ticket.scope == AUTH_ALL ? AUTH_ALL : AUTH_VIEW;
 }
 
-int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in)
+int auth_ticket(const struct auth *auth, enum auth_scope scope, char *ret, size_t room,
+		int *ret_expires_in)
 {
 	*ret_expires_in = auth->ticket_ttl;
-	return ticket_new(auth->ticket_key, auth->ticket_ttl, ret, room);
+	return ticket_new(auth->ticket_key, scope, auth->ticket_ttl, ret, room);
 }
 
 int auth_guest_ticket(const struct auth *auth, char *ret, size_t room)
 {
-	return ticket_new(auth->guest_key, auth->ticket_ttl, ret, room);
+	return ticket_new(auth->guest_key, AUTH_ALL, auth->ticket_ttl, ret, room);
 }
 
-int auth_cookie(const struct auth *auth, char *ret, size_t room)
+int auth_cookie(const struct auth *auth, enum auth_scope scope, char *ret, size_t room)
 {
-	return ticket_new(auth->cookie_key, AUTH_COOKIE_TTL_SEC, ret, room);
+	return ticket_new(auth->cookie_key, scope, AUTH_COOKIE_TTL_SEC, ret, room);
 }
 
-bool auth_cookie_ok(const struct auth *auth, const char *text)
+int auth_cookie_check(const struct auth *auth, const char *text)
 {
-	return ticket_check(auth->cookie_key, text, strlen(text), NULL) == 0;
+	return ticket_check(auth->cookie_key, text, strlen(text), NULL);
+}
+
+int auth_only_views(struct err *err)
+{
+	return err_set(err, ERR_FORBIDDEN,
+		       "this ticket is for looking at the desktop only: open /vnc/index.html");
 }
 
 /* --- credentials ---------------------------------------------------------------------------- */
@@ -229,8 +240,8 @@ static int wrong_key(struct err *err, const char *where)
 	return err_set(err, ERR_UNAUTHORIZED, "wrong API key in %s", where);
 }
 
-/* These return 1 for a credential that is absent, else 0, or -1 with the reason. */
-enum { ABSENT = 1 };
+/* These return ABSENT, or the scope of a valid credential, or -1 with the reason. */
+enum { ABSENT = 2 };
 
 static int check_header(const struct auth *auth, const char *value, struct err *err)
 {
@@ -280,11 +291,15 @@ static int check_query_ticket(const struct auth *auth, const struct auth_request
 			      const struct buf *value, struct err *err)
 {
 	const char *text = value->data ? value->data : "";
+	bool guest = ticket_check(auth->guest_key, text, value->len, NULL) == 0;
+	int scope = guest ? AUTH_ALL : ticket_check(auth->ticket_key, text, value->len, err);
+	if (scope == AUTH_VIEW)
+		return request->view ? AUTH_VIEW : auth_only_views(err);
 	if (request->no_ticket)
 		return err_set(err, ERR_UNAUTHORIZED, "a ticket is not enough here");
-	if (ticket_check(auth->guest_key, text, value->len, NULL) < 0)
-		return ticket_check(auth->ticket_key, text, value->len, err);
-	return request->guest ? 0
+	if (!guest)
+		return scope;
+	return request->guest ? AUTH_ALL
 			      : err_set(err, ERR_UNAUTHORIZED,
 					"this ticket is for the pages of programs only");
 }
@@ -299,13 +314,26 @@ static int check_query(const struct auth *auth, const struct auth_request *reque
 	auto_buf struct buf name = BUF(NAME_MAX_LEN), value = BUF(SECRET_MAX);
 	struct url_query it = { request->query };
 	int result = ABSENT;
-	while (result != 0 && url_query_next(&it, &name, &value)) {
+	while (result != AUTH_ALL && url_query_next(&it, &name, &value)) {
+		int before = result;
 		if (is_named(&name, "api_key"))
 			result = check_query_key(auth, &value, err);
 		else if (is_named(&name, "ticket"))
 			result = check_query_ticket(auth, request, &value, err);
+		if (before == AUTH_VIEW && result != AUTH_ALL)
+			result = AUTH_VIEW;
 	}
 	return result;
+}
+
+/* Where nobody needs a credential: a link that is for looking is that there, too. */
+static int check_open(const struct auth *auth, const struct auth_request *request, struct err *err)
+{
+	struct err why = { 0 };
+	int result = check_query(auth, request, &why);
+	if (result == AUTH_VIEW)
+		return AUTH_VIEW;
+	return result < 0 && why.code == ERR_FORBIDDEN ? auth_only_views(err) : AUTH_ALL;
 }
 
 static int missing(const struct auth *auth, struct err *err)
@@ -322,7 +350,7 @@ static int missing(const struct auth *auth, struct err *err)
 int auth_check(const struct auth *auth, const struct auth_request *request, struct err *err)
 {
 	if (!auth_enabled(auth))
-		return 0;
+		return check_open(auth, request, err);
 	/* Of several reasons the last is told: a wrong Authorization may be meant for a program that
 	 * this server stands before, a ticket never is. */
 	struct err why;
@@ -333,8 +361,8 @@ int auth_check(const struct auth *auth, const struct auth_request *request, stru
 	if (header == 0)
 		return 0;
 	int query = check_query(auth, request, &why);
-	if (query == 0)
-		return 0;
+	if (query == AUTH_ALL || query == AUTH_VIEW)
+		return query;
 	if (authorization == ABSENT && header == ABSENT && query == ABSENT)
 		return missing(auth, err);
 	if (err)

@@ -32,14 +32,21 @@ struct auth_request {
 	const char *query;          /* raw, without the '?', or NULL */
 	bool no_ticket;             /* for the route that makes tickets: none renews itself */
 	bool guest;                 /* for a GUEST route: a ticket for guests will do */
+	bool view; /* for a VIEW route: a ticket for looking at the desktop will do */
 };
 
-/* 0 if any of the request's credentials is valid, else -1 with ERR_UNAUTHORIZED. */
+/* What a credential is good for: all that there is, or routes with VIEW. */
+enum auth_scope { AUTH_ALL, AUTH_VIEW };
+
+/* AUTH_ALL (0) if any of the request's credentials is valid, AUTH_VIEW (1) if that is a ticket for looking
+ * and request->view is set, else -1 with ERR_UNAUTHORIZED, or with ERR_FORBIDDEN for such a ticket. That
+ * ticket holds its sender to looking also where nothing is configured. */
 int auth_check(const struct auth *auth, const struct auth_request *request, struct err *err);
 
 /* Writes a new ticket and how many seconds it is good for. -1 if it does not fit in room bytes, or
  * if there is no randomness. */
-int auth_ticket(const struct auth *auth, char *ret, size_t room, int *ret_expires_in);
+int auth_ticket(const struct auth *auth, enum auth_scope scope, char *ret, size_t room,
+		int *ret_expires_in);
 
 /* Likewise for guests: programs' own pages, which see the addresses that they are opened by. It is good
  * where auth_request.guest is set, and no cookie is made of it. */
@@ -47,8 +54,13 @@ int auth_guest_ticket(const struct auth *auth, char *ret, size_t room);
 
 /* Likewise for a cookie: good for hours, and as a ticket never. */
 enum { AUTH_COOKIE_TTL_SEC = 43200 };
-int auth_cookie(const struct auth *auth, char *ret, size_t room);
-bool auth_cookie_ok(const struct auth *auth, const char *text);
+int auth_cookie(const struct auth *auth, enum auth_scope scope, char *ret, size_t room);
+
+/* The scope of a valid one, or -1. */
+int auth_cookie_check(const struct auth *auth, const char *text);
+
+/* Says that a request by a ticket or cookie for looking is for more than that: -1. */
+int auth_only_views(struct err *err);
 
 /* Whether a text is one of the shared keys, or a token that the JWT key signed, valid now or not. */
 bool auth_knows(const struct auth *auth, const char *text, size_t len);

@@ -45,6 +45,7 @@ struct call {
 	const char *if_none_match, *if_range, *range; /* for call_file(); may be NULL */
 	bool head_only;                               /* the caller wants no body */
 	bool wants_events;                            /* the caller accepts Server-Sent Events */
+	bool view;   /* the caller may only look: what a VIEW route does is to keep to that */
 	bool inside; /* the caller is a program of the sandbox: it gets no rights but its user's */
 
 	const char *message, *hint; /* of the envelope; NULL: the usual */

@@ -28,10 +28,10 @@ bool cookie_is_ours(const char *name, size_t len)
 	       (name[start] == '_' && strspn(name + start + 1, "0123456789") >= len - start - 1);
 }
 
-char *cookie_new(const struct auth *auth, const char *name)
+char *cookie_new(const struct auth *auth, enum auth_scope scope, const char *name)
 {
 	char ticket[AUTH_TICKET_ROOM];
-	if (auth_cookie(auth, ticket, sizeof ticket) < 0)
+	if (auth_cookie(auth, scope, ticket, sizeof ticket) < 0)
 		return NULL;
 	return xasprintf("%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Lax", name, ticket,
 			 AUTH_COOKIE_TTL_SEC);
@@ -61,12 +61,14 @@ bool cookie_next(const struct http_head *head, const char *name, struct cookies 
 	return false;
 }
 
-bool cookie_ok(const struct auth *auth, const struct http_head *head, const char *name)
+int cookie_check(const struct auth *auth, const struct http_head *head, const char *name)
 {
 	char value[128];
 	struct cookies it = { 0 };
-	while (cookie_next(head, name, &it, value, sizeof value))
-		if (auth_cookie_ok(auth, value))
-			return true;
-	return false;
+	int widest = -1;
+	while (widest != AUTH_ALL && cookie_next(head, name, &it, value, sizeof value)) {
+		int scope = auth_cookie_check(auth, value);
+		widest = scope < 0 ? widest : scope;
+	}
+	return widest;
 }

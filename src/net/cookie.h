@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct auth;
+#include "net/auth.h"
+
 struct http_head;
 
 /* Of an address whose name is one box's alone. */
@@ -18,11 +19,11 @@ void cookie_name(char to[COOKIE_NAME_ROOM], const char *host, bool shared);
 bool cookie_is_ours(const char *name, size_t len);
 
 /* The value of a Set-Cookie, to be freed; NULL if there is no randomness. */
-char *cookie_new(const struct auth *auth, const char *name);
+char *cookie_new(const struct auth *auth, enum auth_scope scope, const char *name);
 
-/* Whether the request has a valid one of that name. Browsers send it along whoever asks, so callers
- * look at the page that asks, too. */
-bool cookie_ok(const struct auth *auth, const struct http_head *head, const char *name);
+/* The widest scope of the request's valid ones of that name, or -1. Browsers send it along whoever asks, so
+ * callers look at the page that asks, too. */
+int cookie_check(const struct auth *auth, const struct http_head *head, const char *name);
 
 /* The next of the request's cookies of that name, its value in `to`; false where there is no more.
  * A page of a neighbouring name can add some, and have them come first. */

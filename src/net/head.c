@@ -159,8 +159,9 @@ static bool names_secret(const char *value, const struct head_request *how)
 static bool is_stripped(const struct http_header *h, const struct head_request *how)
 {
 	const char *name = h->name;
-	if (is_framing(name) || !strcasecmp(name, WIRE_BOX) || starts(name, "x-forwarded-for") ||
-	    starts(name, "x-forwarded-prefix") || starts(name, "x-forwarded-host"))
+	if (is_framing(name) || !strcasecmp(name, WIRE_BOX) || !strcasecmp(name, WIRE_VIEW) ||
+	    starts(name, "x-forwarded-for") || starts(name, "x-forwarded-prefix") ||
+	    starts(name, "x-forwarded-host"))
 		return true;
 	if (how->keep_credentials)
 		return false;
@@ -416,7 +417,7 @@ bool head_trade(struct buf *out, const char *query, const struct auth *auth, boo
 	struct auth_request by = { .query = query, .no_ticket = !guest };
 	if (!query || !auth_enabled(auth) || auth_check(auth, &by, NULL) < 0 ||
 	    (guest ? auth_guest_ticket(auth, ticket, sizeof ticket)
-		   : auth_ticket(auth, ticket, sizeof ticket, &ttl)) < 0)
+		   : auth_ticket(auth, AUTH_ALL, ticket, sizeof ticket, &ttl)) < 0)
 		return false;
 	size_t before = out->len;
 	(void)head_query(out, query, &(struct head_request){ .strip_query = true });

@@ -36,6 +36,7 @@ struct net_request {
 	struct route_entry *entry;
 	char allow[128]; /* methods that the path has, where there is no entry */
 	json_t *params;
+	bool view; /* its credential is for looking only */
 };
 
 static const char *new_id(struct arena *arena)
@@ -161,30 +162,51 @@ static struct visit visit_of(const struct net_request *r)
 	};
 }
 
-static int check_credentials(struct net_request *r, struct err *err)
+/* What the request's credentials are good for, or -1. One in the request itself goes before a cookie, which
+ * the browser sends whatever link is followed. */
+static int find_scope(const struct net_request *r, unsigned flags, struct err *err)
 {
-	unsigned flags = r->entry ? r->entry->route->flags : 0;
-	struct visit visit = visit_of(r);
-	if (flags & PUBLIC)
-		return 0;
-	if (r->conn->inside && flags & NO_TICKET)
-		return err_set(err, ERR_FORBIDDEN,
-			       "the sandbox's own programs need no ticket, and get none");
-	if (r->conn->inside)
-		return 0;
 	struct auth_request credentials = {
 		.authorization = http_header(r->head, "authorization"),
 		.api_key_header = http_header(r->head, WIRE_KEY),
 		.query = r->query,
 		.no_ticket = flags & NO_TICKET,
 		.guest = flags & GUEST,
+		.view = flags & VIEW,
 	};
-	if (auth_check(r->server->auth, &credentials, err) == 0)
+	int scope = auth_check(r->server->auth, &credentials, err);
+	if (scope >= 0 || err->code == ERR_FORBIDDEN)
+		return scope;
+	if (r->conn->inside)
+		return AUTH_ALL;
+	struct visit visit = visit_of(r);
+	int cookie = visit_cookie(&visit);
+	if (cookie == AUTH_VIEW && !(flags & VIEW))
+		return auth_only_views(err);
+	return cookie == AUTH_ALL && flags & NO_TICKET ? -1 : cookie;
+}
+
+/* The host says so of callers that it has checked itself. */
+static bool is_viewers(const struct net_request *r)
+{
+	return r->server->local && http_header(r->head, WIRE_VIEW);
+}
+
+static int check_credentials(struct net_request *r, struct err *err)
+{
+	unsigned flags = r->entry ? r->entry->route->flags : 0;
+	if (flags & PUBLIC)
 		return 0;
-	if (!(flags & NO_TICKET) && visit_has_cookie(&visit))
-		return 0;
+	if (r->conn->inside && flags & NO_TICKET)
+		return err_set(err, ERR_FORBIDDEN,
+			       "the sandbox's own programs need no ticket, and get none");
+	int scope = find_scope(r, flags, err);
+	if (scope >= 0) {
+		r->view = scope == AUTH_VIEW || is_viewers(r);
+		return r->view && !(flags & VIEW) ? auth_only_views(err) : 0;
+	}
 	struct err why = *err;
-	const char *hint = r->server->options->key_hint;
+	const char *hint = why.code == ERR_UNAUTHORIZED ? r->server->options->key_hint : NULL;
 	return hint ? err_set(err, why.code, "%.200s. %s", why.msg, hint) : -1;
 }
 
@@ -322,7 +344,9 @@ static int upgrade(struct net_request *r, struct call *call, struct err *err)
 	const char *key = http_header(r->head, "sec-websocket-key");
 	const char *version = http_header(r->head, "sec-websocket-version");
 	const char *to = http_header(r->head, "upgrade");
-	char accept[29], answer[256];
+	char accept[29], answer[320];
+	const char *type = r->entry->route->type;
+	bool agreed = type && http_has_token(http_header(r->head, "sec-websocket-protocol"), type);
 	if (!r->head->upgrade || !http_has_token(to, "websocket") || !version ||
 	    strcmp(version, "13") != 0)
 		return err_set(err, ERR_UPGRADE_REQUIRED, "this is a WebSocket, version 13");
@@ -335,8 +359,9 @@ static int upgrade(struct net_request *r, struct call *call, struct err *err)
 	int len = snprintf(
 		answer, sizeof answer,
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
-		accept, call->id);
+		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n%s%s%s\r\n",
+		accept, call->id, agreed ? "Sec-WebSocket-Protocol: " : "", agreed ? type : "",
+		agreed ? "\r\n" : "");
 	if (conn_send_raw(r->conn, answer, (size_t)len, err) < 0)
 		return -1;
 	struct http *http = &r->conn->http;
@@ -397,6 +422,7 @@ static struct call make_call(struct net_request *r)
 		.if_range = http_header(r->head, "if-range"),
 		.range = http_header(r->head, "range"),
 		.head_only = r->conn->head_only,
+		.view = r->view,
 		.wants_events = accept && strstr(accept, "text/event-stream"),
 		.inside = r->conn->inside,
 		.began = offline_moment(),

@@ -35,6 +35,7 @@ enum route_flag {
 	GUEST = 1 << 8,
 	ANY_NAME = 1 << 9, /* also where the host name is for a program's port */
 	PAGE = 1 << 10,    /* people open it */
+	VIEW = 1 << 11,    /* also for credentials that are for looking at the desktop only */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the
@@ -54,8 +55,9 @@ struct route {
 	const char *help;         /* more, where there is more to say; NULL: none */
 	unsigned flags;
 	const struct schema *extra; /* fields of the answer beside the envelope's */
-	const char *type;           /* media type of a BARE answer that is not JSON */
-	const char *message;        /* of the envelope when all is well; NULL: the contract's */
+	const char *type;    /* media type of a BARE answer that is not JSON; of an UPGRADE route,
+				     * the subprotocol that a client may ask for */
+	const char *message; /* of the envelope when all is well; NULL: the contract's */
 	route_upstream *upstream;
 	/* Tagged unions: its Server-Sent Events by name (NULL: each is an item of the list that it
 	 * answers otherwise), or the messages of its WebSocket; and those that this takes. */

@@ -13,16 +13,16 @@
 #include "net/head.h"
 #include "net/server.h"
 
-bool visit_has_cookie(const struct visit *visit)
+int visit_cookie(const struct visit *visit)
 {
 	const struct http_head *head = &visit->conn->http.head;
 	char page[URL_HOST_MAX + 32], name[COOKIE_NAME_ROOM];
 	guard_page(head, page, sizeof page);
 	bool foreign = guard_unseen(head, false) || (*page && !head_is_visit(head));
 	if (foreign && !guard_origin(page, visit->host, NULL))
-		return false;
+		return -1;
 	cookie_name(name, visit->host, true);
-	return cookie_ok(visit->auth, head, name);
+	return cookie_check(visit->auth, head, name);
 }
 
 static bool is_visit(const struct visit *visit)
@@ -63,10 +63,13 @@ bool visit_clean(const struct visit *visit)
 	buf_printf(&to, "//%s%s", visit->host, visit->path);
 	if (!head_query(&to, visit->query, &(struct head_request){ .strip_query = true }))
 		return false;
-	struct auth_request by = { .query = visit->query };
+	struct auth_request by = { .query = visit->query, .view = true };
+	int scope = auth_check(visit->auth, &by, NULL);
+	/* Who has a cookie for all keeps it, whatever link they look at. */
+	bool kept = scope == AUTH_VIEW && visit_cookie(visit) == AUTH_ALL;
 	cookie_name(name, visit->host, true);
 	auto_free char *cookie =
-		auth_check(visit->auth, &by, NULL) == 0 ? cookie_new(visit->auth, name) : NULL;
+		scope < 0 || kept ? NULL : cookie_new(visit->auth, (enum auth_scope)scope, name);
 	return redirect(visit, to.data, cookie);
 }
 

@@ -12,8 +12,9 @@ struct visit {
 	bool guest;                      /* a GUEST route answers */
 };
 
-/* Whether a cookie lets the request in: it is valid, and no page of another origin sends it. */
-bool visit_has_cookie(const struct visit *visit);
+/* The scope of a cookie that lets the request in: it is valid, and no page of another origin sends it. -1: there
+ * is none. */
+int visit_cookie(const struct visit *visit);
 
 /* These say whether they have answered. Leads to the same address without the credential in it: with a
  * cookie in its place, or where the browser would keep none, or what is opened is a program's page,

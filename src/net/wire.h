@@ -5,4 +5,5 @@
 #define WIRE_KEY     "X-AIO-API-Key"    /* a credential; from the gateway, that it is the gateway */
 #define WIRE_PORT    "X-AIO-Proxy-Port" /* the port of a program in the sandbox */
 #define WIRE_SANDBOX "X-AIO-Sandbox"    /* which box, to the host */
+#define WIRE_VIEW    "X-AIO-View"       /* from the gateway to a box: the caller may only look */
 #define WIRE_BOX     "X-AIO-Box"        /* which box, from the gateway to the host's own server */

@@ -484,6 +484,11 @@ void ws_close(struct ws *ws, int code, const char *reason)
 		drain(ws->fd, until_ms);
 }
 
+void ws_set_max_message(struct ws *ws, size_t max_message)
+{
+	ws->message.cap = max_message;
+}
+
 void ws_own_fd(struct ws *ws)
 {
 	ws->own_fd = true;

@@ -47,6 +47,9 @@ void ws_free(struct ws *ws); /* NULL is fine; says no goodbye, see ws_close() */
 /* Makes ws_free() close the descriptor. */
 void ws_own_fd(struct ws *ws);
 
+/* No message that begins from now on may be longer. */
+void ws_set_max_message(struct ws *ws, size_t max_message);
+
 /* A send fails when the peer takes nothing for so long. 30 s at first. */
 void ws_set_send_timeout_ms(struct ws *ws, int timeout_ms);
 

@@ -49,7 +49,8 @@ static char *ticket_query(const struct auth *auth)
 {
 	char ticket[AUTH_TICKET_ROOM];
 	int expires_in = 0;
-	return auth_ticket(auth, ticket, sizeof ticket, &expires_in) == 0 && expires_in > 0
+	return auth_ticket(auth, AUTH_ALL, ticket, sizeof ticket, &expires_in) == 0 &&
+			       expires_in > 0
 		       ? xasprintf("ticket=%s", ticket)
 		       : xstrdup("none");
 }
@@ -285,12 +286,13 @@ static void test_tickets(void)
 	struct auth *other = make((struct auth_config){ .api_key = "k" });
 	char one[AUTH_TICKET_ROOM], two[AUTH_TICKET_ROOM];
 	int expires_in = 0;
-	CHECK(auth_ticket(auth, one, sizeof one, &expires_in) == 0 && expires_in == 30);
-	CHECK(auth_ticket(auth, two, sizeof two, &expires_in) == 0 && strcmp(one, two) != 0);
+	CHECK(auth_ticket(auth, AUTH_ALL, one, sizeof one, &expires_in) == 0 && expires_in == 30);
+	CHECK(auth_ticket(auth, AUTH_ALL, two, sizeof two, &expires_in) == 0 &&
+	      strcmp(one, two) != 0);
 	CHECK(strlen(one) == AUTH_TICKET_ROOM - 1);
 	CHECK(strspn(one, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
 	      strlen(one));
-	CHECK(auth_ticket(auth, two, sizeof two - 1, &expires_in) == -1);
+	CHECK(auth_ticket(auth, AUTH_ALL, two, sizeof two - 1, &expires_in) == -1);
 
 	auto_free char *query = xasprintf("path=x%%3Fticket%%3Dy&ticket=%s", one);
 	auto_free char *spare = xasprintf("ticket=stale&%s", query);
@@ -309,7 +311,7 @@ static void test_tickets(void)
 	CHECK_STR(why(auth, to_guest), "");
 	CHECK_STR(why(auth, QUERY(by_guest)), "this ticket is for the pages of programs only");
 	CHECK_STR(why(auth, ((struct auth_request){ .query = query, .guest = true })), "");
-	CHECK(!auth_cookie_ok(auth, guest));
+	CHECK(auth_cookie_check(auth, guest) == -1);
 	to_guest.no_ticket = true;
 	CHECK_STR(why(auth, to_guest), "a ticket is not enough here");
 
