@@ -37,6 +37,7 @@ const struct route_group *const api_groups[] = {
 	&browser_page_find_group,
 	&browser_captcha_group,
 	&browser_requests_group,
+	&browser_page_snapshot_group,
 	&cdp_group,
 	&mcp_group,
 	&file_watch_wait_group,

@@ -15,8 +15,9 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* ---- the library's text ---- */
 
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
-static const char *const parts[] = { "base",     "document", "aria",    "selector", "dom",
-				     "readable", "markdown", "capture", "captcha",  "find" };
+static const char *const parts[] = { "base",    "document", "aria",     "selector",
+				     "dom",     "readable", "markdown", "capture",
+				     "captcha", "find",     "snapshot" };
 
 static char *read_library(const struct config *config, struct err *err)
 {
