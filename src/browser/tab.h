@@ -12,7 +12,7 @@
 #include "base/wait.h"
 
 struct browser;
-struct console;
+struct tab_console;
 struct dialog;
 struct err;
 struct requests;
@@ -63,9 +63,9 @@ struct tab {
 	uint64_t crashes; /* how often it has crashed */
 	int64_t in_flight,
 		quiet_ms; /* requests under way; of clock_ms(): since when there are at most 2 */
-	struct dialog *dialog;     /* one that is open: dialog.h; NULL: none */
-	struct console *console;   /* console.h */
-	struct requests *requests; /* requests.h */
+	struct dialog *dialog;       /* one that is open: dialog.h; NULL: none */
+	struct tab_console *console; /* console.h */
+	struct requests *requests;   /* requests.h */
 };
 
 struct tab *tab_ref(struct tab *tab);

@@ -9,6 +9,7 @@
 static const struct tab_events *const tables[] = {
 	&frame_events,
 	&request_events,
+	&console_events,
 	&dialog_events,
 };
 
