@@ -103,7 +103,8 @@ static void add_usual(struct chromium_args *args)
 		"--disable-backgrounding-occluded-windows", /* a tab in the back is a client's, too */
 		"--disable-background-timer-throttling",
 		"--disable-renderer-backgrounding",
-		"--disable-features=Translate,MediaRouter,GlobalMediaControls,Prerender2",
+		"--disable-features=Translate,MediaRouter,GlobalMediaControls,Prerender2,"
+		"AutofillServerCommunication,OptimizationHints",
 		"--use-gl=angle",
 		"--use-angle=swiftshader-webgl",
 		"--enable-unsafe-swiftshader",

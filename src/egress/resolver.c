@@ -15,6 +15,14 @@
 
 enum { TTL_S = 60, QUERIES_MAX = 64 };
 
+/* Browsers ask for "_8443._https.NAME" before they connect to another port of a name than 443. */
+static bool is_about_allowed(const struct rules *rules, const char *name)
+{
+	static const char of[] = "._https.";
+	const char *rest = *name == '_' ? strstr(name, of) : NULL;
+	return rest && rules_allow(rules, rest + strlen(of), 0);
+}
+
 size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, uint8_t *to,
 		      size_t room)
 {
@@ -27,7 +35,7 @@ size_t egress_resolve(struct egress *egress, const uint8_t *query, size_t len, u
 		code = DNS_FORMAT;
 	} else if (!rules_allow(egress->rules, question.name, 0)) {
 		code = DNS_NO_SUCH_NAME;
-		if (!unasked_name(question.name))
+		if (!unasked_name(question.name) && !is_about_allowed(egress->rules, question.name))
 			egress_denied(egress, question.name, 0, "not in the allow list");
 	} else if (question.type == DNS_A) {
 		address = names_address(egress->names, question.name);

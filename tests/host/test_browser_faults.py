@@ -131,6 +131,46 @@ def test_the_option_to_go_without_means_nothing_in_a_box(host):
     box.delete()
 
 
+# --- without a network -------------------------------------------------------------------------
+
+
+def navigate(box, url):
+    return ask(box, "POST", "/v1/browser/page/navigate", json={"url": url}).json()
+
+
+@pytest.mark.parametrize("url", ["http://example.com/", "https://example.org/a?b", "http://192.0.2.1/", "https://[2001:db8::1]/"])
+def test_without_a_network_navigation_says_so(box, url):
+    said = navigate(box, url)
+    assert not said["success"] and said["data"] is None
+    assert url.split("?")[0] in said["message"] and "this sandbox has no network" in said["message"]
+    assert "aio create --network allow" in said["message"]
+    assert navigate(box, "http://127.0.0.1:8080/v1/sandbox")["success"]  # what is in the box is there
+
+
+def test_a_box_with_names_says_which_it_may_open(host):
+    box = host.create(network={"mode": "allow", "allow": ["allowed.example"]})
+    said = navigate(box, "http://other.example/")
+    assert not said["success"] and "only the names that it was created with" in said["message"], said
+    box.delete()
+
+
+def test_the_browser_itself_asks_for_nothing_outside(host):
+    """Or people would be shown what was denied, and hints, for what they did not do."""
+    box = host.create()
+    said = navigate(box, "http://127.0.0.1:8080/v1/docs")
+    assert said["success"] and not said["hint"], said
+    with devtools(box, data(box, "GET", "/v1/browser/tabs")[0]) as page:  # a page with fields
+        assert eventually(lambda: page.evaluate("document.querySelectorAll('.opblock').length") > 3)
+        page.evaluate("document.querySelector('.opblock button').click()")
+        page.evaluate("document.body.innerHTML += '<form action=/terminal><input name=email><input type=password><button>Go</button></form>'")
+        page.evaluate("document.querySelector('form').submit()")
+        assert eventually(lambda: page.evaluate("location.pathname") == "/terminal")
+    box.run("curl -s http://asked-for.example/ || true")
+    asked = lambda: {event["data"]["host"] for event in box.call("GET", "/events") if event["type"] == "denied"}
+    assert eventually(asked) and asked() == {"asked-for.example"}
+    box.delete()
+
+
 # --- many --------------------------------------------------------------------------------------
 
 

@@ -249,6 +249,16 @@ def test_chromium_with_its_own_sandbox(open_host):
         assert not socket.gethostbyname(name).startswith("127.") or "/outside" in asked
 
 
+def test_questions_about_an_allowed_name_are_not_denied(open_host):
+    """Browsers ask for the ports of names."""
+    box = open_host.create(network={"mode": "allow", "allow": ["localhost"]})
+    for name in (b"_8443._https.localhost", b"_8443._https.other.example"):
+        ask(box, name.decode())
+    assert eventually(lambda: denied(box))
+    assert {name for name, *_ in denied(box)} == {"_8443._https.other.example"}
+    box.delete()
+
+
 def test_what_was_denied_before_is_not_kept_for_ever(open_host):
     """A box that starts again and again fills nothing outside its own disk."""
     box = open_host.create(network={"allow": ["example.org"]})
