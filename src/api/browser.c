@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "browser/browser.h"
 #include "browser/chromium.h"
+#include "browser/intercept.h"
 #include "browser/proxy_pac.h"
 #include "browser/tab.h"
 #include "config/config.h"
@@ -187,6 +188,7 @@ static int restart_hard(struct call *call, const struct restart *request, struct
 	};
 	if (check_locale(request->locale, err) < 0 || chromium_set_policy(&policy, err) < 0)
 		return -1;
+	intercept_forget();
 	chromium_restart("a client restarts it");
 	return 0;
 }

@@ -21,7 +21,9 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 /* The page's own. */
 extern const struct route_group browser_page_group, browser_page_evaluate_group,
 	browser_page_dialog_group, browser_page_console_group;
-extern const struct route_group browser_requests_group;
+
+/* Network, cookies and state of the browser. */
+extern const struct route_group browser_requests_group, browser_network_group;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -28,6 +28,7 @@ void browser_unref(struct browser *browser)
 	for (size_t i = 0; i < NEWS_MAX; i++)
 		free(browser->news.text[i]);
 	downloads_free(browser);
+	intercept_free(browser);
 	free(browser->agent);
 	free(browser->version);
 	free(browser->id);
@@ -86,6 +87,12 @@ static int begin(struct browser *browser, const struct wait *wait, struct err *e
 	return 0;
 }
 
+static int64_t look_after(void *arg)
+{
+	int64_t dialogs = dialogs_due(arg), posts = intercept_due(arg);
+	return dialogs < posts ? dialogs : posts;
+}
+
 struct browser *browser_open(int in, int out, const struct config *config, bool file_dialogs,
 			     const struct wait *wait, struct err *err)
 {
@@ -93,7 +100,7 @@ struct browser *browser_open(int in, int out, const struct config *config, bool 
 	if (!user)
 		return NULL;
 	struct browser *browser = xcalloc(1, sizeof *browser);
-	const struct cdp_user cdp_user = { browser_event, browser_lost, dialogs_due, browser };
+	const struct cdp_user cdp_user = { browser_event, browser_lost, look_after, browser };
 	browser->refs = 1;
 	browser->config = config;
 	browser->file_dialogs = file_dialogs;
@@ -311,7 +318,7 @@ void browser_each_session(struct browser *browser, const struct tab *tab,
 {
 	pthread_mutex_lock(&browser->lock);
 	for (const struct browser_session *s = browser->sessions; s; s = s->next)
-		if (s->tab == tab)
+		if (!tab || s->tab == tab)
 			fn(browser->cdp, s->id, arg);
 	pthread_mutex_unlock(&browser->lock);
 }

@@ -53,7 +53,8 @@ struct browser {
 	struct browser_session *sessions;
 	size_t session_count;
 	bool opened, lost;
-	bool broken; /* it can open no page any more */
+	struct held_post *held_posts; /* the reader's: intercept.c */
+	bool broken;                  /* it can open no page any more */
 	struct {
 		uint64_t count; /* of all there ever were */
 		char *text[NEWS_MAX];
@@ -76,7 +77,7 @@ struct tab *browser_find(struct browser *browser, const char *session);
 int browser_add_session(struct browser *browser, struct tab *tab, const char *session);
 void browser_drop_session(struct browser *browser, const char *session);
 
-/* Every session of a tab, by fn, under the browser's lock. */
+/* Every session of a tab (NULL: of all), by fn, under the browser's lock. */
 void browser_each_session(struct browser *browser, const struct tab *tab,
 			  void (*fn)(struct cdp *cdp, const char *session, const void *arg),
 			  const void *arg);
@@ -139,6 +140,12 @@ void frames_free(struct tab *tab);
 /* A frame moved into a process of its own, or back. */
 void frames_moved_out(struct tab *tab, const char *id, const char *parent, const char *session);
 void frames_moved_back(struct tab *tab, const char *session);
+
+/* ---- intercept.c ---- */
+
+/* In the reader's thread: sends what had to wait, and says when to call it again. */
+int64_t intercept_due(struct browser *browser);
+void intercept_free(struct browser *browser);
 
 /* ---- dialog.c ---- */
 

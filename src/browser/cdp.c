@@ -260,6 +260,14 @@ int cdp_post(struct cdp *cdp, const char *session, const char *method, json_t *p
 	return post(cdp, session, method, params, NULL);
 }
 
+size_t cdp_queued(struct cdp *cdp)
+{
+	pthread_mutex_lock(&cdp->lock);
+	size_t bytes = cdp->queue.len - cdp->written;
+	pthread_mutex_unlock(&cdp->lock);
+	return bytes;
+}
+
 int cdp_post_heard(struct cdp *cdp, const char *session, const char *method, json_t *params)
 {
 	struct cdp_heard *heard = xcalloc(1, sizeof *heard);

@@ -52,6 +52,9 @@ int cdp_ask(struct cdp *cdp, const char *session, const char *method, json_t *pa
  * queued, bounded; beyond that the connection is lost. -1: it is. */
 int cdp_post(struct cdp *cdp, const char *session, const char *method, json_t *params);
 
+/* Bytes that were sent and not taken by the browser yet. */
+size_t cdp_queued(struct cdp *cdp);
+
 /* cdp_post(), whose result is handed on like an event: its method is that of the call. */
 int cdp_post_heard(struct cdp *cdp, const char *session, const char *method, json_t *params);
 

@@ -619,7 +619,9 @@ static const struct tab_enable enable[] = {
 	{ "Network.enable", "{\"maxPostDataSize\":65536}" },
 	{ NULL, NULL },
 };
-const struct tab_events request_events = { rows, COUNT(rows), enable, free_kept };
+const struct tab_events request_events = {
+	.rows = rows, .count = COUNT(rows), .enable = enable, .free = free_kept
+};
 
 /* ---- asking ---- */
 

@@ -7,10 +7,7 @@
 #include "browser/cdp.h"
 
 static const struct tab_events *const tables[] = {
-	&frame_events,
-	&request_events,
-	&console_events,
-	&dialog_events,
+	&frame_events, &request_events, &console_events, &dialog_events, &intercept_events,
 };
 
 void tab_enable(struct browser *browser, const char *session)
@@ -20,6 +17,9 @@ void tab_enable(struct browser *browser, const char *session)
 		for (const struct tab_enable *row = tables[i]->enable; row && row->method; row++)
 			(void)cdp_post(cdp, session, row->method,
 				       row->params ? json_loads(row->params, 0, NULL) : NULL);
+	for (size_t i = 0; i < COUNT(tables); i++)
+		if (tables[i]->begin)
+			tables[i]->begin(browser, session);
 	(void)cdp_post_heard(cdp, session, "Page.getFrameTree", NULL);
 	(void)cdp_post(cdp, session, "Target.setAutoAttach",
 		       json_pack("{s:b, s:b, s:b, s:[{s:s}, {s:b}]}", "autoAttach", 1,

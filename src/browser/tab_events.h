@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
+struct browser;
 struct tab;
 
 /* In the reader's thread, with the tab's lock; session is that of the tab, or of one of its frames.
@@ -22,6 +23,9 @@ struct tab_events {
 	const struct tab_enable {
 		const char *method, *params;
 	} * enable;
+	/* Posts what else a new session is to know, before it runs; in the reader's thread, without the
+	 * tab's lock. NULL: nothing. */
+	void (*begin)(struct browser *browser, const char *session);
 	void (*free)(struct tab *tab); /* what it keeps in the tab; NULL: nothing */
 };
 
