@@ -38,6 +38,12 @@ static const char *why(const struct auth *auth, struct auth_request request)
 #define BEARER(value) ((struct auth_request){ .authorization = (value) })
 #define QUERY(value)  ((struct auth_request){ .query = (value) })
 
+static bool is_forbidden(const struct auth *auth, struct auth_request request)
+{
+	struct err err = { 0 };
+	return auth_check(auth, &request, &err) == -1 && err.code == ERR_FORBIDDEN;
+}
+
 static const char nothing[] =
 	"no credentials: send X-AIO-API-Key, Authorization: Bearer or ?api_key= "
 	"with the API key, or ?ticket=";
@@ -314,6 +320,31 @@ static void test_tickets(void)
 	CHECK(auth_cookie_check(auth, guest) == -1);
 	to_guest.no_ticket = true;
 	CHECK_STR(why(auth, to_guest), "a ticket is not enough here");
+
+	char view[AUTH_TICKET_ROOM], cookie[AUTH_TICKET_ROOM];
+	CHECK(auth_ticket(auth, AUTH_VIEW, view, sizeof view, &expires_in) == 0 &&
+	      expires_in == 30);
+	auto_free char *by_view = xasprintf("ticket=%s", view);
+	auto_free char *by_both = xasprintf("ticket=%s&ticket=%s&ticket=wrong", view, one);
+	auto_free char *by_wrong = xasprintf("ticket=wrong&ticket=%s&api_key=wrong", view);
+	CHECK(is_forbidden(auth, QUERY(by_view)));
+	CHECK(is_forbidden(auth, ((struct auth_request){ .query = by_view, .guest = true })));
+	CHECK(is_forbidden(auth, ((struct auth_request){ .query = by_view, .no_ticket = true })));
+	struct auth_request looks = { .query = by_view, .view = true };
+	CHECK(auth_check(auth, &looks, NULL) == AUTH_VIEW);
+	CHECK(auth_check(other, &looks, NULL) == -1);
+	looks.query = by_wrong;
+	CHECK(auth_check(auth, &looks, NULL) == AUTH_VIEW);
+	looks.query = by_both;
+	CHECK(auth_check(auth, &looks, NULL) == AUTH_ALL);
+	looks = (struct auth_request){ .query = by_view, .api_key_header = "k", .view = true };
+	CHECK(auth_check(auth, &looks, NULL) == AUTH_ALL);
+	CHECK(auth_cookie_check(auth, view) == -1);
+	CHECK(auth_cookie(auth, AUTH_VIEW, cookie, sizeof cookie) == 0);
+	CHECK(auth_cookie_check(auth, cookie) == AUTH_VIEW &&
+	      auth_cookie_check(other, cookie) == -1);
+	CHECK(auth_cookie(auth, AUTH_ALL, cookie, sizeof cookie) == 0);
+	CHECK(auth_cookie_check(auth, cookie) == AUTH_ALL);
 
 	struct auth_request renew = { .query = query, .no_ticket = true };
 	CHECK_STR(why(auth, renew), "a ticket is not enough here");

@@ -241,23 +241,23 @@
     $('desktop').append(ghost);
   }
 
-  const REASONS = { 1001: 'It is started again.', 1002: '', 1013: '' };
+  const NEXT = { 1001: 'Reconnecting starts it again…' };
   function ended(mine, { code, reason }) {
     if (mine !== turn) return;
     keepPicture();
     watchSize.disconnect();
-    const said = reason ? `${reason[0].toUpperCase()}${reason.slice(1)}. ${REASONS[code] || ''}`.trim() : '';
+    const said = reason && `${reason[0].toUpperCase()}${reason.slice(1)}.`;
     if (code === 1002 || code === 1003) {
       turn += 1;
       return show('closed', said);
     }
-    lost(mine, said);
+    lost(mine, said && `${said} ${NEXT[code] || 'Trying again…'}`);
   }
   function lost(mine, said) {
     if (mine !== turn) return;
     turn += 1;
     if (!isYes('reconnect', true)) return show('closed', said);
-    show(navigator.onLine ? 'lost' : 'offline', said && `${said} Trying again…`);
+    show(navigator.onLine ? 'lost' : 'offline', said);
     retry = setTimeout(() => {
       if (!document.hidden) connect();
     }, Math.min(RETRY.last, RETRY.first * 2 ** attempts));
