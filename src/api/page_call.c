@@ -6,7 +6,20 @@
 #include "base/desc.h"
 #include "base/err.h"
 #include "browser/browser.h"
+#include "browser/requests.h"
+#include "browser/tab.h"
 #include "net/call.h"
+
+/* What a call sets off may have come before the next one asks for it. */
+static uint64_t mark_requests(struct tab *tab)
+{
+	uint64_t latest = requests_latest(tab);
+	pthread_mutex_lock(&tab->lock);
+	uint64_t before = tab->mark;
+	tab->mark = latest;
+	pthread_mutex_unlock(&tab->lock);
+	return before;
+}
 
 int page_begin(struct call *call, int64_t timeout_ms, struct page_call *ret, struct err *err)
 {
@@ -18,7 +31,10 @@ int page_begin(struct call *call, int64_t timeout_ms, struct page_call *ret, str
 	ret->wait = call_until(call, clock_ms() + timeout_ms);
 	ret->tab = browser_lease_tab(call, ret->browser, &ret->wait, err);
 	ret->changes = browser_changes(ret->browser);
-	return ret->tab ? 0 : -1;
+	if (!ret->tab)
+		return -1;
+	ret->requests = mark_requests(ret->tab);
+	return 0;
 }
 
 static void add_hint(struct call *call, struct page_call *page)

@@ -17,8 +17,9 @@ enum { PAGE_TIMEOUT_MS = 30000, PAGE_TIMEOUT_MAX_MS = 600000 };
 struct page_call {
 	struct browser *browser; /* leased until the call has been answered, and so is the tab */
 	struct tab *tab;
-	struct wait wait; /* its deadline, counted from when the browser was there */
-	uint64_t changes; /* what had changed before it: page_reply() tells of the rest */
+	struct wait wait;  /* its deadline, counted from when the browser was there */
+	uint64_t requests; /* of requests_latest(): when the call before this one began */
+	uint64_t changes;  /* what had changed before it: page_reply() tells of the rest */
 };
 
 /* The browser, started if need be, and its current tab. timeout_ms: INT_ABSENT or 0 for

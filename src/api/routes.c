@@ -29,6 +29,7 @@ const struct route_group *const api_groups[] = {
 	&browser_page_evaluate_group,
 	&browser_page_dialog_group,
 	&browser_page_console_group,
+	&browser_page_wait_group,
 	&browser_tabs_group,
 	&browser_downloads_group,
 	&display_record_group,

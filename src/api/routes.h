@@ -20,7 +20,7 @@ extern const struct route_group sandbox_group, sandbox_events_group, shell_group
 
 /* The page's own. */
 extern const struct route_group browser_page_group, browser_page_evaluate_group,
-	browser_page_dialog_group, browser_page_console_group;
+	browser_page_dialog_group, browser_page_console_group, browser_page_wait_group;
 
 /* Network, cookies and state of the browser. */
 extern const struct route_group browser_requests_group, browser_network_group;

@@ -94,6 +94,11 @@ uint64_t browser_downloads(struct browser *browser);
 int browser_wait_download(struct browser *browser, uint64_t since, struct arena *arena,
 			  struct download *ret, const struct wait *wait, struct err *err);
 
+/* The same for the latest one that no call of this has returned yet, whether it has ended or not; or else the
+ * next. */
+int browser_take_download(struct browser *browser, struct arena *arena, struct download *ret,
+			  const struct wait *wait, struct err *err);
+
 /* The latest at most `max`, the newest first, in the arena. */
 size_t browser_list_downloads(struct browser *browser, size_t max, struct arena *arena,
 			      struct download **ret);

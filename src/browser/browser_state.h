@@ -60,7 +60,7 @@ struct browser {
 		char *text[NEWS_MAX];
 	} news;
 	struct {
-		uint64_t count;
+		uint64_t count, taken; /* taken: up to this number */
 		struct download list[DOWNLOADS_MAX];
 	} downloads;
 };

@@ -155,3 +155,24 @@ int browser_wait_download(struct browser *browser, uint64_t since, struct arena 
 		       ? 0
 		       : err_set(err, ERR_CONFLICT, "the download of '%s' was canceled", ret->url);
 }
+
+static uint64_t before_untaken(struct browser *browser)
+{
+	pthread_mutex_lock(&browser->lock);
+	uint64_t count = browser->downloads.count;
+	uint64_t before = count > browser->downloads.taken ? count - 1 : count;
+	pthread_mutex_unlock(&browser->lock);
+	return before;
+}
+
+int browser_take_download(struct browser *browser, struct arena *arena, struct download *ret,
+			  const struct wait *wait, struct err *err)
+{
+	*ret = (struct download){ 0 };
+	int result = browser_wait_download(browser, before_untaken(browser), arena, ret, wait, err);
+	pthread_mutex_lock(&browser->lock);
+	if (ret->number > browser->downloads.taken)
+		browser->downloads.taken = ret->number;
+	pthread_mutex_unlock(&browser->lock);
+	return result;
+}

@@ -14,9 +14,10 @@
 #include "browser/browser_state.h"
 #include "browser/cdp.h"
 #include "browser/cdp_params.h"
+#include "browser/navigate.h"
 #include "browser/share_js.h"
 
-enum { SCRIPT_MAX = 1 << 20, AGAIN_MS = 50, PROBE_MS = 300 };
+enum { SCRIPT_MAX = 1 << 20, PROBE_MS = 300 };
 
 struct evaluation {
 	struct tab *tab;
@@ -287,31 +288,6 @@ static json_t *poll_page(struct evaluation *e, double polling_ms)
 	return finish(e, answer);
 }
 
-struct next_document {
-	uint64_t documents;
-	int64_t due_ms;
-};
-
-static uint64_t documents_of(struct tab *tab)
-{
-	const struct frame *frame = tab_main_frame(tab);
-	return frame ? frame->documents : 0;
-}
-
-static bool is_next(struct tab *tab, void *arg, int64_t *again)
-{
-	const struct next_document *next = arg;
-	*again = next->due_ms;
-	return documents_of(tab) != next->documents || clock_ms() >= next->due_ms;
-}
-
-/* The document went away: waits for the next one to be there, but not for long, it may be. */
-static int await_document(struct evaluation *e, uint64_t documents)
-{
-	struct next_document next = { documents, clock_ms() + AGAIN_MS };
-	return tab_wait(e->tab, is_next, &next, e->wait, e->err);
-}
-
 json_t *evaluate_until(struct tab *tab, const char *expression, double polling_ms,
 		       struct arena *arena, const char **ret_thrown, const struct wait *wait,
 		       struct err *err)
@@ -319,11 +295,10 @@ json_t *evaluate_until(struct tab *tab, const char *expression, double polling_m
 	struct evaluation e = begin(tab, expression, arena, ret_thrown, wait, err);
 	json_t *value = NULL;
 	for (;;) {
-		pthread_mutex_lock(&tab->lock);
-		uint64_t documents = documents_of(tab);
-		pthread_mutex_unlock(&tab->lock);
+		uint64_t documents = navigate_documents(tab);
 		value = poll_page(&e, polling_ms);
-		if (value || *ret_thrown || !e.gone || await_document(&e, documents) < 0)
+		if (value || *ret_thrown || !e.gone ||
+		    navigate_await_next(tab, documents, wait, err) < 0)
 			break;
 	}
 	json_t *first = json_incref(json_array_get(value, 0));

@@ -97,10 +97,17 @@ static void keep_library(struct tab *tab, const struct js_place *place)
 	pthread_mutex_unlock(&tab->lock);
 }
 
+static const char gone_words[] =
+	"the document went away meanwhile: the page navigated or was reloaded";
+
 static int gone_err(struct err *err)
 {
-	return err_set(err, ERR_CONFLICT,
-		       "the document went away meanwhile: the page navigated or was reloaded");
+	return err_set(err, ERR_CONFLICT, "%s", gone_words);
+}
+
+bool frame_js_gone(const struct err *err)
+{
+	return err->code == ERR_CONFLICT && !strcmp(err->msg, gone_words);
 }
 
 static int load_library(struct tab *tab, struct js_place *place, const struct wait *wait,

@@ -3,16 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "browser/browser_state.h"
 #include "browser/cdp_params.h"
 #include "browser/dialog.h"
+#include "browser/url_pattern.h"
 #include "config/config.h"
 #include "config/reach.h"
 
-enum { SHOWN = 160, FAILED_MS = 2000 };
+enum { SHOWN = 160, FAILED_MS = 2000, IDLE_MS = 500, NEXT_MS = 50 };
 
 /* ---- what is waited for ---- */
 
@@ -22,6 +24,7 @@ struct arrival {
 	unsigned reached;
 	bool anew; /* only another document counts, not a move within one */
 	bool committed, in_dialog;
+	int64_t idle_ms; /* since when no request is under way; 0: some are */
 };
 
 static struct arrival depart(struct tab *tab, unsigned reached)
@@ -48,26 +51,45 @@ static bool is_committed(const struct frame *frame, const struct arrival *arriva
 	       frame->documents > arrival->documents + 2;
 }
 
+static bool is_idle(const struct tab *tab, struct arrival *arrival, int64_t *again)
+{
+	int64_t now = clock_ms();
+	if (tab->in_flight > 0)
+		arrival->idle_ms = 0;
+	else if (!arrival->idle_ms)
+		arrival->idle_ms = now;
+	if (arrival->idle_ms)
+		*again = arrival->idle_ms + IDLE_MS;
+	return arrival->idle_ms && now >= arrival->idle_ms + IDLE_MS;
+}
+
+static bool has_reached(const struct tab *tab, const struct frame *frame, struct arrival *arrival,
+			int64_t *again)
+{
+	if (!(arrival->reached & TAB_IDLE))
+		return frame->reached & arrival->reached;
+	return frame->reached & TAB_LOAD && is_idle(tab, arrival, again);
+}
+
 static bool has_arrived(struct tab *tab, void *arg, int64_t *again)
 {
 	struct arrival *arrival = arg;
 	const struct frame *frame = tab_main_frame(tab);
-	(void)again;
 	if (!frame)
 		return false;
 	arrival->committed = arrival->committed || is_committed(frame, arrival);
 	if (!arrival->committed)
 		return false;
 	arrival->in_dialog = tab->dialog != NULL;
-	return frame->reached & arrival->reached || arrival->in_dialog ||
+	return arrival->in_dialog || has_reached(tab, frame, arrival, again) ||
 	       frame->documents == arrival->documents;
 }
 
 static const char *name_of(unsigned reached)
 {
-	return reached & TAB_LOAD   ? "load"
+	return reached & TAB_IDLE   ? "networkidle"
+	       : reached & TAB_LOAD ? "load"
 	       : reached & TAB_DOM  ? "domcontentloaded"
-	       : reached & TAB_IDLE ? "networkidle"
 				    : "commit";
 }
 
@@ -277,4 +299,71 @@ int navigate_await(struct tab *tab, unsigned reached, const struct wait *wait, s
 {
 	struct arrival arrival = { .reached = reached, .documents = UINT64_MAX, .committed = true };
 	return arrive(tab, &arrival, wait, err);
+}
+
+struct url_arrival {
+	const struct url_pattern *pattern;
+	struct arrival arrival;
+};
+
+static bool is_at_url(struct tab *tab, void *arg, int64_t *again)
+{
+	struct url_arrival *a = arg;
+	const struct frame *frame = tab_main_frame(tab);
+	return frame && url_pattern_match(a->pattern, frame->url) &&
+	       has_arrived(tab, &a->arrival, again);
+}
+
+int navigate_await_url(struct tab *tab, const char *pattern, unsigned reached,
+		       const struct wait *wait, struct err *err)
+{
+	struct arena arena = { 0 };
+	struct url_arrival a = {
+		url_pattern_compile(pattern, &arena, err),
+		{ .reached = reached, .documents = UINT64_MAX, .committed = true },
+	};
+	int result = a.pattern ? tab_wait(tab, is_at_url, &a, wait, err) : -1;
+	arena_done(&arena);
+	if (result < 0 && a.pattern && err->code == ERR_SLOW) {
+		pthread_mutex_lock(&tab->lock);
+		err_set(err, ERR_SLOW, "the page is at '%.*s' and did not come to '%.*s' in time",
+			SHOWN, tab->url, SHOWN, pattern);
+		pthread_mutex_unlock(&tab->lock);
+	}
+	return result < 0 ? -1 : a.arrival.in_dialog ? dialog_err(tab, err) : 0;
+}
+
+/* ---- the next document ---- */
+
+struct next_document {
+	uint64_t documents;
+	int64_t due_ms;
+};
+
+static uint64_t count_documents(struct tab *tab)
+{
+	const struct frame *frame = tab_main_frame(tab);
+	return frame ? frame->documents : 0;
+}
+
+uint64_t navigate_documents(struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	uint64_t documents = count_documents(tab);
+	pthread_mutex_unlock(&tab->lock);
+	return documents;
+}
+
+static bool is_next(struct tab *tab, void *arg, int64_t *again)
+{
+	const struct next_document *next = arg;
+	*again = next->due_ms;
+	return count_documents(tab) != next->documents || clock_ms() >= next->due_ms;
+}
+
+int navigate_await_next(struct tab *tab, uint64_t documents, const struct wait *wait,
+			struct err *err)
+{
+	struct next_document next = { documents, clock_ms() + NEXT_MS };
+	return tab_wait(tab, is_next, &next, wait, err);
 }

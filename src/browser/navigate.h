@@ -21,5 +21,16 @@ int navigate_reload(struct tab *tab, unsigned reached, const struct wait *wait, 
 int navigate_history(struct tab *tab, int by, unsigned reached, const struct wait *wait,
 		     struct err *err);
 
-/* Waits until the document that the tab shows has reached that. */
+/* Waits until the document that the tab shows has reached that. TAB_IDLE, here and above: it is loaded, and no
+ * request has been under way for half a second. */
 int navigate_await(struct tab *tab, unsigned reached, const struct wait *wait, struct err *err);
+
+/* Waits until the URL matches (url_pattern.h), and its document has reached that. */
+int navigate_await_url(struct tab *tab, const char *pattern, unsigned reached,
+		       const struct wait *wait, struct err *err);
+
+/* For those who go on in another document: how many there have been, and waiting for one more, but for a
+ * moment at most: it may be there already. */
+uint64_t navigate_documents(struct tab *tab);
+int navigate_await_next(struct tab *tab, uint64_t documents, const struct wait *wait,
+			struct err *err);

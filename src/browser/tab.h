@@ -66,6 +66,7 @@ struct tab {
 	struct dialog *dialog;       /* one that is open: dialog.h; NULL: none */
 	struct tab_console *console; /* console.h */
 	struct requests *requests;   /* requests.h */
+	uint64_t mark; /* of requests_latest(): when the last call on this tab began */
 };
 
 struct tab *tab_ref(struct tab *tab);
@@ -115,6 +116,9 @@ json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_
  * *ret_session the session it is of. To be freed with Runtime.releaseObject. */
 char *frame_js_handle(struct tab *tab, const char *frame, const char *function, json_t *args,
 		      char ret_session[CDP_ID_MAX], const struct wait *wait, struct err *err);
+
+/* Whether an error of frame_js() says that the document went away. */
+bool frame_js_gone(const struct err *err);
 
 /* Whether an error of a call of Runtime's says that the document went away, in the browser's words; if so,
  * says it in ours. */

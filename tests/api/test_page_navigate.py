@@ -173,6 +173,18 @@ def test_a_document_before_its_pictures(server, site):  # noqa: F811
     assert "'load'" in refused(server, "navigate", url=site.url + "/album", timeout=1)
 
 
+def test_an_idle_network(server, site):  # noqa: F811
+    """Not before what the page asks for later is there."""
+    site.pages["/later"] = (200, {"content-type": "text/html"},
+                            b"<title>Early</title><script>onload = () => fetch('/slow-later').then((r) => r.text()).then(() => document.title = 'Late')</script>")
+    assert go(server, site.url + "/later")["title"] == "Early"
+    peer = server.begin("/v1/browser/page/navigate", url=site.url + "/later", wait_until="networkidle")
+    assert eventually(lambda: site.seen.count(("GET", "/slow-later")) == 2)
+    site.release()
+    answer = peer.answer("POST").json()
+    assert answer["success"] and answer["data"]["title"] == "Late", answer
+
+
 # --- within a document, back and forth ---------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ MISSING = ("/v1/browser/cookies", "/v1/browser/state/",            "/v1/browser/
             "/v1/browser/page/scroll",
             "/v1/browser/page/scroll_to", "/v1/browser/page/scroll_to_element", "/v1/browser/page/select_option",
             "/v1/browser/page/type", "/v1/browser/page/uncheck",
-            "/v1/browser/page/upload_file", "/v1/browser/page/wait")
+            "/v1/browser/page/upload_file")
 SAMPLES = {str: "sample", int: 7, float: 1.5, bool: True, typing.Any: "sample"}
 
 
