@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from chromium import NEEDED, browser, new_context
+from chromium import NEEDED, browser, new_context, screenshot
+from desktop import NEEDED as DESKTOP_NEEDED
 from firefox import NEEDED as FIREFOX_NEEDED
 from firefox import Firefox
-from harness import ANSWER_SECONDS, eventually, request
+from harness import ANSWER_SECONDS, START_SECONDS, eventually, request
 from hosts import Host, folder
 
 KEY = "the-operators-key"
@@ -340,6 +341,10 @@ def test_who_has_a_key_signs_in_at_the_plain_address():
 # --- in browsers -------------------------------------------------------------------------------
 
 
+VNC = "/vnc/index.html?autoconnect=true"
+CONNECTED = "document.querySelector('#status')?.dataset.state == 'connected'"
+
+
 @NEEDED
 def test_in_chromium(keyed):
     with browser() as chromium:
@@ -347,19 +352,41 @@ def test_in_chromium(keyed):
         page = context.new_page()
         page.goto(f"{keyed.url.replace('127.0.0.1', 'localhost')}/?api_key={KEY}#/part")
         page.locator(".opblock").first.wait_for()
-        assert page.url == f"http://default.localhost:{keyed.port}/v1/docs#/part"
-        assert page.evaluate("self.origin") == f"http://default.localhost:{keyed.port}"
+        there = f"http://default.localhost:{keyed.port}"
+        assert page.url == f"{there}/v1/docs#/part" and page.evaluate("self.origin") == there
         assert page.evaluate("fetch('/v1/sandbox').then((r) => r.status)") == 200
         page.goto(f"{keyed.url}/")  # from now on without a key
         page.locator(".opblock").first.wait_for()
         context.close()
 
 
+@NEEDED
+@DESKTOP_NEEDED
+def test_the_desktop_in_chromium(keyed, plain):
+    """Led to its name, or at the plain address where that is the box's."""
+    with browser() as chromium:
+        context = new_context(chromium)
+        page = context.new_page()
+        for at, there, key in ((keyed, f"http://default.localhost:{keyed.port}", f"&api_key={KEY}"), (plain, plain.url, "")):
+            page.goto(at.url + VNC + key)
+            assert eventually(lambda: page.evaluate(CONNECTED), START_SECONDS), page.content()
+            screenshot(page, "host-desktop")
+            assert page.url.startswith(f"{there}/vnc/index.html?autoconnect=true") and KEY not in page.url
+            assert page.evaluate("self.origin") == there
+        context.close()
+
+
 @FIREFOX_NEEDED
-def test_in_firefox(keyed, tmp_path):
+def test_in_firefox(keyed, plain, tmp_path):
     with Firefox(tmp_path) as firefox:
         firefox.open(f"{keyed.url.replace('127.0.0.1', 'localhost')}/?api_key={KEY}")
         there = f"http://default.localhost:{keyed.port}"
         assert eventually(lambda: firefox.evaluate("document.querySelector('.opblock') && location.href") == f"{there}/v1/docs")
         assert firefox.evaluate("self.origin") == there
         assert firefox.evaluate("fetch('/v1/sandbox').then((r) => r.status)") == 200
+        if DESKTOP_NEEDED.args[0]:
+            return  # test_the_desktop_in_chromium says so
+        for at in (keyed, plain):
+            firefox.open(at.url + VNC)  # signed in, or without a key
+            assert eventually(lambda: firefox.evaluate(CONNECTED), START_SECONDS), firefox.evaluate("location.href + document.body.innerText")
+        assert firefox.evaluate("location.origin") == plain.url
