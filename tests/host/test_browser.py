@@ -51,6 +51,21 @@ def test_devtools_inside(box):
     assert {tab["id"] for tab in tabs(box)} <= set(box.run("curl -s localhost:9222/json/list | grep -o '[0-9A-F]\\{32\\}'").split())
 
 
+UPGRADE = ("curl -s -m 2 -o /dev/null -w '%{http_code}' -H 'Connection: Upgrade' -H 'Upgrade: websocket' "
+           "-H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' ")
+
+
+def test_pages_inside_cannot_use_devtools(box):
+    """A browser says of which page they are, or which name it was led here by."""
+    url = f"localhost:9222/devtools/page/{tabs(box)[0]['id']}"
+    status = lambda command: box.run(command + " || true")
+    assert status(UPGRADE + url) == "101"
+    for origin in ("http://evil.example", "http://localhost:9222", "null"):
+        assert status(f"{UPGRADE} -H 'Origin: {origin}' {url}") == "403"
+    assert status("curl -s -o /dev/null -w '%{http_code}' -H 'Host: evil.example' localhost:9222/json/version") != "200"
+    assert status("curl -s -o /dev/null -w '%{http_code}' 'localhost:9222/json/new?about:blank'") == "405"
+
+
 def test_programs_appear_on_its_desktop(box):
     assert box.run("echo $DISPLAY $XAUTHORITY").split()[0] == ":99"
     assert "_NET_SUPPORTING_WM_CHECK" in box.run("xprop -root _NET_SUPPORTING_WM_CHECK")
@@ -63,11 +78,20 @@ def test_paused_and_resumed(box):
     assert info(box)["cdp_url"] == before and len(tabs(box)) >= 1
 
 
+SOUND = f"""python3 -c '
+import pathlib, sqlite3
+for path in filter(pathlib.Path.is_file, pathlib.Path("{PROFILE}/Default").iterdir()):
+    if path.read_bytes().startswith(b"SQLite format 3"):
+        print(sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone()[0])
+'"""
+
+
 def test_a_fork_has_a_browser_of_its_own(host, box):
-    """With the same profile, which no longer says that another has it."""
+    """With the same profile, which no longer says that another has it; its databases are whole."""
     before = info(box)["cdp_url"]
     box.run(f"touch {PROFILE}/of-the-first")
     fork = type(box)(host, box.call("POST", "/fork", json={}))
+    assert set(fork.run(SOUND).split()) == {"ok"}
     assert info(fork)["cdp_url"] != before and fork.run(f"ls {PROFILE}/of-the-first")
     assert fork.count("[c]hromium.*--type=renderer")
     fork.delete()
