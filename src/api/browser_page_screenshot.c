@@ -13,7 +13,7 @@ enum { SELECTOR_MAX = 10000 };
 struct page_screenshot {
 	bool full_page;
 	const char *format, *selector;
-	int64_t quality;
+	int64_t quality, max_size, width, height;
 	double timeout;
 };
 static const struct field screenshot_fields[] = {
@@ -27,6 +27,14 @@ static const struct field screenshot_fields[] = {
 	STR(page_screenshot, selector, QUERY,
 	    "Only this element, scrolled into view; the first that matches.",
 	    .max_len = SELECTOR_MAX),
+	INT(page_screenshot, max_size, QUERY | MIN,
+	    "Pixels that the longer side may have: a larger picture is made smaller, and x-image-scale "
+	    "says by how much.",
+	    .min = 1),
+	INT(page_screenshot, width, QUERY | MIN, "At most so wide: the rest is left out.",
+	    .min = 1),
+	INT(page_screenshot, height, QUERY | MIN, "At most so high: the rest is left out.",
+	    .min = 1),
 	NUM(page_screenshot, timeout, QUERY | MIN | MAX, "Seconds for that to appear.", .def = "10",
 	    .min = 0, .max = 300),
 };
@@ -52,8 +60,7 @@ static const struct format *find_format(const char *name, struct err *err)
 /* What is missing at the end, in words; NULL: nothing. */
 static const char *notice(struct call *call, const struct captured *picture)
 {
-	if (picture->page_height <= picture->height + 1 &&
-	    picture->page_width <= picture->width + 1)
+	if (!picture->cut)
 		return NULL;
 	return arena_printf(
 		call->arena,
@@ -77,9 +84,10 @@ static int send_picture(struct call *call, const char *type, const struct captur
 			     { "x-image-height", digits(call, picture->height) },
 			     { "x-page-width", digits(call, picture->page_width) },
 			     { "x-page-height", digits(call, picture->page_height) },
+			     { "x-image-scale", arena_printf(call->arena, "%.6g", picture->scale) },
 			     { "Cache-Control", "no-store" },
 			     { "x-image-notice", cut } },
-		.header_count = cut ? 6 : 5
+		.header_count = cut ? 7 : 6
 	};
 	if (call->sink->begin(call->sink, &answer, err) < 0)
 		return -1;
@@ -105,7 +113,10 @@ static int take_screenshot(struct call *call, const void *in, struct err *err)
 					 .selector = request->selector && *request->selector
 							     ? request->selector
 							     : NULL,
-					 .timeout_ms = (int64_t)(request->timeout * 1000) };
+					 .timeout_ms = (int64_t)(request->timeout * 1000),
+					 .max_size = request->max_size,
+					 .width = request->width,
+					 .height = request->height };
 	int result = capture_page(page.tab, &capture, &picture, &page.wait, err);
 	if (result == 0)
 		result = send_picture(call, format->type, &picture, err);

@@ -78,14 +78,16 @@ static const char *digits(struct call *call, unsigned number)
 static int send_picture(struct call *call, const char *type, const struct picture *screen,
 			const struct picture *image, const struct buf *file, struct err *err)
 {
+	const char *scale = arena_printf(call->arena, "%.6g", (double)image->width / screen->width);
 	const struct answer answer = {
 		200, type, (int64_t)file->len,
 		.headers = { { "x-screen-width", digits(call, screen->width) },
 			     { "x-screen-height", digits(call, screen->height) },
 			     { "x-image-width", digits(call, image->width) },
 			     { "x-image-height", digits(call, image->height) },
+			     { "x-image-scale", scale },
 			     { "Cache-Control", "no-store" } },
-		.header_count = 5
+		.header_count = 6
 	};
 	if (call->sink->begin(call->sink, &answer, err) < 0)
 		return -1;

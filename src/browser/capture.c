@@ -73,11 +73,28 @@ static void cut_area(struct area *area)
 		area->height = at_most(area->height, floor(CAPTURE_PIXELS_MAX / area->width));
 }
 
+static void take_part(const struct capture *capture, struct area *area)
+{
+	if (capture->width != INT_ABSENT)
+		area->width = at_most(area->width, (double)capture->width);
+	if (capture->height != INT_ABSENT)
+		area->height = at_most(area->height, (double)capture->height);
+}
+
+static double scale_of(const struct capture *capture, const struct area *area)
+{
+	double longer = fmax(area->width, area->height);
+	return capture->max_size == INT_ABSENT ? 1 : at_most((double)capture->max_size / longer, 1);
+}
+
 /* ---- the picture ---- */
 
 static json_t *screenshot_params(const struct capture *capture, const struct area *area,
-				 bool beyond)
+				 double scale)
 {
+	bool beyond = capture->selector || capture->full_page;
+	bool some = beyond || scale < 1 || capture->width != INT_ABSENT ||
+		    capture->height != INT_ABSENT;
 	json_t *params = json_pack("{s:s, s:b, s:b}", "format", capture->format,
 				   "captureBeyondViewport", beyond, "optimizeForSpeed", 1);
 	if (strcmp(capture->format, "png") != 0)
@@ -85,11 +102,11 @@ static json_t *screenshot_params(const struct capture *capture, const struct are
 				    json_integer(capture->quality == INT_ABSENT
 							 ? QUALITY
 							 : capture->quality));
-	if (beyond)
+	if (some)
 		json_object_set_new(params, "clip",
-				    json_pack("{s:f, s:f, s:f, s:f, s:i}", "x", area->x, "y",
+				    json_pack("{s:f, s:f, s:f, s:f, s:f}", "x", area->x, "y",
 					      area->y, "width", area->width, "height", area->height,
-					      "scale", 1));
+					      "scale", scale));
 	return params;
 }
 
@@ -111,7 +128,6 @@ static int take(struct tab *tab, json_t *params, struct buf *to, const struct wa
 int capture_page(struct tab *tab, const struct capture *capture, struct captured *ret,
 		 const struct wait *wait, struct err *err)
 {
-	bool beyond = capture->selector || capture->full_page;
 	struct area area;
 	int found = capture->selector ? ask_element(tab, capture, &area, wait, err)
 				      : ask_page(tab, capture->full_page, &area, wait, err);
@@ -119,12 +135,16 @@ int capture_page(struct tab *tab, const struct capture *capture, struct captured
 		return -1;
 	ret->page_width = (int64_t)ceil(area.width);
 	ret->page_height = (int64_t)ceil(area.height);
+	take_part(capture, &area);
+	const struct area wanted = area;
 	cut_area(&area);
+	ret->cut = area.width + 1 < wanted.width || area.height + 1 < wanted.height;
 	if (area.width < 1 || area.height < 1)
 		return err_set(err, ERR_CONFLICT, "there is nothing to capture: it has no size");
-	ret->width = (int64_t)area.width;
-	ret->height = (int64_t)area.height;
-	return take(tab, screenshot_params(capture, &area, beyond), &ret->file, wait, err);
+	ret->scale = scale_of(capture, &area);
+	ret->width = (int64_t)(area.width * ret->scale + 0.5);
+	ret->height = (int64_t)(area.height * ret->scale + 0.5);
+	return take(tab, screenshot_params(capture, &area, ret->scale), &ret->file, wait, err);
 }
 
 /* ---- PDF ---- */

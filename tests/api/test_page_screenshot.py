@@ -57,6 +57,24 @@ def test_an_element(browsing, site):  # noqa: F811
     assert {at(x, y) for x in range(60) for y in range(40)} == {GREEN}
 
 
+def test_a_picture_that_is_made_smaller_or_cut_off(browsing, site):  # noqa: F811
+    show(browsing, f"{site.url}/picture.html")
+    whole = picture(browsing, full_page=True)
+    width, height, at = picture(browsing, full_page=True, max_size=1500)
+    assert (width, height) == (whole[0] // 2, 1500)
+    assert [at(48, 48), at(52, 52), at(48, 1498)] == [RED, WHITE, BLUE]
+    assert take(browsing, full_page=True, max_size=1500).headers["x-image-scale"] == "0.5"
+    with devtools(browsing) as page:
+        page.evaluate("scrollTo(0, 1400)")
+    width, height, at = picture(browsing, width=100, height=110)
+    assert (width, height) == (100, 110) and [at(51, 101), at(49, 101)] == [GREEN, WHITE]
+    width, height, at = picture(browsing, max_size=view(browsing)[0] // 2)
+    assert [at(27, 52), at(22, 52)] == [GREEN, WHITE]
+    assert "x-image-notice" not in take(browsing, width=100).headers
+    assert take(browsing, max_size=100000).headers["x-image-scale"] == "1"
+    assert [take(browsing, **{name: 0}).status_code for name in ("max_size", "width", "height")] == [422] * 3
+
+
 @pytest.mark.parametrize("format, kind, magic", [("jpeg", "image/jpeg", b"\xff\xd8"), ("jpg", "image/jpeg", b"\xff\xd8"),
                                                  ("webp", "image/webp", b"RIFF"), ("png", "image/png", b"\x89PNG")])
 def test_formats(browsing, site, format, kind, magic):  # noqa: F811
