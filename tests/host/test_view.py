@@ -3,8 +3,9 @@
 import re
 import socket
 from types import SimpleNamespace
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
+import chromium
 import pytest
 from websockets.exceptions import InvalidStatus
 
@@ -217,3 +218,30 @@ def test_a_viewer_does_not_type(host, box):
     with pytest.raises(InvalidStatus) as refusal, vnc(box, "", {"x-aio-sandbox": box.id}):
         pass
     assert refusal.value.response.status_code == 401
+
+
+@NEEDED
+@chromium.NEEDED
+def test_the_page_at_each_address(host, box):
+    """All of them lead to the box's own name, and there to its desktop."""
+    expect = pytest.importorskip("playwright.sync_api").expect
+    own = f"http://{box.id}.localhost:{host.port}"
+    addresses = [
+        (f"{own}/vnc?ticket={ticket(box)}&path=websockify%3Fticket%3D{ticket(box)}", "Looking only"),
+        (f"http://localhost:{host.port}/s/{box.id}/vnc/?ticket={ticket(box)}", "Looking only"),
+        (f"http://127.0.0.1:{host.port}/s/{box.id}/vnc/index.html?api_key={quote(box.token)}", "Connected"),
+        (f"http://127.0.0.1:{host.port}/vnc?autoconnect=true", "Connected"),
+    ]
+    with chromium.browser() as browser:
+        for address, word in addresses:
+            context = chromium.new_context(browser)
+            page = context.new_page()
+            watch = chromium.Watch(page)
+            page.goto(address)
+            expect(page.locator("#status span")).to_have_text(word, timeout=START_SECONDS * 1000)
+            assert page.url.startswith(own if box.id in address else f"http://default.localhost:{host.port}")
+            assert urlsplit(page.url).path == "/vnc/index.html" and not {"ticket", "api_key"} & set(parse_qs(urlsplit(page.url).query))
+            assert watch.trouble == [], address
+            if word == "Looking only":
+                assert page.goto(f"{own}/terminal").status == 403
+            context.close()

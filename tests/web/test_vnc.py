@@ -297,3 +297,26 @@ def test_without_a_credential(guarded, visit):
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
     screenshot(page, "vnc-refused")
     desktop.warm(guarded)
+
+
+@desktop.BROWSER_NEEDED
+def test_a_visitor_finds_a_browser(start_server, visit, tester, tmp_path):  # noqa: F811
+    """Nobody has started it; and it stays while somebody looks, however short its time without use is."""
+    server = start_server(**desktop.browser_options(tester, "--service-idle", "1", HOMEPAGE="data:text/html,<title>home</title><body bgcolor=336699>"))
+    page = visit(server, width=1400, height=1000)
+    home = lambda: pixel(page, 640, 700) == [0x33, 0x66, 0x99]
+    assert eventually(home, START_SECONDS)
+    screenshot(page, "vnc-browser")
+    runs = desktop.browser_processes(server)["browser"]
+    page.wait_for_timeout(3000)
+    assert home() and desktop.browser_processes(server)["browser"] == runs
+    # Its address bar, by keys that the visitor's own browser would keep.
+    page.keyboard.press("Control+l")
+    page.keyboard.type("data:text/html,<body bgcolor=993333>typed")
+    page.keyboard.press("Enter")
+    assert eventually(lambda: pixel(page, 640, 700) == [0x99, 0x33, 0x33])
+    screenshot(page, "vnc-browser-typed")
+    page.close()
+    assert eventually(lambda: not desktop.browser_processes(server)), "an idle browser stays"
+    server.at_rest()
+    server.baseline = server.possessions()
