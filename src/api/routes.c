@@ -41,6 +41,7 @@ const struct route_group *const api_groups[] = {
 	&browser_requests_group,
 	&browser_page_snapshot_group,
 	&browser_network_group,
+	&browser_cookies_group,
 	&cdp_group,
 	&mcp_group,
 	&file_watch_wait_group,

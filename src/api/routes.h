@@ -23,7 +23,8 @@ extern const struct route_group browser_page_group, browser_page_evaluate_group,
 	browser_page_dialog_group, browser_page_console_group, browser_page_wait_group;
 
 /* Network, cookies and state of the browser. */
-extern const struct route_group browser_requests_group, browser_network_group;
+extern const struct route_group browser_requests_group, browser_network_group,
+	browser_cookies_group;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -30,6 +30,8 @@ static bool is_tab(const json_t *info)
 
 static void attach_tab(struct browser *browser, const char *session, const json_t *info)
 {
+	if (!strcmp(cdp_text(info, "type"), "other")) /* one that we asked for: storage.c */
+		return;
 	if (!is_tab(info)) {
 		let_go(browser, session);
 		return;
@@ -203,6 +205,8 @@ void browser_event(void *arg, const char *session, const char *method, const jso
 			rows[i].apply(browser, session, params);
 			return;
 		}
+	if (storage_event(browser, session, method, params))
+		return;
 	struct tab *tab = *session ? browser_find(browser, session) : NULL;
 	if (tab)
 		tab_apply(tab, session, method, params);

@@ -53,6 +53,9 @@ struct browser {
 	struct browser_session *sessions;
 	size_t session_count;
 	bool opened, lost;
+	struct { /* storage.c: its page */
+		char session[CDP_ID_MAX], loader[CDP_ID_MAX];
+	} storage;
 	struct held_post *held_posts; /* the reader's: intercept.c */
 	bool broken;                  /* it can open no page any more */
 	struct {
@@ -146,6 +149,12 @@ void frames_moved_back(struct tab *tab, const char *session);
 /* In the reader's thread: sends what had to wait, and says when to call it again. */
 int64_t intercept_due(struct browser *browser);
 void intercept_free(struct browser *browser);
+
+/* ---- storage.c ---- */
+
+/* In the reader's thread. True: it is of the page that reads and writes local storage. */
+bool storage_event(struct browser *browser, const char *session, const char *method,
+		   const json_t *params);
 
 /* ---- dialog.c ---- */
 

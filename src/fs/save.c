@@ -157,7 +157,7 @@ static enum outcome replace_with(const struct save *save, const struct place *pl
 	if (!give_away && fill(save, temp.fd, err) < 0)
 		return FAILED;
 	/* Last, because writing and a new owner take away set-user-ID. */
-	if (fchmod(temp.fd, place->st.st_mode & 07777) < 0)
+	if (fchmod(temp.fd, save->mode ? save->mode : place->st.st_mode & 07777) < 0)
 		return NOT_THIS_WAY;
 	if (fdatasync(temp.fd) < 0) {
 		err_set(err, errno, "'%s'", place->path);
@@ -177,6 +177,8 @@ static int write_in_place(const struct save *save, const struct place *place, st
 		return err_set(err, errno, "'%s'", place->path);
 	if (regular_check(place->path, &st, err) < 0)
 		return -1;
+	if (save->mode && fchmod(fd, save->mode) < 0)
+		return err_set(err, errno, "chmod '%s'", place->path);
 	int64_t size = size_of(save);
 	if (size && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, size) < 0 &&
 	    (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
@@ -247,6 +249,8 @@ static int create_with(const struct save *save, const struct place *place, bool 
 	if ((give_away ? temp_adopt(&temp, save->fd, place->path, err)
 		       : temp_open(&temp, place->path, err)) < 0)
 		return -1;
+	if (save->mode && fchmod(temp.fd, save->mode) < 0)
+		return err_set(err, errno, "chmod '%s'", place->path);
 	if (!give_away && fill(save, temp.fd, err) < 0)
 		return -1;
 	return temp_put(&temp, place->path, false, err);

@@ -19,7 +19,9 @@ struct save {
 	size_t len;
 	int fd;         /* instead of data, at its start; -1: none */
 	bool give_away; /* the file of fd has no name, and may become the saved one itself */
-	bool fresh;     /* there must be nothing yet: EEXIST */
+	unsigned
+		mode; /* permissions, also of a file that is there; 0: as that has them, or usual */
+	bool fresh;   /* there must be nothing yet: EEXIST */
 };
 
 /* Puts it at a place that is held, making directories that are missing: they go again when it fails.
