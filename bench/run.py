@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import browsers
 import connections
 import files
 import hosts
@@ -272,6 +273,10 @@ ROWS = [
     ("kernels", [], lambda: (Line(*row) for row in kernels.rows())),
     ("javascript", [], javascript),
     ("mcp", ["wrk"], mcp),
+    ("browser-cold", ["Xvnc", "chromium"], lambda: browsers.cold(Line)),
+    ("desktop-screenshot", ["Xvnc", "chromium", "import"], lambda: browsers.screenshot(Line)),
+    ("pages", ["Xvnc", "chromium"], lambda: browsers.pages(Line)),
+    ("browser-boxes", ["Xvnc", "chromium"], lambda: browsers.boxes(Line)),
     ("host-requests", ["wrk"], lambda: hosts.requests(Line, PATH)),
     ("host-download", ["curl"], lambda: hosts.download(Line)),
     ("box-create", [], lambda: hosts.create(Line)),
