@@ -7,6 +7,7 @@
 #include "browser/cdp.h"
 #include "browser/cdp_params.h"
 #include "browser/tab_events.h"
+#include "journal/journal.h"
 
 /* ---- the table ---- */
 
@@ -144,10 +145,27 @@ static void set_url(struct tab *tab, struct frame *frame, const char *url, const
 		set_text(&tab->url, frame->url, URL_MAX);
 }
 
+/* A page that loads itself again and again leaves room for other events. */
+static bool is_same_page(const char *before, const char *now)
+{
+	size_t len = strcspn(now, "#");
+	return strcspn(before, "#") == len && !strncmp(before, now, len);
+}
+
+static void note_visit(const struct tab *tab, const struct frame *frame, const char *before)
+{
+	if (frame != tab->frames || !strncmp(frame->url, "about:", 6) ||
+	    is_same_page(before, frame->url))
+		return;
+	journal_add(JOURNAL_PAGE_SHOWN,
+		    &(struct journal_page){ frame->url, tab->target, frame->failed });
+}
+
 static void take_document(struct tab *tab, struct frame *frame, const char *session,
 			  const json_t *params)
 {
 	char loader[CDP_ID_MAX];
+	auto_free char *before = xstrdup(frame->url);
 	set_session(frame, session);
 	frame->failed = *cdp_text(params, "unreachableUrl");
 	if (frame->failed)
@@ -163,6 +181,7 @@ static void take_document(struct tab *tab, struct frame *frame, const char *sess
 	frame->reached = TAB_COMMIT | (strcmp(loader, frame->early_loader) ? 0 : frame->early);
 	frame->documents++;
 	frame->moves++;
+	note_visit(tab, frame, before);
 }
 
 static void apply_tree(struct tab *tab, const char *session, const json_t *tree)

@@ -91,6 +91,13 @@ static const struct field service_fields[] = {
 static const struct schema service_schema =
 	SCHEMA(journal_service, "JournalService", service_fields);
 
+static const struct field page_fields[] = {
+	STR(journal_page, url, 0, "Its address; what looks like a secret is masked."),
+	STR(journal_page, tab, 0, "The tab's identifier."),
+	BOOL(journal_page, failed, 0, "Whether it could not be loaded."),
+};
+static const struct schema page_schema = SCHEMA(journal_page, "JournalPage", page_fields);
+
 struct journal_lost {
 	int64_t after, next;
 };
@@ -114,6 +121,7 @@ union data {
 	struct journal_tool tool;
 	struct journal_session session;
 	struct journal_service service;
+	struct journal_page page;
 };
 
 struct event {

@@ -28,6 +28,7 @@ enum { JOURNAL_COUNT_MAX = 2048, JOURNAL_BYTES_MAX = 512 << 10, JOURNAL_TEXT_MAX
 	ROW(SESSION_CLOSED, "session_closed", session, "A session was ended, or had been idle for too long.") \
 	ROW(SERVICE_CHANGED, "service_changed", service,                                            \
 	    "A service was started, is ready, was stopped or has ended, or could not be started.")  \
+	ROW(PAGE_SHOWN, "page_shown", page, "The browser showed another page in a tab.")            \
 	ROW(LOST, "lost", lost,                                                                     \
 	    "Events that were asked for are not kept any more: others came after them, or the server was restarted.")
 /* clang-format on */
@@ -57,9 +58,13 @@ struct journal_session {
 struct journal_service {
 	const char *name, *state, *reason; /* reason may be NULL */
 };
+struct journal_page {
+	const char *url, *tab;
+	bool failed;
+};
 
-/* Adds an event: FILE_WRITTEN, TOOL_CALLED, SESSION_OPENED, SESSION_CLOSED or SERVICE_CHANGED, with its
- * struct. */
+/* Adds an event: FILE_WRITTEN, TOOL_CALLED, SESSION_OPENED, SESSION_CLOSED, SERVICE_CHANGED or PAGE_SHOWN,
+ * with its struct. */
 void journal_add(enum journal_kind kind, const void *event);
 
 /* What runs has two events. journal_begin() adds COMMAND_STARTED or CODE_STARTED and returns what

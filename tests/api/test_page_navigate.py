@@ -1,18 +1,17 @@
 """Showing pages: what navigate waits for and says, the history, and what can be in the way."""
 
-import http.server
 import os
 import re
 import signal
-import socket
-import threading
 import time
 
+import httpx
 import pytest
+from agent_sandbox import Sandbox
 
 import desktop
 from desktop import BROWSER_NEEDED, browser_processes, devtools, free_port, tabs, tester  # noqa: F401
-from harness import Calls, eventually
+from harness import ANSWER_SECONDS, Calls, eventually
 from pages import site  # noqa: F401
 
 pytestmark = BROWSER_NEEDED
@@ -343,3 +342,41 @@ def test_a_hundred_pages_do_not_grow_the_server(server, site):  # noqa: F811
     for _ in range(100):
         go(server, site.url + "/hello")
     assert memory() - before < 2048, (before, memory())
+
+
+# --- what is remembered of it -------------------------------------------------------------------
+
+
+def test_pages_are_events_of_the_sandbox(server, site):  # noqa: F811
+    def shown(after):
+        events = server.get(f"/v1/sandbox/events?type=page_shown&after={after}").json()["data"]
+        return [(event["data"]["url"].removeprefix(site.url), event["data"]["failed"]) for event in events]
+
+    after = max(event["seq"] for event in server.get("/v1/sandbox/events").json()["data"])
+    go(server, site.url + "/hello?password=hunter2")
+    go(server, site.url + "/moved")
+    PAGE.ask(server, "reload")
+    refused(server, "navigate", url=f"http://127.0.0.1:{free_port()}/")
+    assert eventually(lambda: len(shown(after)) == 3)
+    assert shown(after)[:2] == [("/hello?password=***", False), ("/hello", False)] and shown(after)[2][1]
+
+
+# --- the official SDK ---------------------------------------------------------------------------
+
+
+def test_the_sdk(server, site, tester):  # noqa: F811
+    with httpx.Client(timeout=ANSWER_SECONDS) as client:
+        page = Sandbox(base_url=server.url, httpx_client=client).browser_page
+        assert page.navigate(url=site.url + "/hello", wait_until="domcontentloaded", timeout=20).data["title"] == "Hello"
+        assert page.navigate(url=site.url + "/broken").success
+        assert page.back().success and page.forward().success and page.reload().success
+        assert page.evaluate(expression="[document.title, {n: 1}]").data == ["Broken", {"n": 1}]
+        assert "<body>" in page.get_html().data and page.get_html(outer=True).data.startswith("<!DOCTYPE")
+        assert page.get_text().data == "sorry"
+        page.evaluate(expression="console.warn('from the SDK')")
+        assert page.wait(type="function", expression="1", polling=10, timeout=5).data == {"value": 1}
+        assert page.wait(type="selector", selector="body", state="visible").success
+        assert page.wait(type="url", url=site.url + "/broken").success
+        assert eventually(lambda: [entry["text"] for entry in page.get_console().data][-1:] == ["from the SDK"])
+        exported = page.export_console(save_path=f"/home/{tester}/sdk.json", clear=True)
+        assert exported.success and page.get_console(clear=True).data == []
