@@ -40,7 +40,8 @@ struct vnc_tunnel {
 	struct buf input; /* from the caller, and not taken yet */
 	size_t input_at;
 	int64_t stuck_ms; /* when it must have been taken */
-	bool ended;       /* the desktop has */
+	struct service_run *desktop;
+	bool ended; /* the desktop has closed its side */
 };
 
 /* ---- to the desktop ---- */
@@ -209,7 +210,9 @@ static void end(struct vnc_tunnel *t, int result, const struct err *err)
 {
 	send_last(t);
 	if (t->ended)
-		close_with(t->call, WS_GOING_AWAY, "the desktop has ended");
+		close_with(t->call, WS_GOING_AWAY,
+			   display_failed(t->desktop) ? "the desktop has ended"
+						      : "the desktop closed the connection");
 	else if (result < 0 && err->code == ERR_FORBIDDEN)
 		close_with(t->call, WS_PROTOCOL_ERROR, err->msg);
 	else if (result < 0 && err->code == ERR_SLOW)
@@ -233,17 +236,16 @@ static int run(struct vnc_tunnel *t, struct err *err)
 static int attach(struct call *call, const void *in, struct err *err)
 {
 	struct vnc_tunnel t = { .call = call, .input = BUF(MESSAGE_MAX + RFB_HEAD_MAX) };
-	struct service_run *desktop;
 	(void)in;
 	ws_set_max_message(call->ws, MESSAGE_MAX);
-	t.rfb = open_rfb(call, &desktop, err);
+	t.rfb = open_rfb(call, &t.desktop, err);
 	if (t.rfb < 0) {
 		close_with(call, WS_TRY_LATER, err->msg);
 		return 0;
 	}
 	int result = run(&t, err);
 	close(t.rfb);
-	service_release(desktop);
+	service_release(t.desktop);
 	buf_done(&t.input);
 	return result;
 }

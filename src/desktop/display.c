@@ -371,12 +371,13 @@ static bool is_lost(struct x *x)
 	return x_broken(x) || (x_size(x, &size, &moment, NULL) < 0 && x_broken(x));
 }
 
-void display_failed(struct service_run *run)
+bool display_failed(struct service_run *run)
 {
 	if (!is_lost(display_of(run)->x))
-		return;
+		return false;
 	service_lost(run->value, "the connection to its X server broke");
 	service_lost(run, "its X server has ended"); /* or the next use might still get this run */
+	return true;
 }
 
 const char *display_dir(void)

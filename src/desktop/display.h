@@ -32,8 +32,8 @@ int display_resize(const struct service_run *run, unsigned width, unsigned heigh
 		   const struct wait *wait, struct err *err);
 
 /* A call with its connection has failed: if that is because it broke, the desktop is started anew when it
- * is used next. */
-void display_failed(struct service_run *run);
+ * is used next, and this returns true. */
+bool display_failed(struct service_run *run);
 
 /* The directory of the desktop's own files, which is the sandbox user's alone; "" where there is none. */
 const char *display_dir(void);

@@ -58,6 +58,14 @@ def test_no_key_is_needed(server, inside):
     assert ask(inside, "/v1/sandbox").status == 200
 
 
+def test_a_link_for_looking_is_that_there_too(server, inside):
+    text = server.post("/tickets", {"scope": "view"}, headers={"X-AIO-API-Key": "secret"}).json()["ticket"]
+    for path in ("/v1/sandbox", "/v1/bash/exec", "/proxy/80/", "/mcp", "/nowhere"):
+        assert ask(inside, f"{path}?ticket={text}").status == 403
+    assert ask(inside, f"/vnc/access?ticket={text}").body == b'{"scope":"view"}'
+    assert ask(inside, "/vnc/access", headers={"X-AIO-View": "1"}).body == b'{"scope":"all"}'
+
+
 def test_the_socket_is_the_users(server):
     found = os.stat(server.local_path)
     assert stat.S_IMODE(found.st_mode) == 0o600 and found.st_uid == os.geteuid()

@@ -241,7 +241,6 @@
     $('desktop').append(ghost);
   }
 
-  const NEXT = { 1001: 'Reconnecting starts it again…' };
   function ended(mine, { code, reason }) {
     if (mine !== turn) return;
     keepPicture();
@@ -251,7 +250,7 @@
       turn += 1;
       return show('closed', said);
     }
-    lost(mine, said && `${said} ${NEXT[code] || 'Trying again…'}`);
+    lost(mine, said && `${said} ${code === 1001 ? 'Reconnecting…' : 'Trying again…'}`);
   }
   function lost(mine, said) {
     if (mine !== turn) return;
