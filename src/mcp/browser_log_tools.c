@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "mcp/browser_tools.h"
 
-enum { LOG_MAX = 1 << 20, URL_SHOWN = 300 };
+enum { LOG_MAX = 1 << 20, URL_SHOWN = 300, TEXT_SHOWN = 2000 };
 
 static const char *text_in(const json_t *object, const char *key)
 {
@@ -63,6 +63,55 @@ int requests_tool(struct tool_use *use, const void *in, struct err *err)
 		put_request(&text, request);
 	if (!i)
 		buf_str(&text, "(no requests)");
+	tool_text(use, text.data, text.len);
+	json_decref(all);
+	return 0;
+}
+
+/* ---- the console ---- */
+
+struct console_args {
+	bool clear;
+	int64_t limit;
+};
+static const struct field console_fields[] = {
+	BOOL(console_args, clear, OPTIONAL, "Forget all of it afterwards.", .def = "false"),
+	INT(console_args, limit, MIN | MAX, "The latest so many.", .def = "50", .min = 1,
+	    .max = 1000),
+};
+const struct schema console_in = SCHEMA(console_args, "ConsoleMessages", console_fields);
+
+/* "[error] text (url:line)" */
+static void put_message(struct buf *text, const json_t *entry)
+{
+	const json_t *place = json_object_get(entry, "location"),
+		     *line = json_object_get(place, "lineNumber");
+	buf_printf(text, "[%s] %.*s", text_in(entry, "level"), TEXT_SHOWN, text_in(entry, "text"));
+	if (*text_in(place, "url"))
+		buf_printf(text, " (%.*s:%lld)", URL_SHOWN, text_in(place, "url"),
+			   (long long)json_integer_value(line) + 1);
+	if (*text_in(entry, "stack"))
+		buf_printf(text, "\n%.*s", TEXT_SHOWN, text_in(entry, "stack"));
+	buf_str(text, "\n");
+}
+
+int console_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct console_args *args = in;
+	auto_buf struct buf text = BUF(LOG_MAX);
+	size_t i;
+	json_t *entry, *all = tool_ask(use, "GET /v1/browser/page/console",
+				       json_pack("{s:b}", "clear", args->clear), err);
+	size_t count = json_array_size(all), most = (size_t)args->limit;
+	if (!all)
+		return 0;
+	if (count > most)
+		buf_printf(&text, "[%zu earlier messages are left out]\n", count - most);
+	json_array_foreach(all, i, entry)
+		if (i + most >= count)
+			put_message(&text, entry);
+	if (!count)
+		buf_str(&text, "(the console is empty)");
 	tool_text(use, text.data, text.len);
 	json_decref(all);
 	return 0;

@@ -284,6 +284,46 @@ int extract_tool(struct tool_use *use, const void *in, struct err *err)
 				       : get_html_tool(use, &request->part, err);
 }
 
+/* The tree of a page, or of an element. */
+struct snapshot_args {
+	struct read_args part; /* first */
+	const char *selector;
+};
+static const struct field snapshot_fields[] = {
+	STR(snapshot_args, selector, OPTIONAL, "Only this element; the page when absent.",
+	    .max_len = 10000),
+	{ .name = "offset",
+	  .type = T_INT,
+	  .at = offsetof(struct snapshot_args, part.offset),
+	  .flags = MIN,
+	  .help = "Character to begin at.",
+	  .def = "0",
+	  .min = 0 },
+	{ .name = "max_length",
+	  .type = T_INT,
+	  .at = offsetof(struct snapshot_args, part.max_length),
+	  .flags = MIN | MAX,
+	  .help = "Characters at most.",
+	  .def = "30000",
+	  .min = 1,
+	  .max = TEXT_CHARS_MAX },
+};
+const struct schema snapshot_in = SCHEMA(snapshot_args, "Snapshot", snapshot_fields);
+
+int snapshot_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct snapshot_args *request = in;
+	json_t *data = tool_ask(use, "GET /v1/browser/page/snapshot",
+				json_pack("{s:s*}", "selector", request->selector), err);
+	if (!data)
+		return 0;
+	const char *text = arena_printf(use->arena, "%s\n%s\n\n%s", text_in(data, "title"),
+					text_in(data, "url"), text_in(data, "snapshot"));
+	browser_put_part(use, text, strlen(text), request->part.offset, request->part.max_length);
+	json_decref(data);
+	return 0;
+}
+
 struct find_text_args {
 	const char *keyword;
 };

@@ -112,6 +112,11 @@ static const struct tool rows[] = {
 	  "Prints the page to a PDF file in the sandbox, and says where it is.",
 	  "GET /v1/browser/page/pdf", &pdf_in, pdf_tool, NULL, TOOL_DESTROYS | TOOL_SLOW,
 	  "browser_pdf_save,browser_pdf" },
+	{ "sandbox_browser_snapshot", "Read the page as a tree",
+	  "Returns the page as assistive technology has it: roles, names, states and texts as a tree of "
+	  "lines, frames included, with refs: [ref=e7] can be clicked by the selector aria-ref=e7.",
+	  "GET /v1/browser/page/snapshot", &snapshot_in, snapshot_tool, NULL,
+	  TOOL_READS | TOOL_SLOW, "browser_snapshot,browser_accessibility_snapshot" },
 	{ "sandbox_browser_read_links", "List links",
 	  "Lists the links of the page with their text and where they lead.",
 	  "POST /v1/browser/page/evaluate", NULL, read_links_tool, &link_list_out,
@@ -128,6 +133,11 @@ static const struct tool rows[] = {
 	  "stands still, and other tools say so.",
 	  "POST /v1/browser/page/dialog", &dialog_in, dialog_tool, NULL, TOOL_OUTSIDE | TOOL_SLOW,
 	  "browser_handle_dialog,browser_dialog" },
+	{ "sandbox_browser_console_messages", "Read the console",
+	  "Lists what the page wrote to its console, its errors that nobody caught, and what the browser "
+	  "says of it, the oldest first: to see why a page does not work.",
+	  "GET /v1/browser/page/console", &console_in, console_tool, NULL, TOOL_READS | TOOL_SLOW,
+	  "browser_console_messages,browser_get_console,browser_console_logs" },
 	{ "sandbox_browser_network_requests", "List requests",
 	  "Lists what the page has asked of the network, the oldest first: method, status or failure, URL, "
 	  "kind, size and time. To see why a page does not work, or which API it calls.",

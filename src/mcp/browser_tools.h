@@ -25,9 +25,10 @@ tool_call screen_picture_tool, screen_action_tool, page_picture_tool, view_pictu
 
 /* browser_page_tools.c */
 extern const struct schema navigate_in, page_part_in, extract_in, link_list_out, evaluate_in,
-	find_text_in, pdf_in;
+	find_text_in, pdf_in, snapshot_in;
 tool_call navigate_tool, go_back_tool, go_forward_tool, reload_tool, get_text_tool, get_html_tool,
-	get_markdown_tool, extract_tool, read_links_tool, evaluate_tool, find_text_tool, pdf_tool;
+	get_markdown_tool, extract_tool, read_links_tool, evaluate_tool, find_text_tool, pdf_tool,
+	snapshot_tool;
 
 /* Some of a text (in characters), and how to get the rest. */
 void browser_put_part(struct tool_use *use, const char *text, size_t len, int64_t offset,
@@ -43,5 +44,5 @@ tool_call get_elements_tool, click_tool, hover_tool, fill_tool, type_tool, press
 void browser_put_elements(struct tool_use *use, struct err *err);
 
 /* browser_log_tools.c */
-extern const struct schema requests_in;
-tool_call requests_tool;
+extern const struct schema requests_in, console_in;
+tool_call requests_tool, console_tool;
