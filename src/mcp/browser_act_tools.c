@@ -54,8 +54,7 @@ struct tool_target {
 
 static bool is_absent(const struct tool_target *target)
 {
-	return !(target->selector && *target->selector) && target->index == INT_ABSENT &&
-	       isnan(target->x);
+	return !(target->selector && *target->selector) && target->index == INT_ABSENT;
 }
 
 static json_t *target_args(const struct tool_target *target)
@@ -444,7 +443,7 @@ int scroll_tool(struct tool_use *use, const void *in, struct err *err)
 	bool to_end = amount == INT_ABSENT;
 	json_t *data =
 		to_end ? tool_ask(use, "POST /v1/browser/page/scroll_to",
-				  json_pack("{s:i,s:i}", "x", 0, "y", 1000000000), err)
+				  json_pack("{s:i,s:i}", "x", 0, "y", 10000000), err)
 		       : tool_ask(use, "POST /v1/browser/page/scroll",
 				  json_pack("{s:s,s:I}", "direction", amount < 0 ? "up" : "down",
 					    "amount", (json_int_t)(amount < 0 ? -amount : amount)),

@@ -75,7 +75,7 @@ static const char *const page_formats[] = { "png", "jpeg", NULL };
 struct page_picture {
 	const char *name, *selector, *format;
 	int64_t width, height, max_size;
-	bool full_page, highlight;
+	bool full_page;
 };
 static const struct field page_picture_fields[] = {
 	STR(page_picture, name, OPTIONAL, "What to call it, in the text that comes with it.",
@@ -91,8 +91,6 @@ static const struct field page_picture_fields[] = {
 	    .def = "7900", .min = 64, .max = 16384),
 	NAMED("fullPage", BOOL, page_picture, full_page, OPTIONAL,
 	      "The whole page, not only what is in view.", .def = "false", .alias = "full_page"),
-	BOOL(page_picture, highlight, OPTIONAL, "Mark each element that can be used by its index.",
-	     .def = "false", .alias = "marks"),
 	ENUM(page_picture, format, OPTIONAL, "png or jpeg; png where that is small when absent.",
 	     .choices = page_formats),
 };
@@ -106,9 +104,9 @@ static int take_page(struct tool_use *use, const struct page_picture *request, s
 					request->selector && *request->selector ? "the element"
 					: request->full_page                    ? "the whole page"
 							     : "the page's view");
-	json_t *args = json_pack("{s:s*,s:s*,s:b,s:b,s:I}", "format", request->format, "selector",
-				 request->selector, "full_page", request->full_page, "marks",
-				 request->highlight, "max_size", (json_int_t)request->max_size);
+	json_t *args = json_pack("{s:s*,s:s*,s:b,s:I}", "format", request->format, "selector",
+				 request->selector, "full_page", request->full_page, "max_size",
+				 (json_int_t)request->max_size);
 	if (request->width != INT_ABSENT)
 		json_object_set_new(args, "width", json_integer(request->width));
 	if (request->height != INT_ABSENT)

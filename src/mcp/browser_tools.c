@@ -149,9 +149,8 @@ static const struct tool rows[] = {
 	  "GET /v1/browser/cookies", .flags = TOOL_READS | TOOL_SLOW,
 	  .aliases = "browser_get_cookies,browser_cookies" },
 	{ "sandbox_browser_screenshot", "Look at the page",
-	  "Takes a picture of the page as it is in view, of all of it (fullPage), or of one element. With "
-	  "highlight, each element that can be used is marked with its index. Coordinates in a picture of "
-	  "the view are those of sandbox_browser_element_click.",
+	  "Takes a picture of the page as it is in view, of all of it (fullPage), or of one element. "
+	  "Coordinates in a picture of the view are those of sandbox_browser_element_click.",
 	  "GET /v1/browser/page/screenshot", &page_picture_in, page_picture_tool, NULL,
 	  TOOL_READS | TOOL_SLOW,
 	  "browser_screenshot,browser_take_screenshot,page_screenshot,screenshot" },

@@ -585,11 +585,7 @@ def methods():
 
 
 # What the server does not have yet. Whoever adds one of these takes it off the list.
-MISSING = (
-    "browser_page.check", "browser_page.click", "browser_page.fill", 
-    "browser_page.get_elements", "browser_page.hot_key", "browser_page.hover", "browser_page.press_key", "browser_page.record",
-    "browser_page.scroll", "browser_page.select_option", "browser_page.type_text", "browser_page.uncheck",
-    "browser_page.upload_file", "browser_page.wait", "browser_cookies", "browser_network", "browser_state")
+MISSING = ("browser_page.record", "browser_page.wait", "browser_cookies", "browser_state")
 
 
 @pytest.mark.parametrize("method", methods())
