@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "host/address.h"
+#include "host/own_name.h"
 #include "net/call.h"
 #include "net/cookie.h"
 #include "net/flow.h"
@@ -68,6 +69,18 @@ static bool is_secret(void *arg, const char *text, size_t len)
 	return len == 6 && !memcmp(text, "secret", 6);
 }
 
+/* However the browser, or a proxy, says that it has called: it is led to this box and nowhere else. */
+static void own_name(const struct http_head *head)
+{
+	static const char local[] = "//abc.localhost";
+	auto_buf struct buf to = BUF(1024);
+	if (own_name_find(head, NULL, "abc", &to) == OWN_NAME_NONE)
+		return;
+	size_t len = strlen(local), port = to.len > len ? to.len - len : 0;
+	must(!memcmp(to.data, local, len) && port <= strlen(":65535"));
+	must(!port || (to.data[len] == ':' && strspn(to.data + len + 1, "0123456789") == port - 1));
+}
+
 static void request(struct http *http)
 {
 	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
@@ -80,6 +93,7 @@ static void request(struct http *http)
 	    address_find(&http->head, &names, &address, &err) < 0)
 		return;
 	must(address_is_id(address.id));
+	own_name(&http->head);
 	page(http);
 	const struct pair own[] = { { WIRE_KEY, "s" }, { WIRE_BOX, address.id } };
 	struct head_request how = { .peer = "p",
