@@ -1,14 +1,20 @@
 /* What the current tab has asked of the network. */
 #include <string.h>
 
+#include "api/file.h"
 #include "api/page_call.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/timestamp.h"
+#include "browser/har.h"
 #include "browser/requests.h"
 #include "browser/tab.h"
 #include "browser/url_pattern.h"
+#include "fs/file_user.h"
+#include "fs/place.h"
+#include "fs/save.h"
+#include "journal/journal.h"
 #include "net/call.h"
 
 struct network_query {
@@ -207,12 +213,84 @@ static int list_requests(struct call *call, const void *in, struct err *err)
 	return page_reply(call, &page, &(struct list){ count, items }, err);
 }
 
+/* ---- as an archive ---- */
+
+struct har_export {
+	const char *save_path;
+};
+static const struct field export_fields[] = {
+	STR(har_export, save_path, OPTIONAL,
+	    "The file to write; a relative one is in the workspace. When absent, data is the "
+	    "archive itself.",
+	    .min_len = 1, .alias = "path,file"),
+};
+static const struct schema export_schema = SCHEMA(har_export, "ExportHarRequest", export_fields);
+static const struct field export_data = {
+	.type = T_JSON,
+	.help = "The archive, or, where it was written to a file: path, entries and bytes.",
+};
+
+static int write_har(struct call *call, const char *path, const struct buf *har, struct err *err)
+{
+	auto_leave struct user_view view = { 0 };
+	auto_release struct place place = { 0 };
+	const struct save save = { .data = har->data, .len = har->len, .fd = -1 };
+	if (file_user_enter(call, false, &view, err) < 0 || place_hold(path, &place, err) < 0)
+		return -1;
+	return save_put(&save, &place, err);
+}
+
+static int reply_har(struct call *call, struct page_call *page, const char *path, size_t count,
+		     const struct buf *har, struct err *err)
+{
+	struct err cause;
+	if (!path) {
+		json_t *whole = json_loadb(har->data, har->len, JSON_ALLOW_NUL, NULL);
+		if (whole)
+			arena_defer(call->arena, give_back, whole);
+		return page_reply(call, page, &whole, err);
+	}
+	if (write_har(call, path, har, &cause) < 0) {
+		cause.code = cause.code < ERR_BAD_REQUEST ? ERR_CONFLICT : cause.code;
+		return page_failed(call, page, &cause, err);
+	}
+	journal_add(JOURNAL_FILE_WRITTEN,
+		    &(struct journal_file){ path, "write", (int64_t)har->len });
+	json_t *done = json_pack("{s:s, s:I, s:I}", "path", path, "entries", (json_int_t)count,
+				 "bytes", (json_int_t)har->len);
+	if (done)
+		arena_defer(call->arena, give_back, done);
+	return page_reply(call, page, &done, err);
+}
+
+static int export_har(struct call *call, const void *in, struct err *err)
+{
+	const char *path = ((const struct har_export *)in)->save_path;
+	struct page_call page;
+	struct jw jw;
+	if (path && !(path = file_path(call, path, NULL, err)))
+		return -1;
+	if (page_begin(call, 0, &page, err) < 0)
+		return -1;
+	jw_init(&jw, HAR_MAX);
+	size_t count = har_write(page.tab, AIO_VERSION, call->arena, &jw, &page.wait);
+	int result = jw_failed(&jw) ? err_set(err, ERR_TOO_LARGE,
+					      "the archive has more than %d MiB", HAR_MAX >> 20)
+				    : reply_har(call, &page, path, count, &jw.out, err);
+	jw_done(&jw);
+	return result;
+}
+
 static const struct route routes[] = {
 	{ "GET", "/v1/browser/network/requests", list_requests, &query_schema, &list_data,
 	  "List network requests",
 	  "What the active tab and its frames have asked of the network: at most the latest 1000, "
 	  "from the moment the tab was opened. Each hop of a redirect is an entry. data: URLs are "
 	  "not." },
+	{ "POST", "/v1/browser/network/export_har", export_har, &export_schema, &export_data,
+	  "Export requests as a HAR file",
+	  "Writes the requests of the active tab as an HTTP archive (HAR 1.2). Bodies of responses "
+	  "are in it where the page still has them, up to 1 MiB each and 16 MiB together." },
 };
 const struct route_group browser_requests_group = { "browser", "The browser's network.", routes,
 						    COUNT(routes) };

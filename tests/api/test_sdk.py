@@ -15,8 +15,7 @@ from harness import ANSWER_SECONDS, LEAN
 
 pytestmark = pytest.mark.server(env=LEAN)
 # What the SDK has and this server does not have yet. Whoever adds one of these takes it off the list.
-MISSING = ("/v1/browser/network/export_har",
-           "/v1/proxy/", "/v1/sandbox/hooks",
+MISSING = ("/v1/proxy/", "/v1/sandbox/hooks",
             "/v1/browser/page/check", "/v1/browser/page/click", 
             "/v1/browser/page/elements", 
             "/v1/browser/page/fill", "/v1/browser/page/fill_form",
