@@ -25,6 +25,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         site, path = self.server.site, self.path.split("?")[0]
+        if site.closed:  # a connection from before, that nothing had been asked on yet
+            self.close_connection = True
+            return
         gate = site.gate  # before it is seen: release() is for this one then
         site.seen.append((self.command, self.path))
         if path.startswith("/slow"):  # nothing comes before release()
@@ -57,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class Site:
     def __init__(self):
-        self.gate, self.seen = threading.Event(), []
+        self.gate, self.seen, self.closed = threading.Event(), [], False
         self.pages = {"/hello": page("Hello", "<h1>Hello</h1>"), "/slow": page("Slow", "at last"),
                       "/endless": page("Endless", "begun"), "/empty": (404, HTML, b""),
                       "/broken": page("Broken", "sorry", 500), "/nothing": (204, {}, b""),
@@ -76,6 +79,7 @@ class Site:
         gate.set()
 
     def close(self):
+        self.closed = True
         self.release()
         self.http.shutdown()
         self.http.server_close()

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <string.h>
 
 #include "api/file.h"
@@ -203,7 +204,8 @@ static json_t *wait_download(struct page_waiting *w, struct err *err)
 
 static json_t *wait_time(struct page_waiting *w, struct err *err)
 {
-	enum wake wake = wait_poll(&w->page.wait, NULL, 0);
+	struct pollfd none = { .fd = -1 };
+	enum wake wake = wait_poll(&w->page.wait, &none, 0);
 	if (wake == WAKE_TIMEOUT)
 		return json_pack("{s:f}", "waited", w->request->timeout);
 	(void)wake_err(wake, err);

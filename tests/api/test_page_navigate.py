@@ -11,7 +11,7 @@ from agent_sandbox import Sandbox
 
 import desktop
 from desktop import BROWSER_NEEDED, browser_processes, devtools, free_port, tabs, tester  # noqa: F401
-from harness import ANSWER_SECONDS, Calls, eventually
+from harness import ANSWER_SECONDS, Calls, eventually, sanitizer
 from pages import site  # noqa: F401
 
 pytestmark = BROWSER_NEEDED
@@ -331,6 +331,7 @@ def test_a_page_that_is_too_large(server, site):  # noqa: F811
 
 
 @pytest.mark.serial
+@pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer keeps what was freed")
 def test_a_hundred_pages_do_not_grow_the_server(server, site):  # noqa: F811
     def memory():
         with open(f"/proc/{server.pid}/smaps_rollup") as file:
