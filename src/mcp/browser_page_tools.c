@@ -1,5 +1,6 @@
 /* Tools that go to a page, read it and run code in it. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -480,5 +481,75 @@ int evaluate_tool(struct tool_use *use, const void *in, struct err *err)
 	else
 		put_result(use, jw.out.data, jw.out.len);
 	jw_done(&jw);
+	return 0;
+}
+
+/* ---- waiting ---- */
+
+struct wait_args {
+	const char *type, *selector, *state, *text, *url, *url_pattern, *expression;
+	double time, timeout;
+};
+static const char *const wait_types[] = { "selector", "load",     "url",      "network_idle",
+					  "download", "function", "response", "request",
+					  "timeout",  NULL };
+static const struct field wait_fields[] = {
+	ENUM(wait_args, type, OPTIONAL,
+	     "What to wait for; when absent, what the other arguments say. timeout: that many seconds.",
+	     .choices = wait_types),
+	STR(wait_args, selector, OPTIONAL, "An element to appear.", .max_len = 10000),
+	STR(wait_args, state, OPTIONAL,
+	    "Of the selector: visible, hidden, attached or detached; visible when absent.",
+	    .max_len = 100),
+	STR(wait_args, text, OPTIONAL, "A text to appear.", .max_len = 5000),
+	STR(wait_args, url, OPTIONAL, "An address to be shown, or a pattern of it: **/done*.",
+	    .max_len = 10000),
+	STR(wait_args, url_pattern, OPTIONAL, "Address of a response or request, likewise.",
+	    .max_len = 10000),
+	STR(wait_args, expression, OPTIONAL, "JavaScript to become true.", .max_len = 1 << 20,
+	    .alias = "function"),
+	NUM(wait_args, time, MIN | MAX, "Seconds to let pass.", .min = 0, .max = 600,
+	    .alias = "seconds"),
+	NUM(wait_args, timeout, MIN | MAX, "Seconds it may take.", .def = "30", .min = 0,
+	    .max = 600),
+};
+const struct schema wait_in = SCHEMA(wait_args, "Wait", wait_fields);
+
+static const char *type_of(const struct wait_args *args)
+{
+	const struct {
+		bool given;
+		const char *type;
+	} clues[] = { { args->selector || args->text, "selector" },
+		      { args->expression, "function" },
+		      { args->url_pattern, "response" },
+		      { args->url, "url" },
+		      { !isnan(args->time), "timeout" } };
+	for (size_t i = 0; !args->type && i < COUNT(clues); i++)
+		if (clues[i].given)
+			return clues[i].type;
+	return args->type ? args->type : "load";
+}
+
+int wait_tool(struct tool_use *use, const void *in, struct err *err)
+{
+	const struct wait_args *args = in;
+	const char *type = type_of(args);
+	bool timed = !strcmp(type, "timeout") && !isnan(args->time);
+	const char *selector = args->selector ? args->selector
+			       : args->text   ? arena_printf(use->arena, "text=%s", args->text)
+					      : NULL;
+	json_t *data =
+		tool_ask(use, "POST /v1/browser/page/wait",
+			 json_pack("{s:s,s:s*,s:s*,s:s*,s:s*,s:s*,s:f}", "type", type, "selector",
+				   selector, "state", args->state, "url", args->url, "url_pattern",
+				   args->url_pattern, "expression", args->expression, "timeout",
+				   timed ? args->time : args->timeout),
+			 err);
+	if (json_is_object(data))
+		tool_structured(use, json_incref(data));
+	else if (data)
+		browser_said(use, "Waited for: %s", type);
+	json_decref(data);
 	return 0;
 }

@@ -117,6 +117,12 @@ static const struct tool rows[] = {
 	  "lines, frames included, with refs: [ref=e7] can be clicked by the selector aria-ref=e7.",
 	  "GET /v1/browser/page/snapshot", &snapshot_in, snapshot_tool, NULL,
 	  TOOL_READS | TOOL_SLOW, "browser_snapshot,browser_accessibility_snapshot" },
+	{ "sandbox_browser_wait", "Wait for the page",
+	  "Waits until an element or a text appears, the address changes, JavaScript becomes true, a "
+	  "response or download has come, the network is idle, or some seconds have passed. Clicks and "
+	  "navigation wait on their own: use it for what a page does later.",
+	  "POST /v1/browser/page/wait", &wait_in, wait_tool, NULL, TOOL_READS | TOOL_SLOW,
+	  "browser_wait,browser_wait_for" },
 	{ "sandbox_browser_read_links", "List links",
 	  "Lists the links of the page with their text and where they lead.",
 	  "POST /v1/browser/page/evaluate", NULL, read_links_tool, &link_list_out,

@@ -25,10 +25,10 @@ tool_call screen_picture_tool, screen_action_tool, page_picture_tool, view_pictu
 
 /* browser_page_tools.c */
 extern const struct schema navigate_in, page_part_in, extract_in, link_list_out, evaluate_in,
-	find_text_in, pdf_in, snapshot_in;
+	find_text_in, pdf_in, snapshot_in, wait_in;
 tool_call navigate_tool, go_back_tool, go_forward_tool, reload_tool, get_text_tool, get_html_tool,
 	get_markdown_tool, extract_tool, read_links_tool, evaluate_tool, find_text_tool, pdf_tool,
-	snapshot_tool;
+	snapshot_tool, wait_tool;
 
 /* Some of a text (in characters), and how to get the rest. */
 void browser_put_part(struct tool_use *use, const char *text, size_t len, int64_t offset,

@@ -289,6 +289,19 @@ def test_find_text(tools, site):
     assert "1999" in tools.text("sandbox_browser_find_text", keyword="Since")
 
 
+def test_wait(tools, site):
+    tools.call("browser_navigate", url=site)
+    tools.call("browser_evaluate", script="setTimeout(() => document.body.append('all sold out'), 300); 1")
+    tools.call("sandbox_browser_wait", text="sold out")
+    tools.call("browser_wait", selector="button", state="visible")
+    tools.call("browser_wait", expression="document.title == 'Shop'")
+    tools.call("browser_wait_for", time=0.05)
+    tools.call("browser_wait", type="network_idle")
+    tools.call("browser_wait", url="**/")
+    assert tools.error("browser_wait", selector="#never", timeout=0.3)
+    assert "type" in tools.error("browser_wait", type="soon")
+
+
 def test_snapshot(tools, site):
     tools.call("browser_navigate", url=site)
     tree = tools.text("sandbox_browser_snapshot")
