@@ -25,6 +25,8 @@ extern const struct route_group browser_page_group, browser_page_evaluate_group,
 /* Network, cookies and state of the browser. */
 extern const struct route_group browser_requests_group, browser_network_group,
 	browser_cookies_group;
+extern const struct route_group browser_page_click_group, browser_page_keys_group,
+	browser_page_form_group, browser_page_scroll_group, browser_page_elements_group;
 
 /* A new ticket, as callers are told of it: auth.c's, and the host's in its place. */
 struct ticket {

@@ -480,6 +480,7 @@ void browser_tell(struct browser *browser, const char *format, ...)
 		char **at = &browser->news.text[browser->news.count++ % NEWS_MAX];
 		free(*at);
 		*at = xstrdup(text);
+		waiter_wake(browser->waiters);
 	}
 	pthread_mutex_unlock(&browser->lock);
 }

@@ -46,7 +46,7 @@ static void attach_tab(struct browser *browser, const char *session, const json_
 		return;
 	}
 	tab_enable(browser, session);
-	browser_tell(browser, "Tab opened: %.*s", SHOWN, url);
+	browser_tell(browser, *url ? "Tab opened: %.*s" : "Tab opened", SHOWN, url);
 }
 
 static void attach_frame(struct browser *browser, struct tab *tab, const char *session,

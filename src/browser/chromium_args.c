@@ -103,6 +103,7 @@ static void add_usual(struct chromium_args *args)
 		"--disable-backgrounding-occluded-windows", /* a tab in the back is a client's, too */
 		"--disable-background-timer-throttling",
 		"--disable-renderer-backgrounding",
+		"--allow-pre-commit-input", /* else keys are lost until a new document has been painted */
 		"--disable-features=Translate,MediaRouter,GlobalMediaControls,Prerender2,"
 		"AutofillServerCommunication,OptimizationHints",
 		"--use-gl=angle",

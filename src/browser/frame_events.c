@@ -179,6 +179,7 @@ static void take_document(struct tab *tab, struct frame *frame, const char *sess
 	memcpy(frame->loader_before, frame->loader, sizeof frame->loader);
 	memcpy(frame->loader, loader, sizeof loader);
 	frame->reached = TAB_COMMIT | (strcmp(loader, frame->early_loader) ? 0 : frame->early);
+	frame->leaving = false;
 	frame->documents++;
 	frame->moves++;
 	note_visit(tab, frame, before);
@@ -234,6 +235,30 @@ static void navigated_within(struct tab *tab, const char *session, const json_t 
 		return;
 	set_url(tab, frame, cdp_text(params, "url"), "");
 	frame->moves++;
+}
+
+static void leaves(struct tab *tab, const char *session, const json_t *params)
+{
+	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
+	(void)session;
+	if (frame && !strcmp(cdp_text(params, "disposition"), "currentTab"))
+		frame->leaving = true;
+}
+
+/* Whether it came to another document or not: a download leaves it where it is. */
+static void stopped(struct tab *tab, const char *session, const json_t *params)
+{
+	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
+	(void)session;
+	if (frame)
+		frame->leaving = false;
+}
+
+static void opens(struct tab *tab, const char *session, const json_t *params)
+{
+	(void)session;
+	(void)params;
+	tab->windows++;
 }
 
 static void attached(struct tab *tab, const char *session, const json_t *params)
@@ -370,6 +395,9 @@ static const struct tab_event rows[] = {
 	{ "Page.frameDetached", detached },
 	{ "Page.frameNavigated", navigated },
 	{ "Page.navigatedWithinDocument", navigated_within },
+	{ "Page.frameRequestedNavigation", leaves },
+	{ "Page.windowOpen", opens },
+	{ "Page.frameStoppedLoading", stopped },
 	{ "Page.lifecycleEvent", reached },
 	{ "Runtime.executionContextCreated", world_made },
 	{ "Runtime.executionContextDestroyed", world_gone },

@@ -15,9 +15,9 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* ---- the library's text ---- */
 
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
-static const char *const parts[] = { "base",    "document", "aria",     "selector",
-				     "dom",     "readable", "markdown", "capture",
-				     "captcha", "find",     "snapshot" };
+static const char *const parts[] = { "base",     "document", "aria",    "selector", "dom",
+				     "readable", "markdown", "capture", "captcha",  "find",
+				     "snapshot", "elements", "act" };
 
 static char *read_library(const struct config *config, struct err *err)
 {
@@ -51,7 +51,8 @@ static const char *library_text(const struct config *config, struct err *err)
 
 struct js_place {
 	char frame[CDP_ID_MAX], session[CDP_ID_MAX], world[CDP_ID_MAX];
-	char *library; /* freed by the caller */
+	int64_t number; /* of that world, in its process */
+	char *library;  /* freed by the caller */
 };
 
 /* What is known of a frame's world now. */
@@ -65,6 +66,7 @@ static int look(struct tab *tab, const char *id, struct js_place *ret, struct er
 		memcpy(ret->frame, frame->id, sizeof ret->frame);
 		memcpy(ret->session, frame->session, sizeof ret->session);
 		memcpy(ret->world, frame->world_id, sizeof ret->world);
+		ret->number = frame->world;
 		ret->library = frame->library ? xstrdup(frame->library) : NULL;
 	} else {
 		result = err_set(err, ERR_CONFLICT, "the frame is gone");
@@ -205,15 +207,51 @@ static int thrown(const json_t *details, struct err *err)
 	return err_set(err, ERR_CONFLICT, "%.*s", (int)(len < WORDS ? len : WORDS), words);
 }
 
-static json_t *call(struct tab *tab, const struct js_place *place, const char *function,
-		    json_t *args, bool by_value, const struct wait *wait, struct err *err)
+/* What a function is called with: args, and an element (its objectId; NULL: none). */
+struct js_input {
+	const char *function;
+	json_t *args;
+	const char *child; /* the frame whose owner it is called with, too; NULL: none */
+	bool by_value;
+};
+
+static char *find_owner(struct tab *tab, const struct js_place *place, const char *child,
+			const struct wait *wait, struct err *err)
 {
+	json_t *owner = frame_call(tab, place->session, "DOM.getFrameOwner",
+				   json_pack("{s:s}", "frameId", child), wait, err);
+	if (!owner)
+		return NULL;
+	json_t *params = json_pack("{s:I, s:I, s:s}", "backendNodeId",
+				   (json_int_t)cdp_int(owner, "backendNodeId"),
+				   "executionContextId", (json_int_t)place->number, "objectGroup",
+				   FRAME_WORLD);
+	json_t *node = frame_call(tab, place->session, "DOM.resolveNode", params, wait, err);
+	const char *id = cdp_text(json_object_get(node, "object"), "objectId");
+	char *result = *id ? xstrdup(id) : NULL;
+	if (node && !result)
+		err_set(err, ERR_CONFLICT, "the frame is gone");
+	json_decref(owner);
+	json_decref(node);
+	return result;
+}
+
+static json_t *call(struct tab *tab, const struct js_place *place, const struct js_input *in,
+		    const struct wait *wait, struct err *err)
+{
+	auto_free char *owner = in->child ? find_owner(tab, place, in->child, wait, err) : NULL;
+	if (in->child && !owner)
+		return NULL;
 	json_t *params = json_pack("{s:s, s:s, s:[{s:s}, {s:O}], s:b, s:b, s:b, s:s}", "objectId",
 				   place->library, "functionDeclaration",
-				   "function (name, args) { return this[name](args) }", "arguments",
-				   "value", function, "value", args, "returnByValue", by_value,
-				   "awaitPromise", 1, "userGesture", 1, "objectGroup",
-				   by_value ? FRAME_WORLD : FRAME_WORLD "-handles");
+				   "function (name, ...args) { return this[name](...args) }",
+				   "arguments", "value", in->function, "value", in->args,
+				   "returnByValue", in->by_value, "awaitPromise", 1, "userGesture",
+				   1, "objectGroup",
+				   in->by_value ? FRAME_WORLD : FRAME_WORLD "-handles");
+	if (owner)
+		json_array_append_new(json_object_get(params, "arguments"),
+				      json_pack("{s:s}", "objectId", owner));
 	json_t *answer =
 		frame_call(tab, place->session, "Runtime.callFunctionOn", params, wait, err);
 	const json_t *details = json_object_get(answer, "exceptionDetails");
@@ -228,19 +266,28 @@ static json_t *call(struct tab *tab, const struct js_place *place, const char *f
 	return result;
 }
 
+/* Until it comes, the browser lets nobody into the document that is still shown. */
+static bool is_leaving(struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	bool leaving = tab->frames && tab->frames->leaving;
+	pthread_mutex_unlock(&tab->lock);
+	return leaving;
+}
+
 /* The result as the protocol has it. A world that has just gone is made again, once. */
-static json_t *run(struct tab *tab, const char *frame, const char *function, json_t *args,
-		   bool by_value, char *ret_session, const struct wait *wait, struct err *err)
+static json_t *run(struct tab *tab, const char *frame, struct js_input in, char *ret_session,
+		   const struct wait *wait, struct err *err)
 {
 	struct err own = { 0 };
 	json_t *result = NULL;
 	err = err ? err : &own;
-	args = args ? args : json_null();
+	in.args = in.args ? in.args : json_null();
 	for (int attempt = 0; attempt < 2 && !result; attempt++) {
 		struct js_place place;
 		bool ready = prepare(tab, frame, &place, wait, err) == 0;
 		if (ready)
-			result = call(tab, &place, function, args, by_value, wait, err);
+			result = call(tab, &place, &in, wait, err);
 		bool again = !result && is_stale(err);
 		if (again)
 			forget(tab, &place);
@@ -253,16 +300,18 @@ static json_t *run(struct tab *tab, const char *frame, const char *function, jso
 	if (!result)
 		frame_js_explain(err);
 	if (!result && err->code == ERR_SLOW)
-		err_set(err, ERR_SLOW,
-			"the page did not answer in time: a script of it may be busy");
-	json_decref(args);
+		err_set(err, ERR_SLOW, "%s",
+			is_leaving(tab)
+				? "the page waits for the server of the document that it is "
+				  "to show next, which does not answer: try again later, or "
+				  "navigate elsewhere"
+				: "the page did not answer in time: a script of it may be busy");
+	json_decref(in.args);
 	return result;
 }
 
-json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_t *args,
-		 const struct wait *wait, struct err *err)
+static json_t *value_of(json_t *result)
 {
-	json_t *result = run(tab, frame, function, args, true, NULL, wait, err);
 	json_t *value = json_incref(json_object_get(result, "value"));
 	if (result && !value)
 		value = json_null();
@@ -270,10 +319,25 @@ json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_
 	return value;
 }
 
+json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_t *args,
+		 const struct wait *wait, struct err *err)
+{
+	const struct js_input in = { function, args, NULL, true };
+	return value_of(run(tab, frame, in, NULL, wait, err));
+}
+
+json_t *frame_js_owner(struct tab *tab, const char *frame, const char *child, const char *function,
+		       json_t *args, const struct wait *wait, struct err *err)
+{
+	const struct js_input in = { function, args, child, true };
+	return value_of(run(tab, frame, in, NULL, wait, err));
+}
+
 char *frame_js_handle(struct tab *tab, const char *frame, const char *function, json_t *args,
 		      char ret_session[CDP_ID_MAX], const struct wait *wait, struct err *err)
 {
-	json_t *result = run(tab, frame, function, args, false, ret_session, wait, err);
+	const struct js_input in = { function, args, NULL, false };
+	json_t *result = run(tab, frame, in, ret_session, wait, err);
 	const char *id = cdp_text(result, "objectId");
 	char *handle = result && *id ? xstrdup(id) : NULL;
 	if (result && !handle)

@@ -22,6 +22,7 @@ struct tab *tab_new(struct browser *browser, const char *target, const char *ses
 	tab->url = xstrndup(url, URL_MAX);
 	tab->title = xstrndup(title, TITLE_MAX);
 	tab->quiet_ms = clock_ms();
+	tab->input = (struct turn)TURN;
 	pthread_mutex_init(&tab->lock, NULL);
 	frames_init(tab);
 	return tab;

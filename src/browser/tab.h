@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/turn.h"
 #include "base/wait.h"
 
 struct browser;
@@ -44,6 +45,7 @@ struct frame {
 	bool failed;        /* the browser's error page; url is that of what failed */
 	uint64_t documents; /* how many it has shown */
 	uint64_t moves;     /* the same, with moves within a document */
+	bool leaving;       /* it has begun to load another one, by itself or for a click */
 
 	char world_id[CDP_ID_MAX]; /* of our world among all processes; "": there is none */
 	char *library;             /* the page library in it, an objectId; NULL: not loaded yet */
@@ -60,7 +62,10 @@ struct tab {
 	char *url, *title; /* never NULL */
 	struct frame *frames;
 	bool crashed, closed;
-	uint64_t crashes; /* how often it has crashed */
+	uint64_t crashes;  /* how often it has crashed */
+	struct turn input; /* who points, clicks or types: held from the first event to the last */
+	uint64_t windows;  /* how many it has asked to be opened */
+	int64_t numbering; /* of the elements that were listed last: act.h; 0: none were */
 	int64_t in_flight,
 		quiet_ms; /* requests under way; of clock_ms(): since when there are at most 2 */
 	struct dialog *dialog;       /* one that is open: dialog.h; NULL: none */
@@ -111,6 +116,10 @@ int tab_close(struct tab *tab, const struct wait *wait, struct err *err);
  * with the message of the Error), or the document went away meanwhile (ERR_CONFLICT, says so). */
 json_t *frame_js(struct tab *tab, const char *frame, const char *function, json_t *args,
 		 const struct wait *wait, struct err *err);
+
+/* The same for a function of (args, owner): the element in this frame that shows the frame `child`. */
+json_t *frame_js_owner(struct tab *tab, const char *frame, const char *child, const char *function,
+		       json_t *args, const struct wait *wait, struct err *err);
 
 /* The same, returning the object by a handle for further calls (DOM.setFileInputFiles …): objectId, in
  * *ret_session the session it is of. To be freed with Runtime.releaseObject. */
