@@ -104,7 +104,7 @@ static int no_element(const struct search *search, struct err *err)
 			       "elements again (GET /v1/browser/page/elements)");
 	return err_set(err, ERR_CONFLICT,
 		       "no element matches '%.200s'%s within the time of the call",
-		       selector ? selector : "", selector && strlen(selector) > 200 ? "…" : "");
+		       selector, strlen(selector) > 200 ? "…" : "");
 }
 
 /* A moment of the main frame, or less if it gets one. A document that is going is waited for, too. */
