@@ -17,6 +17,8 @@ enum {
 	DRAG_STEPS = 16,
 	DRAG_PAUSE_MS = 8, /* between steps: what is dragged wants to see them */
 	PRESS_PAUSE_MS = 30,
+	CLICK_PAUSE_MS =
+		20, /* to Chromium, clicks of the same millisecond are one and the same event */
 };
 
 struct gui *gui_new(struct x *x)
@@ -145,7 +147,7 @@ int gui_press(struct gui *gui, enum gui_button button, bool down, struct err *er
 int gui_click(struct gui *gui, enum gui_button button, int times, struct err *err)
 {
 	for (int i = 0; i < times; i++) {
-		gui_fake(gui, X_BUTTON_PRESS, button, 0, 0, 0);
+		gui_fake(gui, X_BUTTON_PRESS, button, i == 0 ? 0 : CLICK_PAUSE_MS, 0, 0);
 		gui_fake(gui, X_BUTTON_RELEASE, button, 0, 0, 0);
 	}
 	return gui_sync(gui, err);
