@@ -257,10 +257,11 @@ static int prepare_chromium(struct service_run *run, struct service_start *start
 	const struct user *user = user_sandbox(config->user, err);
 	struct spawn *spawn = &start->program.spawn;
 	struct chromium_args *args = arena_alloc(start->arena, sizeof *args);
+	const struct chromium_policy policy = current_policy(start->arena);
 	const struct pair extra[] = { { "DBUS_SESSION_BUS_ADDRESS", "disabled:" },
 				      { "DBUS_SYSTEM_BUS_ADDRESS", "disabled:" },
-				      { "XDG_RUNTIME_DIR", display_dir() } };
-	const struct chromium_policy policy = current_policy(start->arena);
+				      { "XDG_RUNTIME_DIR", display_dir() },
+				      { "LANGUAGE", chromium_args_language(config, &policy) } };
 	if (!user)
 		return -1;
 	const char *profile =

@@ -125,15 +125,25 @@ static void add_proxy(struct chromium_args *args, const struct config *config)
 		add_value(args, "proxy-pac-url", url);
 }
 
+static const char *asked_language(const struct config *config, const struct chromium_policy *policy)
+{
+	return policy->lang && *policy->lang ? policy->lang : config->browser_lang;
+}
+
+const char *chromium_args_language(const struct config *config,
+				   const struct chromium_policy *policy)
+{
+	const char *ui = policy->lang && *policy->lang ? policy->lang : config->browser_ui_lang;
+	return ui && *ui ? ui : asked_language(config, policy);
+}
+
 static void add_configured(struct chromium_args *args, const struct config *config,
 			   const struct chromium_policy *policy)
 {
-	const char *lang = policy->lang && *policy->lang ? policy->lang : config->browser_lang;
-	const char *ui = policy->lang && *policy->lang ? policy->lang : config->browser_ui_lang;
 	add_value(args, "remote-debugging-port",
 		  arena_printf(args->arena, "%d", (int)config->browser_port));
-	add_value(args, "accept-lang", lang);
-	add_value(args, "lang", ui ? ui : lang);
+	add_value(args, "accept-lang", asked_language(config, policy));
+	add_value(args, "lang", chromium_args_language(config, policy));
 	add_value(args, "user-agent", config->browser_agent);
 	add_proxy(args, config);
 }

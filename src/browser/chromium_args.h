@@ -24,3 +24,7 @@ void chromium_args_add(struct chromium_args *args, const char *arg);
 int chromium_args_fill(struct chromium_args *args, const struct config *config,
 		       const struct chromium_policy *policy, const char *profile, bool as_root,
 		       struct err *err);
+
+/* The language of the browser's own windows. On Linux only LANGUAGE in its environment sets it; --lang does not. */
+const char *chromium_args_language(const struct config *config,
+				   const struct chromium_policy *policy);
