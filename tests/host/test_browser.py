@@ -66,6 +66,34 @@ def test_pages_inside_cannot_use_devtools(box):
     assert status("curl -s -o /dev/null -w '%{http_code}' 'localhost:9222/json/new?about:blank'") == "405"
 
 
+def test_addresses_that_are_blocked_or_allowed(box):
+    """By a hard restart, until another says otherwise."""
+    def opens(path):
+        data = {"url": f"http://127.0.0.1:8123/{path}"}
+        answer = box.request("POST", "/v1/browser/page/navigate", json=data, timeout=START_SECONDS).json()
+        assert answer["success"] or "BLOCKED_BY_ADMINISTRATOR" in answer["message"], answer
+        return answer["success"]
+
+    def restart(**body):
+        answer = box.request("POST", "/v1/browser/restart", json=body, timeout=START_SECONDS).json()
+        assert answer["success"], answer
+
+    box.run("mkdir -p /tmp/site/yes /tmp/site/no; cd /tmp/site; echo fine | tee yes/index.html >no/index.html; "
+            "nohup python3 -m http.server -b 127.0.0.1 8123 >/dev/null 2>&1 & "
+            "until curl -s -o /dev/null 127.0.0.1:8123; do :; done")
+    try:
+        restart(mode="hard", url_blocklist=["127.0.0.1:8123/no"])
+        assert [opens("yes/"), opens("no/")] == [True, False]
+        restart(url_allowlist=["127.0.0.1:8123/no"])  # the list that is not named stays
+        assert [opens("yes/"), opens("no/")] == [True, True]
+        restart(url_blocklist=["*"])
+        assert [opens("yes/"), opens("no/")] == [False, True]
+    finally:
+        restart(url_blocklist=[], url_allowlist=[])
+    assert [opens("yes/"), opens("no/")] == [True, True]
+    box.run("pkill -f 'http.server -b 127.0.0.1 8123'")
+
+
 def test_programs_appear_on_its_desktop(box):
     assert box.run("echo $DISPLAY $XAUTHORITY").split()[0] == ":99"
     assert "_NET_SUPPORTING_WM_CHECK" in box.run("xprop -root _NET_SUPPORTING_WM_CHECK")
