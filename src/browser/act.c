@@ -103,8 +103,8 @@ static int no_element(const struct search *search, struct err *err)
 			       "the element is gone from the page: list the "
 			       "elements again (GET /v1/browser/page/elements)");
 	return err_set(err, ERR_CONFLICT,
-		       "no element matches '%.200s'%s within the time of the call",
-		       selector, strlen(selector) > 200 ? "…" : "");
+		       "no element matches '%.200s'%s within the time of the call", selector,
+		       strlen(selector) > 200 ? "…" : "");
 }
 
 /* A moment of the main frame, or less if it gets one. A document that is going is waited for, too. */
