@@ -76,6 +76,10 @@ static void reply(const json_t *message)
 		result = "\"targetInfo\":{\"targetId\":\"B\"}";
 	else if (!strcmp(method, "Target.createTarget"))
 		result = "\"targetId\":\"T2\"";
+	else if (!strcmp(method, "Page.getFrameTree") &&
+		 !strcmp(cdp_text(message, "sessionId"), "S2"))
+		result =
+			"\"frameTree\":{\"frame\":{\"id\":\"T2\",\"loaderId\":\"L2\",\"url\":\"about:blank\"}}";
 	if (!strcmp(method, "Target.setAutoAttach") && !*cdp_text(message, "sessionId"))
 		ATTACH("S1", "T1", "about:blank");
 	if (!strcmp(method, "Target.createTarget"))
@@ -302,6 +306,7 @@ static void tabs_come_and_go(void)
 	struct tab *first = current();
 	struct tab *second = browser_new_tab(browser, "http://x/", &wait, &err);
 	CHECK(second && browser_current(browser) == second);
+	CHECK(heard("Page.navigate S2"));
 	ATTACH("S9", "T9", "devtools://devtools/x");
 	CHECK(heard("Target.detachFromTarget"));
 	EVENT_OF_BROWSER("Target.detachedFromTarget", "\"sessionId\":\"S2\"");
