@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/clock.h"
 #include "base/desc.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -125,8 +126,8 @@ static int take(struct tab *tab, json_t *params, struct buf *to, const struct wa
 	return result;
 }
 
-int capture_page(struct tab *tab, const struct capture *capture, struct captured *ret,
-		 const struct wait *wait, struct err *err)
+static int capture_once(struct tab *tab, const struct capture *capture, struct captured *ret,
+			const struct wait *wait, struct err *err)
 {
 	struct area area;
 	int found = capture->selector ? ask_element(tab, capture, &area, wait, err)
@@ -145,6 +146,29 @@ int capture_page(struct tab *tab, const struct capture *capture, struct captured
 	ret->width = (int64_t)(area.width * ret->scale + 0.5);
 	ret->height = (int64_t)(area.height * ret->scale + 0.5);
 	return take(tab, screenshot_params(capture, &area, ret->scale), &ret->file, wait, err);
+}
+
+static uint64_t documents_of(struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	const struct frame *frame = tab_main_frame(tab);
+	uint64_t documents = frame ? frame->documents : 0;
+	pthread_mutex_unlock(&tab->lock);
+	return documents;
+}
+
+/* Once more if the page went to another document meanwhile. */
+int capture_page(struct tab *tab, const struct capture *capture, struct captured *ret,
+		 const struct wait *wait, struct err *err)
+{
+	uint64_t documents;
+	int result;
+	do {
+		documents = documents_of(tab);
+		result = capture_once(tab, capture, ret, wait, err);
+	} while (result < 0 && err->code == ERR_CONFLICT && documents_of(tab) != documents &&
+		 clock_ms() < wait->until_ms);
+	return result;
 }
 
 /* ---- PDF ---- */

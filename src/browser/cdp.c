@@ -337,6 +337,14 @@ void cdp_release(struct cdp *cdp, const char *session)
 	pthread_mutex_unlock(&cdp->lock);
 }
 
+void cdp_fail(struct cdp *cdp, const char *session, bool (*which)(const char *method),
+	      const struct err *why)
+{
+	pthread_mutex_lock(&cdp->lock);
+	fail_calls(cdp, session, which, why);
+	pthread_mutex_unlock(&cdp->lock);
+}
+
 static void drop_heard(struct cdp *c, const char *session)
 {
 	struct cdp_heard **at = &c->heard;

@@ -65,5 +65,9 @@ void cdp_hold(struct cdp *cdp, const char *session, bool (*held)(const char *met
 	      const struct err *why);
 void cdp_release(struct cdp *cdp, const char *session);
 
+/* The calls of this session under way that `which` says yes to fail with `why`. */
+void cdp_fail(struct cdp *cdp, const char *session, bool (*which)(const char *method),
+	      const struct err *why);
+
 /* The calls of this session that are under way fail with `why`: it is gone. Ends a cdp_hold(). */
 void cdp_cut(struct cdp *cdp, const char *session, const struct err *why);

@@ -211,6 +211,20 @@ static void revive(struct tab *tab, const char *session)
 	cdp_release(tab->browser->cdp, session);
 }
 
+/* The browser never answers for a picture of a page that another document takes the place of meanwhile. */
+static bool is_picture(const char *method)
+{
+	return !strcmp(method, "Page.captureScreenshot");
+}
+
+static void lose_pictures(struct tab *tab)
+{
+	struct err why;
+	err_set(&why, ERR_CONFLICT,
+		"the page went to another document while its picture was taken");
+	cdp_fail(tab->browser->cdp, tab->session, is_picture, &why);
+}
+
 static void navigated(struct tab *tab, const char *session, const json_t *params)
 {
 	const json_t *document = json_object_get(params, "frame");
@@ -224,6 +238,8 @@ static void navigated(struct tab *tab, const char *session, const json_t *params
 	/* Those of the document before, of which nothing more may be reported. */
 	if (strcmp(cdp_text(document, "loaderId"), frame->loader) != 0)
 		remove_below(tab, frame->id);
+	if (!*parent)
+		lose_pictures(tab);
 	take_document(tab, frame, session, document);
 }
 
