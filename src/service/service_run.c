@@ -96,7 +96,12 @@ void service_why(struct service_run *run, char *to, size_t room)
 		return;
 	}
 	program_words(run->program, words, sizeof words);
-	snprintf(to, room, "it ended with exit code %d%s%s", how.code, *words ? ": " : "", words);
+	const char *colon = *words ? ": " : "";
+	const char *signal = how.signal ? sigabbrev_np(how.signal) : NULL;
+	if (signal)
+		snprintf(to, room, "it was killed by SIG%s%s%s", signal, colon, words);
+	else
+		snprintf(to, room, "it ended with exit code %d%s%s", how.code, colon, words);
 }
 
 /* ---- ending; with the lock ---- */

@@ -40,7 +40,7 @@ def test_a_service_that_is_killed_is_started_again(start_server):
     worker = server.document_worker()
     os.kill(worker, signal.SIGKILL)
     assert gone(worker) and eventually(lambda: metrics(server, "documents") == ("idle", 1, 0))
-    assert events(server, "documents")[2:] == [("idle", "it ended with exit code 137")]
+    assert events(server, "documents")[2:] == [("idle", "it was killed by SIGKILL")]
     assert convert(server).json()["success"]
     assert metrics(server, "documents") == ("ready", 2, 0)
 

@@ -427,7 +427,7 @@ static void test_killed(void)
 	kill(program_pid(run->program), SIGKILL);
 	CHECK(wait_fd(&wait, run->end_fd, POLLIN) == WAKE_READY && run->ending);
 	service_why(run, why, sizeof why);
-	CHECK_STR(why, "it ended with exit code 137");
+	CHECK_STR(why, "it was killed by SIGKILL");
 	struct service_run *next = use(service);
 	CHECK(next && next != run && info("killed").starts == 2);
 	service_lost(next, "it does not answer");
