@@ -443,9 +443,13 @@ static bool is_blank(struct tab *tab, void *arg, int64_t *again)
 
 static void show(struct tab *tab, const char *url, const struct wait *wait)
 {
-	if (strcmp(url, "about:blank") != 0 && tab_wait(tab, is_blank, NULL, wait, NULL) == 0)
-		(void)cdp_post(tab->browser->cdp, tab->session, "Page.navigate",
-			       json_pack("{s:s}", "url", url));
+	if (!strcmp(url, "about:blank") || tab_wait(tab, is_blank, NULL, wait, NULL) < 0)
+		return;
+	pthread_mutex_lock(&tab->lock);
+	tab->opening = true;
+	pthread_mutex_unlock(&tab->lock);
+	(void)cdp_post(tab->browser->cdp, tab->session, "Page.navigate",
+		       json_pack("{s:s}", "url", url));
 }
 
 /* A blank one that is then navigated: the first request of one that is made with its URL is sent before

@@ -173,10 +173,29 @@ static void crashed(struct browser *browser, const char *session, const json_t *
 	tab_release(tab);
 }
 
+/* A tab made for what turns out to be a download shows nothing: it closes again, unless it is the last. */
+static void close_unused(struct browser *browser, struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	bool unused = tab->opening;
+	tab->opening = false;
+	pthread_mutex_unlock(&tab->lock);
+	pthread_mutex_lock(&browser->lock);
+	bool last = browser->tab_count == 1;
+	pthread_mutex_unlock(&browser->lock);
+	if (unused && !last)
+		(void)cdp_post(browser->cdp, NULL, "Target.closeTarget",
+			       json_pack("{s:s}", "targetId", tab->target));
+}
+
 static void begin_download(struct browser *browser, const char *session, const json_t *params)
 {
+	struct tab *tab = find_target(browser, cdp_text(params, "frameId"));
 	(void)session;
 	downloads_begin(browser, params);
+	if (tab)
+		close_unused(browser, tab);
+	tab_release(tab);
 }
 
 static void note_download(struct browser *browser, const char *session, const json_t *params)

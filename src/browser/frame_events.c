@@ -238,8 +238,10 @@ static void navigated(struct tab *tab, const char *session, const json_t *params
 	/* Those of the document before, of which nothing more may be reported. */
 	if (strcmp(cdp_text(document, "loaderId"), frame->loader) != 0)
 		remove_below(tab, frame->id);
-	if (!*parent)
+	if (!*parent) {
+		tab->opening = false;
 		lose_pictures(tab);
+	}
 	take_document(tab, frame, session, document);
 }
 

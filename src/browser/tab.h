@@ -62,6 +62,7 @@ struct tab {
 	char *url, *title; /* never NULL */
 	struct frame *frames;
 	bool crashed, closed;
+	bool opening;      /* made with a URL, of which it shows nothing yet */
 	uint64_t crashes;  /* how often it has crashed */
 	struct turn input; /* who points, clicks or types: held from the first event to the last */
 	uint64_t windows;  /* how many it has asked to be opened */
