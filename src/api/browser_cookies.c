@@ -24,7 +24,7 @@ struct cookie_query {
 static const struct field query_fields[] = {
 	STR(cookie_query, urls, QUERY,
 	    "Only cookies that requests to one of these URLs would have; separated by commas.",
-	    .alias = "url", .max_len = 65536),
+	    .alias = "url", .max_len = 16384),
 };
 static const struct schema query_schema = SCHEMA(cookie_query, "CookieQuery", query_fields);
 
