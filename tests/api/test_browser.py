@@ -288,10 +288,14 @@ def test_a_gpu_process_that_is_killed(server):
 
 
 def test_a_browser_that_can_start_no_processes_is_replaced(server):
+    """A renderer that was made in advance may serve the first tab."""
     before = info(server)["cdp_url"]
     kill(server, "zygote")
-    open_tab(server, PAGE % ("One", "one"))
-    assert eventually(lambda: info(server)["cdp_url"] != before)
+    for _ in range(5):
+        if info(server)["cdp_url"] == before:
+            server.post("/v1/browser/tabs", {"url": PAGE % ("One", "one")})
+            eventually(lambda: info(server)["cdp_url"] != before, seconds=3)
+    assert info(server)["cdp_url"] != before
     assert len(tabs(server)) == 1 and info(server)["page_viewport"]
 
 

@@ -301,7 +301,8 @@ def test_headers_for_all(server, site):
     evaluate(server, text_of("/data?old"), first)
     for asked in (site.asked("/data")[0], site.asked("/")[-1], site.asked("/data")[1]):
         assert asked.headers["authorization"] == "Bearer 7", asked
-        assert asked.headers["x-mine"] == "größe"
+        # Chromium itself sends other than ASCII in UTF-8 with documents, in Latin-1 with what pages ask for.
+        assert asked.headers["x-mine"] in ("größe", "größe".encode().decode("latin-1"))
     NETWORK.ask(server, "headers", headers={"X-Other": "1"})  # takes the place of the others
     evaluate(server, text_of("/data"))
     assert site.asked("/data")[-1].headers["x-other"] == "1" and "x-mine" not in site.asked("/data")[-1].headers
