@@ -209,6 +209,8 @@ static void revive(struct tab *tab, const char *session)
 		return;
 	tab->crashed = false;
 	cdp_release(tab->browser->cdp, session);
+	/* Who crashes before it has taken all that it was told forgets it. */
+	tab_enable(tab->browser, session);
 }
 
 /* The browser never answers for a picture of a page that another document takes the place of meanwhile. */
