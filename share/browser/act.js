@@ -16,14 +16,14 @@ const named = (target) => (target.selector !== undefined ? `'${shown(target.sele
 
 // A label stands for what it labels.
 const controlOf = (element) => {
-  const label = element.closest('label');
-  return element.matches('input, textarea, select, button') || element.isContentEditable || !label?.control ? element : label.control;
+  const label = dom.closest(element, 'label');
+  return dom.matches(element, 'input, textarea, select, button') || dom.editable(element) || !label?.control ? element : label.control;
 };
 
 // ---- where to point at ----
 
 const center = (element) => {
-  const boxes = [...element.getClientRects()].slice(0, 1000), whole = element.getBoundingClientRect();
+  const boxes = [...dom.boxes(element)].slice(0, 1000), whole = dom.box(element);
   if (whole.width * whole.height > 0) boxes.push(whole);
   for (const box of boxes) {
     const left = Math.max(box.left, 0), right = Math.min(box.right, innerWidth);
@@ -35,9 +35,9 @@ const center = (element) => {
 
 const hitAt = (x, y) => {
   let hit = document.elementFromPoint(x, y);
-  while (hit?.shadowRoot) {
-    const inner = hit.shadowRoot.elementFromPoint(x, y);
-    if (!inner || inner === hit || !hit.shadowRoot.contains(inner)) break;
+  while (hit && dom.shadow(hit)) {
+    const inner = dom.shadow(hit).elementFromPoint(x, y);
+    if (!inner || inner === hit || !dom.shadow(hit).contains(inner)) break;
     hit = inner;
   }
   return hit;
@@ -52,8 +52,8 @@ const isWithin = (element, ancestor) => {
 const inTheWay = (element, { x, y }) => {
   const hit = hitAt(x, y);
   if (!hit) return 'nothing is';
-  const wanted = [element, element.closest('button, [role=button], a, [role=link]'), element.closest('label')?.control === element && element.closest('label'),
-    ...(element.labels || [])];
+  const wanted = [element, dom.closest(element, 'button, [role=button], a, [role=link]'), dom.closest(element, 'label')?.control === element && dom.closest(element, 'label'),
+    ...(dom.labels(element) || [])];
   if (wanted.some((one) => one && isWithin(hit, one))) return null;
   let blocker = hit;
   for (const at of above(hit)) {
@@ -64,10 +64,10 @@ const inTheWay = (element, { x, y }) => {
 };
 
 const scrolls = [
-  (element) => element.scrollIntoViewIfNeeded(true),
-  (element) => element.scrollIntoView({ block: 'end', inline: 'end', behavior: 'instant' }),
-  (element) => element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' }),
-  (element) => element.scrollIntoView({ block: 'start', inline: 'start', behavior: 'instant' }),
+  (element) => dom.scrollIfNeeded(element, true),
+  (element) => dom.scroll(element, { block: 'end', inline: 'end', behavior: 'instant' }),
+  (element) => dom.scroll(element, { block: 'center', inline: 'center', behavior: 'instant' }),
+  (element) => dom.scroll(element, { block: 'start', inline: 'start', behavior: 'instant' }),
 ];
 
 // ---- waiting until it can be acted upon ----
@@ -76,17 +76,17 @@ const scrolls = [
 const checks = {
   visible: (element) => (isVisible(element) ? undefined : 'is not visible'),
   enabled: (element) => (isDisabled(element) ? 'is disabled' : undefined),
-  editable: (element) => (element.readOnly || element.getAttribute('aria-readonly') === 'true' ? 'is read-only' : undefined),
+  editable: (element) => (element.readOnly === true || dom.rawAttribute(element, 'aria-readonly') === 'true' ? 'is read-only' : undefined),
 };
 
 const sameBox = (a, b) => a.x === b.x && a.y === b.y && a.width === b.width && a.height === b.height;
 
 const isStable = async (element) => {
-  const first = element.getBoundingClientRect();
+  const first = dom.box(element);
   await frame();
-  const second = element.getBoundingClientRect();
+  const second = dom.box(element);
   await frame();
-  return sameBox(first, second) && sameBox(second, element.getBoundingClientRect());
+  return sameBox(first, second) && sameBox(second, dom.box(element));
 };
 
 // One look at an element: {point} or {problem}.
@@ -97,7 +97,7 @@ const look = async (element, { wants, point, attempt }) => {
   }
   if (!point) return {};
   if (!(await isStable(element))) return { problem: `${describe(element)} is moving` };
-  if (!element.isConnected) return { problem: `${describe(element)} was removed from the page` };
+  if (!dom.connected(element)) return { problem: `${describe(element)} was removed from the page` };
   if (attempt > 0 || !center(element)) scrolls[attempt % scrolls.length](element);
   else scrolls[0](element);
   const at = center(element);
@@ -140,7 +140,7 @@ const prepare = (element) => {
 };
 const preparedElement = (number) => {
   const element = prepared.get(number)?.deref();
-  return element?.isConnected ? element : null;
+  return element && dom.connected(element) ? element : null;
 };
 
 const place = ({ element, point }) => ({
@@ -170,7 +170,7 @@ library.still = ({ x, y, prepared: number }) => {
 // The same point seen from the frame around: `owner` shows the frame that the point is of.
 library.around = async ({ x, y, width, height }, owner) => {
   const map = () => {
-    const box = owner.getBoundingClientRect(), style = getComputedStyle(owner);
+    const box = dom.box(owner), style = getComputedStyle(owner);
     const scaleX = owner.offsetWidth ? box.width / owner.offsetWidth : 1, scaleY = owner.offsetHeight ? box.height / owner.offsetHeight : 1;
     return {
       x: box.left + (owner.clientLeft + parseFloat(style.paddingLeft) + x) * scaleX,
@@ -180,7 +180,7 @@ library.around = async ({ x, y, width, height }, owner) => {
   const inside = (at) => at.x >= 0 && at.y >= 0 && at.x < innerWidth && at.y < innerHeight;
   let at = map();
   if (!inside(at)) {
-    owner.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
+    dom.scroll(owner, { block: 'center', inline: 'center', behavior: 'instant' });
     at = map();
     if (!inside(at)) {
       scrollBy({ left: at.x - innerWidth / 2, top: at.y - innerHeight / 2, behavior: 'instant' });
@@ -220,7 +220,7 @@ const setValue = (element, text) => {
 };
 
 const selectAll = (element) => {
-  if (element.matches('input, textarea')) {
+  if (dom.matches(element, 'input, textarea')) {
     element.select();
     return;
   }
@@ -231,11 +231,11 @@ const selectAll = (element) => {
 };
 
 const cannotFill = (element) => {
-  if (element.localName === 'select') return `${describe(element)} is a list: use select_option`;
-  if (element.localName === 'input' && !setTypes.has(element.type) && !typedTypes.has(element.type))
+  if (dom.tag(element) === 'select') return `${describe(element)} is a list: use select_option`;
+  if (dom.tag(element) === 'input' && !setTypes.has(element.type) && !typedTypes.has(element.type))
     return { checkbox: `${describe(element)} is a checkbox: use check or uncheck`, radio: `${describe(element)} is a radio button: use check`,
       file: `${describe(element)} takes files: use upload_file` }[element.type] ?? `${describe(element)} of type ${element.type} takes no text`;
-  if (!element.matches('input, textarea') && !element.isContentEditable) return `${describe(element)} takes no text: it is not a field`;
+  if (!dom.matches(element, 'input, textarea') && !dom.editable(element)) return `${describe(element)} takes no text: it is not a field`;
   return null;
 };
 
@@ -249,7 +249,7 @@ library.fill = async ({ text, ...args }) => {
   });
   if (!ready) return null;
   const { element } = ready;
-  if (element.localName === 'input' && setTypes.has(element.type)) {
+  if (dom.tag(element) === 'input' && setTypes.has(element.type)) {
     setValue(element, text);
     return { element: describe(element) };
   }
@@ -264,7 +264,7 @@ library.focus = ({ prepared: number }) => {
   if (!element) throw new Error('the field was removed from the page');
   focusOn(element);
   selectAll(element);
-  return !!(element.value ?? element.textContent);
+  return !!(element.value ?? dom.text(element));
 };
 
 // ---- lists ----
@@ -274,7 +274,7 @@ const optionFits = (option, index, { value, label, index: wanted }) => (value ==
 
 const listOf = (found) => {
   const element = controlOf(found);
-  if (element.localName !== 'select') throw new Error(`${describe(element)} is not a list (<select>)`);
+  if (dom.tag(element) !== 'select') throw new Error(`${describe(element)} is not a list (<select>)`);
   return element;
 };
 
@@ -310,18 +310,18 @@ library.select = async ({ wanted, ...args }) => {
 
 // ---- what is checked ----
 
-const radios = (element) => [...(element.form ?? element.getRootNode()).querySelectorAll('input[type=radio]')]
+const radios = (element) => [...dom.all(element.form ?? dom.top(element), 'input[type=radio]')]
   .filter((one) => one.name === element.name && one.form === element.form);
 
 // `option`: of the group of a radio button, the one of this value or label.
 const checkable = (found, option) => {
   let element = controlOf(found);
-  if (option != null && element.matches('input[type=radio]')) {
+  if (option != null && dom.matches(element, 'input[type=radio]')) {
     const group = radios(element);
     element = group.find((one) => one.value === option) ?? group.find((one) => nameOf(one) === squeeze(option));
     if (!element) throw new Error(`there is no radio button '${shown(option, 60)}' beside ${describe(controlOf(found))}`);
   }
-  if (element.matches('input[type=checkbox], input[type=radio]')) return element;
+  if (dom.matches(element, 'input[type=checkbox], input[type=radio]')) return element;
   if (/^(checkbox|radio|switch|menuitemcheckbox|menuitemradio)$/.test(roleOf(element))) return element;
   throw new Error(`${describe(element)} is not a checkbox, radio button or switch`);
 };
@@ -330,7 +330,7 @@ const checkable = (found, option) => {
 const clickable = (found, option) => {
   const element = checkable(found, option);
   if (isVisible(element) && getComputedStyle(element).opacity !== '0') return element;
-  return [...(element.labels || [])].find(isVisible) ?? element;
+  return [...(dom.labels(element) || [])].find(isVisible) ?? element;
 };
 
 // Whether something is checked as wanted; else where to click.
@@ -361,8 +361,8 @@ library.is_checked = async ({ target, checked, option, timeout_ms }) => await un
 // The field that takes so many files: itself, to be called with a handle.
 library.file_field = async ({ count, directory, ...args }) => {
   const ready = await await_element(args, (found) => {
-    const element = found.matches('input[type=file]') ? found : controlOf(found).matches('input[type=file]') ? controlOf(found)
-      : found.querySelector('input[type=file]');
+    const element = dom.matches(found, 'input[type=file]') ? found : dom.matches(controlOf(found), 'input[type=file]') ? controlOf(found)
+      : dom.find(found, 'input[type=file]');
     if (!element) throw new Error(`${describe(found)} is not a field for files (<input type="file">)`);
     return element;
   });
@@ -385,8 +385,8 @@ library.kind = async (args) => {
   const ready = await await_element(args, controlOf);
   if (!ready) return null;
   const { element } = ready;
-  if (element.localName === 'select') return 'list';
-  if (element.matches('input[type=file]')) return 'file';
+  if (dom.tag(element) === 'select') return 'list';
+  if (dom.matches(element, 'input[type=file]')) return 'file';
   if (/^(radio|menuitemradio)$/.test(roleOf(element))) return 'radio';
   return /^(checkbox|switch|menuitemcheckbox)$/.test(roleOf(element)) ? 'check' : 'text';
 };
@@ -431,7 +431,7 @@ library.scroll_to_element = async (args) => {
   if (!ready) return null;
   ready.element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
   await frame();
-  const box = ready.element.getBoundingClientRect();
+  const box = dom.box(ready.element);
   return { ...scrolled(), box: { x: number(box.x), y: number(box.y), width: number(box.width), height: number(box.height) }, element: describe(ready.element) };
 };
 

@@ -4,8 +4,8 @@
 const shown = (text, max = 200) => (text.length > max ? text.slice(0, max) + '…' : text);
 const squeeze = (text) => text.replace(/[\u200b\u00ad]/g, '').replace(/\s+/g, ' ').trim();
 
-const parentOf = (element) => element.assignedSlot || element.parentElement ||
-  (element.getRootNode() instanceof ShadowRoot ? element.getRootNode().host : null);
+const parentOf = (element) => dom.slot(element) || dom.around(element) ||
+  (dom.top(element) instanceof ShadowRoot ? dom.top(element).host : null);
 
 function* above(element) {
   for (let at = element; at; at = parentOf(at)) yield at;
@@ -14,14 +14,14 @@ function* above(element) {
 const isVisible = (element) => {
   const style = getComputedStyle(element);
   if (style.display === 'contents')
-    return [...element.childNodes].some((child) => (child.nodeType === Node.ELEMENT_NODE ? isVisible(child) : hasBox(child)));
-  if (!element.checkVisibility({ visibilityProperty: true })) return false;
-  const box = element.getBoundingClientRect();
+    return [...dom.nodes(element)].some((child) => (dom.kind(child) === Node.ELEMENT_NODE ? isVisible(child) : hasBox(child)));
+  if (!dom.shown(element, { visibilityProperty: true })) return false;
+  const box = dom.box(element);
   return box.width > 0 && box.height > 0;
 };
 
 const hasBox = (text) => {
-  if (text.nodeType !== Node.TEXT_NODE) return false;
+  if (dom.kind(text) !== Node.TEXT_NODE) return false;
   const range = document.createRange();
   range.selectNode(text);
   const box = range.getBoundingClientRect();
@@ -31,9 +31,9 @@ const hasBox = (text) => {
 // How an element is named in messages: <button id="save" class="primary">.
 const describe = (element) => {
   if (!(element instanceof Element)) return 'the page';
-  const words = ['id', 'name', 'class', 'type', 'href', 'aria-label'].map((name) => [name, element.getAttribute(name)])
+  const words = ['id', 'name', 'class', 'type', 'href', 'aria-label'].map((name) => [name, dom.rawAttribute(element, name)])
     .filter(([, value]) => value).map(([name, value]) => ` ${name}="${shown(value, 60)}"`);
-  return `<${element.localName}${words.slice(0, 3).join('')}>`;
+  return `<${dom.tag(element)}${words.slice(0, 3).join('')}>`;
 };
 
 // ---- roles ----
@@ -53,16 +53,16 @@ const tagRoles = {
 };
 const sectioning = 'article, aside, main, nav, section, [role=article], [role=complementary], [role=main], [role=navigation], [role=region]';
 const roleByTag = {
-  a: (el) => (el.hasAttribute('href') ? 'link' : ''),
-  area: (el) => (el.hasAttribute('href') ? 'link' : ''),
-  footer: (el) => (el.parentElement?.closest(sectioning) ? '' : 'contentinfo'),
+  a: (el) => (dom.has(el, 'href') ? 'link' : ''),
+  area: (el) => (dom.has(el, 'href') ? 'link' : ''),
+  footer: (el) => (dom.around(el) && dom.closest(dom.around(el), sectioning) ? '' : 'contentinfo'),
   form: (el) => (givenName(el) ? 'form' : ''),
-  header: (el) => (el.parentElement?.closest(sectioning) ? '' : 'banner'),
-  img: (el) => (el.getAttribute('alt') === '' && !el.hasAttribute('title') ? 'presentation' : 'img'),
+  header: (el) => (dom.around(el) && dom.closest(dom.around(el), sectioning) ? '' : 'banner'),
+  img: (el) => (dom.rawAttribute(el, 'alt') === '' && !dom.has(el, 'title') ? 'presentation' : 'img'),
   input: (el) => (el.list && ['text', 'search', 'tel', 'url', 'email'].includes(el.type) ? 'combobox' : inputRoles[el.type] ?? 'textbox'),
   section: (el) => (givenName(el) ? 'region' : ''),
   select: (el) => (el.multiple || el.size > 1 ? 'listbox' : 'combobox'),
-  td: (el) => (el.closest('[role=grid], [role=treegrid]') ? 'gridcell' : 'cell'),
+  td: (el) => (dom.closest(el, '[role=grid], [role=treegrid]') ? 'gridcell' : 'cell'),
   th: (el) => (el.scope === 'row' || el.scope === 'rowgroup' ? 'rowheader' : 'columnheader'),
 };
 const knownRoles = new Set(('alert alertdialog application article banner blockquote button caption cell checkbox code columnheader ' +
@@ -73,28 +73,28 @@ const knownRoles = new Set(('alert alertdialog application article banner blockq
   'textbox time timer toolbar tooltip tree treegrid treeitem').split(' '));
 
 const roleOf = (element) => {
-  const given = (element.getAttribute('role') || '').toLowerCase().split(/\s+/).find((role) => knownRoles.has(role));
+  const given = (dom.rawAttribute(element, 'role') || '').toLowerCase().split(/\s+/).find((role) => knownRoles.has(role));
   if (given) return given;
-  const tag = element.localName;
+  const tag = dom.tag(element);
   return (Object.hasOwn(roleByTag, tag) ? roleByTag[tag](element) : Object.hasOwn(tagRoles, tag) ? tagRoles[tag] : '') || '';
 };
 
 // Hidden from assistive technology.
 const isHiddenFromAria = (element) => {
-  if (['STYLE', 'SCRIPT', 'NOSCRIPT', 'TEMPLATE'].includes(element.nodeName)) return true;
-  for (const at of above(element)) if (at.getAttribute('aria-hidden') === 'true') return true;
+  if (['STYLE', 'SCRIPT', 'NOSCRIPT', 'TEMPLATE'].includes(dom.name(element))) return true;
+  for (const at of above(element)) if (dom.rawAttribute(at, 'aria-hidden') === 'true') return true;
   const style = getComputedStyle(element);
-  return style.display !== 'contents' && !element.checkVisibility({ visibilityProperty: true });
+  return style.display !== 'contents' && !dom.shown(element, { visibilityProperty: true });
 };
 
 // ---- names ----
 
-const referred = (element, attribute) => (element.getAttribute(attribute) || '').split(/\s+/).filter(Boolean).slice(0, 20)
-  .map((id) => element.getRootNode().getElementById?.(id)).filter(Boolean);
+const referred = (element, attribute) => (dom.rawAttribute(element, attribute) || '').split(/\s+/).filter(Boolean).slice(0, 20)
+  .map((id) => dom.top(element).getElementById?.(id)).filter(Boolean);
 
 const givenName = (element) => {
-  const by = referred(element, 'aria-labelledby').map((other) => squeeze(other.getAttribute('aria-label') || contentText(other, true)));
-  return by.filter(Boolean).join(' ') || squeeze(element.getAttribute('aria-label') || '') || squeeze(element.getAttribute('title') || '');
+  const by = referred(element, 'aria-labelledby').map((other) => squeeze(dom.rawAttribute(other, 'aria-label') || contentText(other, true)));
+  return by.filter(Boolean).join(' ') || squeeze(dom.rawAttribute(element, 'aria-label') || '') || squeeze(dom.rawAttribute(element, 'title') || '');
 };
 
 const NAME_MAX = 2000;
@@ -102,27 +102,27 @@ const NAME_MAX = 2000;
 // The text in an element as its name has it: with the names of pictures and values of fields, without what is hidden.
 const contentText = (element, hiddenToo = false, depth = 0) => {
   let text = '';
-  const nodes = element.shadowRoot ? element.shadowRoot.childNodes
-    : element.localName === 'slot' && element.assignedNodes().length ? element.assignedNodes() : element.childNodes;
+  const nodes = dom.shadow(element) ? dom.shadow(element).childNodes
+    : dom.tag(element) === 'slot' && element.assignedNodes().length ? element.assignedNodes() : dom.nodes(element);
   for (const node of nodes) {
     if (text.length > NAME_MAX || depth > 200) break;
-    if (node.nodeType === Node.TEXT_NODE) text += node.data.slice(0, NAME_MAX);
-    if (node.nodeType === Node.ELEMENT_NODE) text += partText(node, hiddenToo, depth + 1);
+    if (dom.kind(node) === Node.TEXT_NODE) text += node.data.slice(0, NAME_MAX);
+    if (dom.kind(node) === Node.ELEMENT_NODE) text += partText(node, hiddenToo, depth + 1);
   }
   return text;
 };
 
 const partText = (element, hiddenToo, depth) => {
-  if (['STYLE', 'SCRIPT', 'NOSCRIPT', 'TEMPLATE'].includes(element.nodeName)) return '';
-  if (element.getAttribute('aria-hidden') === 'true') return '';
+  if (['STYLE', 'SCRIPT', 'NOSCRIPT', 'TEMPLATE'].includes(dom.name(element))) return '';
+  if (dom.rawAttribute(element, 'aria-hidden') === 'true') return '';
   const style = getComputedStyle(element);
   if (!hiddenToo && (style.display === 'none' || style.visibility !== 'visible' && style.display !== 'contents')) return '';
-  const label = element.getAttribute('aria-label');
+  const label = dom.rawAttribute(element, 'aria-label');
   if (label && label.trim()) return ` ${label} `;
-  if (element.localName === 'br') return ' ';
-  if (element.localName === 'img') return ` ${element.alt || element.title} `;
-  if (element.localName === 'input') return ['checkbox', 'radio', 'hidden', 'password', 'file'].includes(element.type) ? '' : ` ${element.value.slice(0, NAME_MAX)} `;
-  if (element.localName === 'select') return ` ${[...element.selectedOptions].slice(0, 20).map((option) => option.label).join(' ')} `;
+  if (dom.tag(element) === 'br') return ' ';
+  if (dom.tag(element) === 'img') return ` ${element.alt || element.title} `;
+  if (dom.tag(element) === 'input') return ['checkbox', 'radio', 'hidden', 'password', 'file'].includes(element.type) ? '' : ` ${element.value.slice(0, NAME_MAX)} `;
+  if (dom.tag(element) === 'select') return ` ${[...element.selectedOptions].slice(0, 20).map((option) => option.label).join(' ')} `;
   const text = contentText(element, hiddenToo, depth);
   return style.display.startsWith('inline') || style.display === 'contents' ? text : ` ${text} `;
 };
@@ -130,22 +130,22 @@ const partText = (element, hiddenToo, depth) => {
 const fromContent = new Set(('button cell checkbox columnheader gridcell heading link menuitem menuitemcheckbox menuitemradio option radio ' +
   'row rowheader switch tab tooltip treeitem').split(' '));
 
-const labelText = (element) => [...(element.labels || [])].slice(0, 20)
+const labelText = (element) => [...(dom.labels(element) || [])].slice(0, 20)
   .map((label) => {
     let text = '';
-    for (const node of label.childNodes)
+    for (const node of dom.nodes(label))
       if (node !== element)
-        text += node.nodeType === Node.TEXT_NODE ? node.data : node.nodeType === Node.ELEMENT_NODE && !node.contains(element)
-          ? partText(node, false, 0) : node.nodeType === Node.ELEMENT_NODE ? contentWithout(node, element) : '';
+        text += dom.kind(node) === Node.TEXT_NODE ? node.data : dom.kind(node) === Node.ELEMENT_NODE && !dom.contains(node, element)
+          ? partText(node, false, 0) : dom.kind(node) === Node.ELEMENT_NODE ? contentWithout(node, element) : '';
     return squeeze(text);
   }).filter(Boolean).join(' ');
 
 const contentWithout = (element, without) => {
   let text = '';
-  for (const node of element.childNodes)
-    if (node.nodeType === Node.TEXT_NODE) text += node.data;
-    else if (node.nodeType === Node.ELEMENT_NODE && node !== without)
-      text += node.contains(without) ? contentWithout(node, without) : partText(node, false, 0);
+  for (const node of dom.nodes(element))
+    if (dom.kind(node) === Node.TEXT_NODE) text += node.data;
+    else if (dom.kind(node) === Node.ELEMENT_NODE && node !== without)
+      text += dom.contains(node, without) ? contentWithout(node, without) : partText(node, false, 0);
   return ` ${text} `;
 };
 
@@ -164,15 +164,15 @@ const nativeNames = {
 };
 
 const nameOf = (element) => {
-  const by = referred(element, 'aria-labelledby').map((other) => squeeze(other.getAttribute('aria-label') || contentText(other, true)));
+  const by = referred(element, 'aria-labelledby').map((other) => squeeze(dom.rawAttribute(other, 'aria-label') || contentText(other, true)));
   const tries = [
     () => by.filter(Boolean).join(' '),
-    () => element.getAttribute('aria-label'),
+    () => dom.rawAttribute(element, 'aria-label'),
     () => labelText(element),
-    () => Object.hasOwn(nativeNames, element.localName) && nativeNames[element.localName](element),
-    () => (fromContent.has(roleOf(element)) || element.localName === 'summary') && contentText(element),
-    () => element.getAttribute('title'),
-    () => element.getAttribute('placeholder') || element.getAttribute('aria-placeholder'),
+    () => Object.hasOwn(nativeNames, dom.tag(element)) && nativeNames[dom.tag(element)](element),
+    () => (fromContent.has(roleOf(element)) || dom.tag(element) === 'summary') && contentText(element),
+    () => dom.rawAttribute(element, 'title'),
+    () => dom.rawAttribute(element, 'placeholder') || dom.rawAttribute(element, 'aria-placeholder'),
   ];
   for (const one of tries) {
     const name = squeeze(String(one() || '').slice(0, NAME_MAX));
@@ -184,11 +184,11 @@ const nameOf = (element) => {
 // ---- states ----
 
 const isDisabled = (element) => {
-  if (element.matches('button, input, select, textarea, option, optgroup, fieldset')) {
-    if (element.matches(':disabled')) return true;
+  if (dom.matches(element, 'button, input, select, textarea, option, optgroup, fieldset')) {
+    if (dom.matches(element, ':disabled')) return true;
   }
   for (const at of above(element)) {
-    const given = at.getAttribute('aria-disabled');
+    const given = dom.rawAttribute(at, 'aria-disabled');
     if (given === 'true') return true;
     if (given === 'false') return false;
   }
@@ -196,17 +196,17 @@ const isDisabled = (element) => {
 };
 
 const ariaFlag = (element, name) => {
-  const given = element.getAttribute(`aria-${name}`);
+  const given = dom.rawAttribute(element, `aria-${name}`);
   return given === 'true' ? true : given === 'mixed' ? 'mixed' : given === null ? undefined : false;
 };
 
 const stateReaders = {
-  checked: (el) => (el.matches('input[type=checkbox], input[type=radio]')
+  checked: (el) => (dom.matches(el, 'input[type=checkbox], input[type=radio]')
     ? (el.indeterminate ? 'mixed' : el.checked) : ariaFlag(el, 'checked')),
   pressed: (el) => ariaFlag(el, 'pressed'),
-  selected: (el) => (el.localName === 'option' ? el.selected : ariaFlag(el, 'selected')),
-  expanded: (el) => (el.localName === 'details' ? el.open
-    : el.localName === 'summary' && el.parentElement?.localName === 'details' ? el.parentElement.open : ariaFlag(el, 'expanded')),
+  selected: (el) => (dom.tag(el) === 'option' ? el.selected : ariaFlag(el, 'selected')),
+  expanded: (el) => (dom.tag(el) === 'details' ? el.open
+    : dom.tag(el) === 'summary' && dom.around(el)?.localName === 'details' ? dom.around(el).open : ariaFlag(el, 'expanded')),
   disabled: (el) => isDisabled(el),
-  level: (el) => Number(el.getAttribute('aria-level')) || (/^h[1-6]$/.test(el.localName) ? Number(el.localName[1]) : undefined),
+  level: (el) => Number(dom.rawAttribute(el, 'aria-level')) || (/^h[1-6]$/.test(dom.tag(el)) ? Number(dom.tag(el)[1]) : undefined),
 };

@@ -41,7 +41,7 @@ const RULES = [
 const GENERAL = new Set(['image', 'generic']);
 
 // The first match in the document and in open shadow roots.
-const findAll = (css) => openRoots(document).flatMap((root) => [...root.querySelectorAll(css)]).slice(0, 50);
+const findAll = (css) => openRoots(document).flatMap((root) => [...dom.all(root, css)]).slice(0, 50);
 
 const isSeen = (element) => {
 	const { width, height } = dom.box(element);

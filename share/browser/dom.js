@@ -11,6 +11,24 @@ const method = (prototype, name) => {
 	return (object, ...args) => value.apply(object, args);
 };
 
+// Undefined for what has no such member: an SVG element has no innerText.
+const soft = (prototype, name) => {
+	const get = getter(prototype, name);
+	return (object) => {
+		try {
+			return get(object);
+		} catch {
+			return undefined;
+		}
+	};
+};
+// Of an element, a document or a shadow root: only the first can be a form.
+const ofAny = (own, name) => (node, ...args) => {
+	if (isElement(node))
+		return own(node, ...args);
+	return args.length ? node[name](...args) : node[name];
+};
+
 const dom = {
 	kind: getter(Node.prototype, 'nodeType'),
 	parent: getter(Node.prototype, 'parentNode'),
@@ -19,7 +37,27 @@ const dom = {
 	text: getter(Node.prototype, 'textContent'),
 	data: getter(CharacterData.prototype, 'data'),
 	tag: getter(Element.prototype, 'localName'),
-	shadow: getter(Element.prototype, 'shadowRoot'),
+	shadow: soft(Element.prototype, 'shadowRoot'),
+	name: getter(Node.prototype, 'nodeName'),
+	nodes: getter(Node.prototype, 'childNodes'),
+	around: getter(Node.prototype, 'parentElement'),
+	connected: getter(Node.prototype, 'isConnected'),
+	owner: getter(Node.prototype, 'ownerDocument'),
+	top: method(Node.prototype, 'getRootNode'),
+	contains: method(Node.prototype, 'contains'),
+	slot: soft(Element.prototype, 'assignedSlot'),
+	before: getter(Element.prototype, 'previousElementSibling'),
+	after: getter(Element.prototype, 'nextElementSibling'),
+	children: ofAny(getter(Element.prototype, 'children'), 'children'),
+	all: ofAny(method(Element.prototype, 'querySelectorAll'), 'querySelectorAll'),
+	matches: method(Element.prototype, 'matches'),
+	closest: method(Element.prototype, 'closest'),
+	boxes: method(Element.prototype, 'getClientRects'),
+	scroll: method(Element.prototype, 'scrollIntoView'),
+	scrollIfNeeded: method(Element.prototype, 'scrollIntoViewIfNeeded'),
+	read: soft(HTMLElement.prototype, 'innerText'),
+	editable: soft(HTMLElement.prototype, 'isContentEditable'),
+	labels: (element) => (element.labels instanceof NodeList ? element.labels : null),
 	attribute: (element, name) => dom.rawAttribute(element, name) ?? '',
 	rawAttribute: method(Element.prototype, 'getAttribute'),
 	has: method(Element.prototype, 'hasAttribute'),

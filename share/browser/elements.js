@@ -15,19 +15,19 @@ const interactiveRoles = new Set(('button checkbox combobox gridcell link listbo
   'scrollbar searchbox slider spinbutton switch tab textbox treeitem').split(' '));
 
 const isInteractive = (element) => {
-  if (element.matches('label')) return !!element.control && !isVisible(element.control);
-  if (element.matches('option')) return false; // its select has them
-  if (element.matches(interactive)) return element.matches('[tabindex="-1"]') ? element.matches('a[href], button, input, select, textarea') : true;
-  if (element.hasAttribute('role')) return interactiveRoles.has(roleOf(element));
+  if (dom.matches(element, 'label')) return !!element.control && !isVisible(element.control);
+  if (dom.matches(element, 'option')) return false; // its select has them
+  if (dom.matches(element, interactive)) return dom.matches(element, '[tabindex="-1"]') ? dom.matches(element, 'a[href], button, input, select, textarea') : true;
+  if (dom.has(element, 'role')) return interactiveRoles.has(roleOf(element));
   // A pointer over what has none around it: as pages show that something can be clicked.
   return getComputedStyle(element).cursor === 'pointer' && (!parentOf(element) || getComputedStyle(parentOf(element)).cursor !== 'pointer');
 };
 
 const valueOf = (element) => {
-  if (element.matches('input[type=password]')) return element.value ? '•'.repeat(Math.min(element.value.length, 20)) : '';
-  if (element.matches('input, textarea')) return shown(element.value, 500);
-  if (element.matches('select')) return [...element.selectedOptions].slice(0, 50).map((option) => option.label).join(', ');
-  if (element.isContentEditable) return shown(element.innerText || '', 500);
+  if (dom.matches(element, 'input[type=password]')) return element.value ? '•'.repeat(Math.min(element.value.length, 20)) : '';
+  if (dom.matches(element, 'input, textarea')) return shown(element.value, 500);
+  if (dom.matches(element, 'select')) return [...element.selectedOptions].slice(0, 50).map((option) => shown(option.label, 100)).join(', ');
+  if (dom.editable(element)) return shown(dom.read(element) || '', 500);
   return undefined;
 };
 
@@ -35,37 +35,37 @@ const OPTIONS_MAX = 100;
 const number = (value) => Math.round(value * 10) / 10;
 
 const describeFully = (element) => {
-  const box = element.getBoundingClientRect();
+  const box = dom.box(element);
   const states = {};
   for (const name of Object.keys(stateReaders)) states[name] = stateReaders[name](element);
   return {
     index: numbered.numbers.get(element) ?? null,
-    tag: element.localName,
+    tag: dom.tag(element),
     role: roleOf(element) || 'generic',
     name: shown(nameOf(element)),
-    text: shown(squeeze((element.innerText ?? element.textContent ?? '').slice(0, 1000))),
-    type: element.matches('input, button') ? element.type : undefined,
+    text: shown(squeeze((dom.read(element) ?? dom.text(element) ?? '').slice(0, 1000))),
+    type: dom.matches(element, 'input, button') ? element.type : undefined,
     value: valueOf(element),
-    placeholder: element.getAttribute('placeholder') ?? undefined,
-    href: element.matches('a, area') ? shown(element.href, 2000) : undefined,
-    options: element.matches('select') ? [...element.options].slice(0, OPTIONS_MAX).map((option) => shown(option.label, 100)) : undefined,
+    placeholder: dom.has(element, 'placeholder') ? shown(dom.attribute(element, 'placeholder'), 500) : undefined,
+    href: dom.matches(element, 'a, area') ? shown(element.href, 2000) : undefined,
+    options: dom.matches(element, 'select') ? [...element.options].slice(0, OPTIONS_MAX).map((option) => shown(option.label, 100)) : undefined,
     ...states,
     disabled: isDisabled(element),
     editable: isEditable(element) || undefined,
-    required: element.required || element.getAttribute('aria-required') === 'true' || undefined,
+    required: element.required === true || dom.rawAttribute(element, 'aria-required') === 'true' || undefined,
     focused: element === deepActive() || undefined,
     in_viewport: box.bottom > 0 && box.right > 0 && box.top < innerHeight && box.left < innerWidth,
     x: number(box.x), y: number(box.y), width: number(box.width), height: number(box.height),
   };
 };
 
-const isEditable = (element) => element.matches('input:not([type=button], [type=submit], [type=reset], [type=image], [type=checkbox], ' +
+const isEditable = (element) => dom.matches(element, 'input:not([type=button], [type=submit], [type=reset], [type=image], [type=checkbox], ' +
   '[type=radio], [type=file], [type=hidden], [type=range], [type=color]), textarea')
-  ? !element.readOnly && !isDisabled(element) : !!element.isContentEditable;
+  ? !element.readOnly && !isDisabled(element) : !!dom.editable(element);
 
 const deepActive = () => {
   let active = document.activeElement;
-  while (active?.shadowRoot?.activeElement) active = active.shadowRoot.activeElement;
+  while (active && dom.shadow(active)?.activeElement) active = dom.shadow(active).activeElement;
   return active;
 };
 
@@ -114,7 +114,7 @@ library.elements = ({ main, numbering, from = 0, count = 0, max }) => {
   };
 };
 
-const isConnectedTo = (element) => element?.isConnected && element.ownerDocument === document;
+const isConnectedTo = (element) => element && dom.connected(element) && dom.owner(element) === document;
 
 // The element of a number, or undefined: this frame has not given it, or it is gone.
 const byNumber = ({ index, numbering }) => {

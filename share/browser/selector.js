@@ -64,8 +64,8 @@ const readPart = (part, selector) => {
 
 const openRoots = (root) => {
   const roots = [root];
-  if (root.shadowRoot) roots.push(...openRoots(root.shadowRoot));
-  for (const element of root.querySelectorAll('*')) if (element.shadowRoot) roots.push(...openRoots(element.shadowRoot));
+  if (dom.shadow(root)) roots.push(...openRoots(dom.shadow(root)));
+  for (const element of dom.all(root, '*')) if (dom.shadow(element)) roots.push(...openRoots(dom.shadow(element)));
   return roots;
 };
 
@@ -79,17 +79,17 @@ function* below(root) {
     for (let i = inside.length - 1; i >= 0; i--) stack.push(inside[i]);
   }
 }
-const children = (node) => (node.shadowRoot ? [...node.shadowRoot.children, ...node.children] : node.children);
+const children = (node) => (dom.shadow(node) ? [...dom.children(dom.shadow(node)), ...dom.children(node)] : dom.children(node));
 
 const up = (element, scope) => {
   if (element === scope) return null;
-  const parent = element.parentNode;
+  const parent = dom.parent(element);
   return parent instanceof ShadowRoot ? parent.host : parent instanceof Element ? parent : null;
 };
 
 // ---- text ----
 
-const noText = (element) => element.nodeName === 'SCRIPT' || element.nodeName === 'STYLE' || element.nodeName === 'NOSCRIPT' ||
+const noText = (element) => dom.name(element) === 'SCRIPT' || dom.name(element) === 'STYLE' || dom.name(element) === 'NOSCRIPT' ||
   !!document.head?.contains(element);
 
 const textOf = (node, cache) => {
@@ -108,17 +108,17 @@ const textOf = (node, cache) => {
     if (run) text.own.push(run);
     run = '';
   };
-  for (const child of node.childNodes) {
-    if (child.nodeType === Node.TEXT_NODE) {
+  for (const child of dom.nodes(node)) {
+    if (dom.kind(child) === Node.TEXT_NODE) {
       text.full += child.data;
       run += child.data;
-    } else if (child.nodeType === Node.ELEMENT_NODE) {
+    } else if (dom.kind(child) === Node.ELEMENT_NODE) {
       endRun();
       text.full += textOf(child, cache).full;
     }
   }
   endRun();
-  if (node.shadowRoot) text.full += textOf(node.shadowRoot, cache).full;
+  if (dom.shadow(node)) text.full += textOf(dom.shadow(node), cache).full;
   return text;
 };
 
@@ -152,8 +152,8 @@ const textMatcher = (body, selector) => {
 const isSmallest = (element, matcher, cache) => {
   if (noText(element) || !matcher.test(textOf(element, cache))) return false;
   if (matcher.strict) return true;
-  for (const child of element.children) if (matcher.test(textOf(child, cache))) return false;
-  return !element.shadowRoot || !matcher.test(textOf(element.shadowRoot, cache));
+  for (const child of dom.children(element)) if (matcher.test(textOf(child, cache))) return false;
+  return !dom.shadow(element) || !matcher.test(textOf(dom.shadow(element), cache));
 };
 
 const hasText = (element, wanted, cache) => !noText(element) && squeeze(textOf(element, cache).full).toLowerCase().includes(wanted);
@@ -235,7 +235,7 @@ pseudos.where = pseudos.matches = pseudos.is;
 function* around(element, list) {
   yield* below(element);
   if (!list.some((complex) => complex.joins.some((join) => join === '+' || join === '~'))) return;
-  for (let next = element.nextElementSibling; next; next = next.nextElementSibling) {
+  for (let next = dom.after(element); next; next = dom.after(next)) {
     yield next;
     yield* below(next);
   }
@@ -323,7 +323,7 @@ const checkCss = (css, selector) => {
 };
 
 const matchesCompound = (element, { css, tests }, context) =>
-  (!css || element.matches(css)) && tests.every((test) => test(element, context));
+  (!css || dom.matches(element, css)) && tests.every((test) => test(element, context));
 
 // Whether what stands to the left of a compound is where it should be, seen from an element that matches it.
 const leads = (element, complex, index, context) => {
@@ -334,7 +334,7 @@ const leads = (element, complex, index, context) => {
     for (let at = up(element, context.scope); at; at = join === ' ' ? up(at, context.scope) : null) if (fits(at)) return true;
     return false;
   }
-  for (let at = element.previousElementSibling; at; at = join === '~' ? at.previousElementSibling : null) if (fits(at)) return true;
+  for (let at = dom.before(element); at; at = join === '~' ? dom.before(at) : null) if (fits(at)) return true;
   return false;
 };
 
@@ -348,8 +348,8 @@ const matches = (element, complex, context, knownAsCss = false) => {
 const candidates = (list, root) => {
   const css = list.map((complex) => complex.compounds.at(-1).css || '*').join(',');
   const roots = openRoots(root);
-  if (roots.length === 1) return root.querySelectorAll(css);
-  const found = new Set(roots.flatMap((one) => [...one.querySelectorAll(css)]));
+  if (roots.length === 1) return dom.all(root, css);
+  const found = new Set(roots.flatMap((one) => [...dom.all(one, css)]));
   return [...below(root)].filter((element) => found.has(element));
 };
 
@@ -413,11 +413,11 @@ const attributeEngine = (attribute) => (root, body, { selector }) => {
   const regex = regexOf(body, selector), exact = unquote(body), part = squeeze(body).toLowerCase();
   const test = regex ? (value) => regex.test(value) : exact !== null ? (value) => value === exact
     : (value) => squeeze(value).toLowerCase().includes(part);
-  return [...below(root)].filter((element) => element.hasAttribute(attribute) && test(element.getAttribute(attribute)));
+  return [...below(root)].filter((element) => dom.has(element, attribute) && test(dom.rawAttribute(element, attribute)));
 };
 const exactEngine = (attribute) => (root, body, { selector }) => {
   const wanted = unquote(body) ?? body;
-  return [...below(root)].filter((element) => element.getAttribute(attribute) === wanted);
+  return [...below(root)].filter((element) => dom.rawAttribute(element, attribute) === wanted);
 };
 
 const engines = {
@@ -444,7 +444,7 @@ const engines = {
   },
   label: (root, body, { selector }) => {
     const test = nameTest(body, unquote(body) !== null ? 's' : '', selector);
-    return [...below(root)].filter((element) => element.matches('input, textarea, select, button, meter, output, progress, [aria-label], [aria-labelledby]') &&
+    return [...below(root)].filter((element) => dom.matches(element, 'input, textarea, select, button, meter, output, progress, [aria-label], [aria-labelledby]') &&
       test(labelText(element) || givenName(element)));
   },
   id: exactEngine('id'),

@@ -31,7 +31,7 @@ const refOf = (element) => {
 const byRef = (ref) => {
 	const [, prefix, number] = /^((?:f\d+)?)e(\d{1,9})$/.exec(ref) ?? [];
 	const element = prefix === refs.prefix ? refs.elements[number]?.deref() : undefined;
-	return element?.isConnected ? element : undefined;
+	return element && dom.connected(element) ? element : undefined;
 };
 
 engines['aria-ref'] = (root, body) => [byRef(unquote(body) ?? body)].filter(Boolean);
@@ -68,11 +68,11 @@ const statesOf = (element) => {
 const contentOf = (element, role) => {
 	if (!FIELDS.has(role))
 		return '';
-	if (element.localName === 'select')
+	if (dom.tag(element) === 'select')
 		return '';
 	if (element.type === 'password')
 		return '•'.repeat(Math.min(String(element.value ?? '').length, 20));
-	return oneLine(String(element.value ?? (element.isContentEditable ? dom.text(element) : element.getAttribute('aria-valuenow')) ?? ''), TEXT_LENGTH);
+	return oneLine(String(element.value ?? (dom.editable(element) ? dom.text(element) : dom.rawAttribute(element, 'aria-valuenow')) ?? ''), TEXT_LENGTH);
 };
 
 const isClickable = (element, style) =>
@@ -135,9 +135,9 @@ const look = (root) => {
 		fill(node);
 		open.findLast((one) => one !== node && !one.flat).children.push(node);
 		state.lines++;
-		if (element.localName === 'select')
+		if (dom.tag(element) === 'select')
 			addOptions(node);
-		if (CLOSED.has(node.role) || element.localName === 'select' || open.length > LEVELS_MAX * 20) {
+		if (CLOSED.has(node.role) || dom.tag(element) === 'select' || open.length > LEVELS_MAX * 20) {
 			state.cut ||= open.length > LEVELS_MAX * 20;
 			open.pop();
 			return false;

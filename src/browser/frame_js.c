@@ -15,8 +15,8 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* ---- the library's text ---- */
 
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
-static const char *const parts[] = { "base",     "document", "aria",    "selector", "dom",
-				     "readable", "markdown", "capture", "captcha",  "find",
+static const char *const parts[] = { "base",     "dom",      "document", "aria",    "selector",
+				     "readable", "markdown", "capture",  "captcha", "find",
 				     "snapshot", "elements", "act" };
 
 static char *read_library(const struct config *config, struct err *err)

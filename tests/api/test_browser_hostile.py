@@ -63,3 +63,45 @@ def test_a_tab_whose_process_died_before_it_had_begun_can_be_used(server):
         assert eventually(lambda: "the page crashed" in PAGE.reply(server, "evaluate", expression="1", timeout=5)["message"])
         show(server, f"<title>{number}</title>")
         assert evaluate(server, "document.title") == str(number)
+
+
+# --- pages --------------------------------------------------------------------------------------
+
+# What our functions use of an element: a form has its fields in place of these.
+MEMBERS = """assignedSlot attributes checkVisibility childNodes children closest contains firstChild getAttribute getBoundingClientRect
+    getClientRects getRootNode hasAttribute href id innerText isConnected isContentEditable labels localName matches name nextElementSibling
+    nextSibling nodeName nodeType ownerDocument parentElement parentNode previousElementSibling querySelector querySelectorAll readOnly
+    required scrollIntoView scrollIntoViewIfNeeded shadowRoot tagName textContent type value""".split()
+
+
+def test_a_form_whose_fields_hide_its_members(server):
+    fields = "".join(f"<input name={name} size=1>" for name in MEMBERS)
+    show(server, f"<form id=f tabindex=0>{fields}<button id=b type=button onclick='this.textContent=\"Gone\"'>Go</button></form>")
+    elements = server.get("/v1/browser/page/elements").json()["data"]
+    assert [one["tag"] for one in elements] == ["form"] + ["input"] * len(MEMBERS) + ["button"]
+    assert elements[0]["name"] == "" and "required" not in elements[0] and elements[0]["text"] == "Go"
+    assert 'button "Go"' in server.get("/v1/browser/page/snapshot").json()["data"]["snapshot"]
+    for selector in ("#b", "text=Go", "role=button[name=Go]", "//button", "form >> button", "button:visible", "form:has-text('Go') button"):
+        clicked = PAGE.reply(server, "click", selector=selector, timeout=20)
+        assert clicked["success"] and clicked["data"]["element"] == '<button id="b" type="button">', (selector, clicked)
+        assert evaluate(server, "b.textContent") == "Gone"
+        evaluate(server, "b.textContent = 'Go'; 1")
+    for what, more in (("fill", {"value": "v"}), ("hover", {}), ("scroll_to_element", {})):
+        assert PAGE.reply(server, what, selector="[name=children]", timeout=20, **more)["success"]
+    assert evaluate(server, "document.querySelector('[name=children]').value") == "v"
+
+
+def test_attributes_of_any_length_do_not_fill_a_list(server):
+    show(server, "")
+    evaluate(server, """const long = 'x'.repeat(1e6);
+        for (let i = 0; i < 20; i++) {
+          const field = document.createElement('input');
+          for (const name of ['placeholder', 'title', 'name', 'aria-label', 'class']) field.setAttribute(name, long);
+          field.value = 'short'; // what is shown has to be laid out, which takes the browser long
+          document.body.append(field);
+        }
+        const list = document.createElement('select');
+        list.add(new Option('y'.repeat(1e5), long));
+        document.body.append(list); 1""", timeout=60)
+    response = server.get("/v1/browser/page/elements", timeout=60)
+    assert len(response.json()["data"]) == 21 and len(response.content) < 100_000

@@ -10,7 +10,7 @@ from desktop import BROWSER_NEEDED, devtools, tester  # noqa: F401
 
 pytestmark = BROWSER_NEEDED
 SHARE = Path(__file__).parents[2] / "share/browser"
-PARTS = ("base", "aria", "selector")
+PARTS = ("base", "dom", "aria", "selector")
 
 PAGE = """
 <html><head><title>Selectors</title></head><body>
