@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "browser/browser.h"
+#include "browser/schemes.h"
 #include "browser/tab.h"
 #include "net/call.h"
 
@@ -138,6 +139,8 @@ static int create_tab(struct call *call, const void *in, struct err *err)
 	struct browser *browser = browser_lease(call, &wait, err);
 	if (!browser)
 		return -1;
+	if (schemes_check(url, &cause) < 0)
+		return browser_lease_failed(call, &cause, err);
 	uint64_t changes = browser_changes(browser);
 	struct tab *tab = browser_new_tab(browser, url, &wait, &cause);
 	if (!tab && cause.code == ERR_NOT_FOUND)

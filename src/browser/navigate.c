@@ -10,6 +10,7 @@
 #include "browser/browser_state.h"
 #include "browser/cdp_params.h"
 #include "browser/dialog.h"
+#include "browser/schemes.h"
 #include "browser/url_pattern.h"
 #include "config/config.h"
 #include "config/reach.h"
@@ -208,6 +209,8 @@ static bool is_empty_response(const char *text)
 int navigate_to(struct tab *tab, const char *url, unsigned reached, bool *ret_download,
 		const struct wait *wait, struct err *err)
 {
+	if (schemes_check(url, err) < 0)
+		return -1;
 	struct arrival arrival = depart(tab, reached);
 	json_t *answer = tab_call(tab, "Page.navigate", json_pack("{s:s}", "url", url), wait, err);
 	if (!answer)

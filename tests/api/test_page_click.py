@@ -227,6 +227,21 @@ def test_a_popup(server, page, site):  # noqa: F811
     assert eventually(lambda: [tab["url"] for tab in tabs(server)][1:] == [other, other])
 
 
+@pytest.mark.parametrize("html", [
+    "<a id=b href='tel:123'>call</a>", "<a id=b href='tel:123' target=_blank><b>call</b></a>", "<button id=b onclick='location = `tel:123`'>call</button>",
+    "<button id=b onclick='frames[0].location = `tel:123`'>call</button><iframe src='{other}'></iframe>",
+    "<form action='tel:123'><button id=b>call</button></form>"])
+def test_what_leads_to_another_program(server, page, site, html):  # noqa: F811
+    """Chromium would ask whether to open that, in a window over the page which takes all further input."""
+    page.show(html.replace("{other}", site.url("/sent")) + "<button id=next onclick='document.title = `next`'>Next</button>")
+    for _ in range(2):
+        answer = reply(server, "click", selector="#b")
+        assert answer["success"] and eventually(lambda: "tel:123" in (answer["hint"] or reply(server, "hover", selector="#next")["hint"] or "")), answer
+    assert len(tabs(server)) == 1
+    done(server, "click", selector="#next")
+    page.becomes("document.title", "next")
+
+
 def test_a_dialog(server, page):  # noqa: F811
     page.show("<button id=b onclick='document.title = confirm(\"Sure?\")'>Go</button>")
     with quickly():

@@ -91,13 +91,27 @@ def test_the_title_is_the_document_s(server, site):  # noqa: F811
 # --- what cannot be shown ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("url", ["example.com", "/hello", "http://", "nonsense"])
+@pytest.mark.parametrize("url", ["example.com", "/hello", "http://", "nonsense", "localhost:8000", "localhost:8000/a", "example.com:80"])
 def test_what_is_not_an_address(server, url):
     assert "invalid URL" in (why := refused(server, "navigate", url=url)) and url in why
 
 
-def test_a_scheme_that_nobody_knows(server):
-    assert "unheard:" in refused(server, "navigate", url="unheard:of")
+@pytest.mark.parametrize("url", ["unheard:of", "mailto:a@b.example", "TEL:+123", " zoommtg://zoom.us/join"])
+def test_a_scheme_of_another_program(server, site, url):  # noqa: F811
+    """Which Chromium would ask about in a window of its own: it would take all further input."""
+    go(server, site.url + "/hello")
+    assert "not for a browser" in (why := refused(server, "navigate", url=url)) and url.strip() in why
+    opened = server.post("/v1/browser/tabs", {"url": url}).json()
+    assert not opened["success"] and "not for a browser" in opened["message"] and len(tabs(server)) == 1
+    assert PAGE.reply(server, "evaluate", expression="addEventListener('click', () => document.title = 'clicked')")["success"]
+    assert PAGE.reply(server, "click", selector="h1")["success"]
+    assert eventually(lambda: tabs(server)[0]["title"] == "clicked")
+
+
+@pytest.mark.parametrize("url", ["example.com", "localhost:8000/"])
+def test_a_tab_of_what_is_not_an_address(server, url):
+    opened = server.post("/v1/browser/tabs", {"url": url}).json()
+    assert not opened["success"] and "invalid URL" in opened["message"] and len(tabs(server)) == 1
 
 
 def test_nothing_listens(server, site):  # noqa: F811
