@@ -585,7 +585,7 @@ def methods():
 
 
 # What the server does not have yet. Whoever adds one of these takes it off the list.
-MISSING = ("browser_network.export_har", "browser_page.record")
+MISSING = ("browser_page.record",)
 
 
 @pytest.mark.parametrize("method", methods())
