@@ -1,9 +1,7 @@
 /* Recording the desktop as a video. */
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
 
-#include "api/file.h"
+#include "api/record_file.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -86,25 +84,10 @@ static int refuse(struct call *call, const struct err *cause, struct err *err)
 	return reply(call, &info, err);
 }
 
-/* To the millisecond: two never have the same. */
-static const char *default_path(struct call *call)
-{
-	struct timespec now;
-	struct tm parts;
-	char text[32];
-	clock_gettime(CLOCK_REALTIME, &now);
-	localtime_r(&now.tv_sec, &parts);
-	strftime(text, sizeof text, "%Y%m%d_%H%M%S", &parts);
-	return arena_printf(call->arena, "/tmp/recordings/recording_%s_%03ld.mp4", text,
-			    now.tv_nsec / 1000000);
-}
-
 static int start(struct call *call, const struct display_record *request, struct err *err)
 {
 	const struct wait wait = call_until(call, clock_ms() + START_MS);
-	const char *path = request->save_path && *request->save_path
-				   ? file_path(call, request->save_path, NULL, err)
-				   : default_path(call);
+	const char *path = record_file(call, request->save_path, "recording", err);
 	const struct record_wish wish = { path,           request->fps,
 					  request->crf,   request->max_duration,
 					  request->width, request->height };

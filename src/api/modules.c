@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "browser/chromium.h"
+#include "browser/tab_record.h"
 #include "code/kernels.h"
 #include "code/nodejs_sessions.h"
 #include "config/config.h"
@@ -39,6 +40,7 @@ const struct module modules[] = {
 	{ .stop = child_end_all },
 	{ .start = document_setup },
 	{ .stop = record_ask_end, .end = record_end },
+	{ .stop = tab_records_ask_end, .end = tab_records_end },
 	{ .start = display_setup },
 	{ .start = chromium_setup },
 	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },

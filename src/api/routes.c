@@ -36,6 +36,7 @@ const struct route_group *const api_groups[] = {
 	&browser_page_markdown_group,
 	&browser_page_screenshot_group,
 	&browser_page_pdf_group,
+	&browser_page_record_group,
 	&browser_page_find_group,
 	&browser_captcha_group,
 	&browser_requests_group,

@@ -251,6 +251,7 @@ static void restore_current(struct browser *browser, const char *target)
 int browser_attach_again(struct browser *browser, const struct wait *wait, struct err *err)
 {
 	char current[CDP_ID_MAX] = "";
+	atomic_fetch_add(&browser->renewals, 1);
 	pthread_mutex_lock(&browser->lock);
 	if (browser->current)
 		memcpy(current, browser->current->target, sizeof current);

@@ -383,6 +383,15 @@ struct service_run *browser_use(const struct wait *wait, struct err *err)
 	return run;
 }
 
+struct service_run *browser_running(void)
+{
+	struct service_run *run = service_current(chromium.service);
+	if (!run || !browser_is_lost(run->value))
+		return run;
+	service_release(run);
+	return NULL;
+}
+
 /* Painted late, or by a browser that hangs: the screen is worth a look anyway. */
 static void await_paint(struct browser *browser, const struct wait *wait)
 {

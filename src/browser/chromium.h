@@ -20,6 +20,9 @@ void chromium_setup(struct server *server);
  * service_release(). */
 struct service_run *browser_use(const struct wait *wait, struct err *err);
 
+/* The same of the browser that runs now; NULL: none does, and none is started. */
+struct service_run *browser_running(void);
+
 /* Whether there is one to be started: it is neither disabled nor missing. If not, why. */
 bool chromium_is_usable(char *ret_why, size_t room);
 

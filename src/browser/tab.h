@@ -17,6 +17,7 @@ struct tab_console;
 struct dialog;
 struct err;
 struct requests;
+struct screencast;
 
 enum { CDP_ID_MAX = 64 };
 
@@ -69,9 +70,10 @@ struct tab {
 	int64_t numbering; /* of the elements that were listed last: act.h; 0: none were */
 	int64_t in_flight,
 		quiet_ms; /* requests under way; of clock_ms(): since when there are at most 2 */
-	struct dialog *dialog;       /* one that is open: dialog.h; NULL: none */
-	struct tab_console *console; /* console.h */
-	struct requests *requests;   /* requests.h */
+	struct dialog *dialog;         /* one that is open: dialog.h; NULL: none */
+	struct tab_console *console;   /* console.h */
+	struct requests *requests;     /* requests.h */
+	struct screencast *screencast; /* screencast.h; NULL: nobody records it */
 	uint64_t mark; /* of requests_latest(): when the last call on this tab began */
 };
 

@@ -8,7 +8,7 @@
 
 static const struct tab_events *const tables[] = {
 	&frame_events,     &request_events, &console_events, &dialog_events,
-	&intercept_events, &storage_events, &scheme_events,
+	&intercept_events, &storage_events, &scheme_events,  &screencast_events,
 };
 
 void tab_enable(struct browser *browser, const char *session)

@@ -30,4 +30,4 @@ struct tab_events {
 };
 
 extern const struct tab_events frame_events, console_events, request_events, dialog_events,
-	intercept_events, storage_events, scheme_events;
+	intercept_events, storage_events, scheme_events, screencast_events;

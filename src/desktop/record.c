@@ -78,10 +78,7 @@ static void make_filter(char *to, size_t room, const struct x_size *picture,
 	    height >= screen->height)
 		snprintf(to, room, "pad=%d:%d", width, height);
 	else
-		snprintf(to, room,
-			 "scale=%d:%d:force_original_aspect_ratio=decrease,"
-			 "pad=%d:%d:(ow-iw)/2:(oh-ih)/2,setsar=1",
-			 width, height, width, height);
+		video_fit(to, room, width, height);
 }
 
 /* ---- its start and its end ---- */

@@ -54,6 +54,7 @@ struct video {
 	struct waiter *waiters;
 	bool asked, over;
 	int64_t last_us; /* when the last picture was filmed; -1: none was */
+	int64_t frames;
 	struct program_status how;
 	char why[280]; /* its last words */
 };
@@ -82,13 +83,14 @@ static struct video *video_of(struct source *source)
 
 static void take_line(struct video *video)
 {
-	long long us;
-	int frames;
+	long long us, frames = 0;
 	video->line[video->line_len] = 0;
 	pthread_mutex_lock(&video->lock);
 	if (sscanf(video->line, "out_time_us=%18lld", &us) == 1 && us >= 0)
 		video->last_us = us;
-	else if (sscanf(video->line, "frame=%9d", &frames) == 1 && frames > 0 && video->last_us < 0)
+	else if (sscanf(video->line, "frame=%18lld", &frames) == 1 && frames > 0)
+		video->frames = frames;
+	if (video->frames > 0 && video->last_us < 0)
 		video->last_us = 0;
 	waiter_wake(video->waiters);
 	pthread_mutex_unlock(&video->lock);
@@ -163,6 +165,14 @@ static void say_why(const struct video *video, char *to, size_t room)
 }
 
 /* ---- its start ---- */
+
+void video_fit(char *to, size_t room, int width, int height)
+{
+	snprintf(to, room,
+		 "scale=%d:%d:force_original_aspect_ratio=decrease,"
+		 "pad=%d:%d:(ow-iw)/2:(oh-ih)/2,setsar=1",
+		 width, height, width, height);
+}
 
 static const char *find_ffmpeg(const struct server *server, const struct user *user,
 			       struct arena *arena, struct err *err)
@@ -368,6 +378,7 @@ void video_look(struct video *video, struct video_info *ret)
 	pthread_mutex_lock(&video->lock);
 	ret->ended = video->over;
 	ret->failed = has_failed(video);
+	ret->frames = video->frames;
 	if (video->last_us >= 0) /* the last picture is shown for a while, too */
 		ret->seconds = (double)video->last_us / 1e6 + 1.0 / (double)video->fps;
 	if (ret->failed)
@@ -386,7 +397,7 @@ void video_ask_end(struct video *video)
 		program_terminate(video->program);
 }
 
-static bool await_end(struct video *video, const struct wait *wait)
+bool video_await_end(struct video *video, const struct wait *wait)
 {
 	enum wake wake = WAKE_READY;
 	pthread_mutex_lock(&video->lock);
@@ -401,8 +412,8 @@ void video_end(struct video *video)
 {
 	const struct wait wait = { clock_ms() + GRACE_MS, -1, -1 };
 	video_ask_end(video);
-	if (await_end(video, &wait))
+	if (video_await_end(video, &wait))
 		return;
 	program_end(video->program, 0, NULL);
-	(void)await_end(video, &(struct wait){ clock_ms() + KILLED_MS, -1, -1 });
+	(void)video_await_end(video, &(struct wait){ clock_ms() + KILLED_MS, -1, -1 });
 }

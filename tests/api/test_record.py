@@ -1,13 +1,11 @@
 """Recordings of the desktop: real videos, looked at with ffprobe and ffmpeg."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
 import signal
 import stat
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,6 +17,7 @@ from desktop import BROWSER_NEEDED, NEEDED, options, run, tester  # noqa: F401
 from files import open_tree, small_disk  # noqa: F401
 from harness import Calls, eventually
 from processes import ROOT_ONLY, comm, gone, together
+from videos import frames, playable, probe, recordings, written  # noqa: F401
 
 pytestmark = [NEEDED, pytest.mark.skipif(not shutil.which("ffprobe") or not shutil.which("display"),
                                          reason="NOT TESTED: no ffmpeg or no ImageMagick on this machine")]
@@ -51,40 +50,6 @@ def recorded(server, seconds):
 def show(server, colour):
     """Fills the screen."""
     run(server, "display", "-window", "root", "ppm:-", input=b"P3 1 1 255 %d %d %d\n" % colour, check=False)
-
-
-def probe(path):
-    """What ffprobe sees: the stream, with the file's duration. Errors on the way fail."""
-    done = subprocess.run(["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-show_format", path],
-                          capture_output=True, check=True, timeout=60)
-    assert not done.stderr, done.stderr
-    said = json.loads(done.stdout)
-    [stream] = said["streams"]
-    assert stream["codec_name"] == "h264" and "mp4" in said["format"]["format_name"]
-    return {**stream, "seconds": float(said["format"]["duration"])}
-
-
-def frames(path):
-    """Every picture of a video, as rows of RGB bytes; a part that cannot be decoded fails."""
-    about = probe(path)
-    done = subprocess.run(["ffmpeg", "-v", "error", "-xerror", "-i", f"file:{path}", "-vsync", "passthrough", "-f", "rawvideo",
-                           "-pix_fmt", "rgb24", "-"], capture_output=True, check=True, timeout=120)
-    assert not done.stderr, done.stderr
-    size = about["width"] * about["height"] * 3
-    assert done.stdout and len(done.stdout) % size == 0
-    return [Picture(done.stdout[at:at + size], about["width"]) for at in range(0, len(done.stdout), size)]
-
-
-class Picture:
-    def __init__(self, rgb, width):
-        self.rgb, self.width, self.height = rgb, width, len(rgb) // 3 // width
-
-    def is_at(self, x, y, colour):
-        at = (y * self.width + x) * 3
-        return all(abs(a - b) < 24 for a, b in zip(self.rgb[at:at + 3], colour))
-
-    def is_all(self, colour):
-        return all(self.is_at(self.width * x // 8, self.height * y // 8, colour) for x in range(1, 8) for y in range(1, 8))
 
 
 def film(server, seconds=0.4, **more):
@@ -156,7 +121,7 @@ def test_time_passes_as_on_the_clock(server, there):
     assert stopping - started - 0.7 < probe(path)["seconds"] < time.monotonic() - began + 0.1
 
 
-def test_defaults(server):
+def test_defaults(server, recordings):  # noqa: F811
     path = film(server)
     assert re.fullmatch(r"/tmp/recordings/recording_\d{8}_\d{6}_\d{3}\.mp4", str(path))
     assert probe(path)["r_frame_rate"] == "5/1"
@@ -347,13 +312,6 @@ def test_values_that_cannot_be(server):
 # --- faults -------------------------------------------------------------------------------------
 
 
-def playable(path):
-    """The pictures of a file whose end may be missing: what was written by then."""
-    done = subprocess.run(["ffmpeg", "-v", "quiet", "-i", f"file:{path}", "-f", "rawvideo", "-vf", "scale=16:16", "-pix_fmt", "rgb24",
-                           "-"], capture_output=True, check=True, timeout=60)
-    return len(done.stdout) // (16 * 16 * 3)
-
-
 def process(server, name):
     def look():
         return next((pid for pid in server.children() if comm(pid).startswith(name)), None)
@@ -362,14 +320,10 @@ def process(server, name):
     return found
 
 
-def written(server, path, fragments=2):
-    assert eventually(lambda: path.read_bytes().count(b"moof") >= fragments, seconds=60, pause=0.1)
-
-
 def test_it_can_be_played_while_it_goes_on(server, there):
     path = there / "live.mp4"
     record(server, "start", save_path=str(path))
-    written(server, path)
+    written(path)
     (there / "copy.mp4").write_bytes(path.read_bytes())
     assert playable(there / "copy.mp4") > 4
     record(server, "stop")
@@ -378,7 +332,7 @@ def test_it_can_be_played_while_it_goes_on(server, there):
 def test_ffmpeg_is_killed(server, there):
     path = there / "killed.mp4"
     record(server, "start", save_path=str(path))
-    written(server, path)
+    written(path)
     os.kill(process(server, "ffmpeg"), signal.SIGKILL)
     assert eventually(lambda: record(server, "status")["status"] == "stopped")
     for action in ("status", "stop"):
@@ -401,7 +355,7 @@ def test_the_desktop_is_killed(start_server, tester, there):  # noqa: F811
     desktop.warm(server)
     path = there / "killed.mp4"
     record(server, "start", save_path=str(path))
-    written(server, path)
+    written(path)
     os.kill(process(server, "X"), signal.SIGKILL)
     assert eventually(lambda: record(server, "status")["status"] == "stopped", seconds=60)
     assert frames(path)
@@ -420,7 +374,7 @@ def test_the_server_is_killed(start_server, tester, there):  # noqa: F811
     server = start_server(**options(tester))
     path = there / "killed.mp4"
     record(server, "start", save_path=str(path))
-    written(server, path)
+    written(path)
     ffmpeg = process(server, "ffmpeg")
     os.kill(server.pid, signal.SIGKILL)
     assert server.wait() == 128 + signal.SIGKILL

@@ -17,6 +17,7 @@ import desktop
 from desktop import BROWSER_NEEDED, pixels, tester  # noqa: F401
 from harness import ANSWER_SECONDS, eventually
 from pages import page, site  # noqa: F401
+from videos import probe
 
 pytestmark = [BROWSER_NEEDED, pytest.mark.timeout(180)]
 
@@ -433,8 +434,10 @@ def browser_page_record(here):
     path = here.file("page.webm")
     done(here.sdk.browser_page.record(action="start", save_path=path, fps=5, quality=50))
     for action in ("pause", "resume", "status", "stop"):
-        done(here.sdk.browser_page.record(action=action))
-    assert os.path.getsize(path) > 100
+        data = done(here.sdk.browser_page.record(action=action))
+    assert data["status"] == "stopped" and os.path.getsize(path) == data["file_size_bytes"] > 100
+    once = done(here.sdk.browser_page.record(save_path=path, duration=0.6))
+    assert (once["save_path"], once["frames"], once["fps"]) == (path, 9, 15) and probe(path)["seconds"] == pytest.approx(0.6, abs=0.01)
 
 
 # --- captcha -------------------------------------------------------------------------------------
@@ -584,14 +587,8 @@ def methods():
                     yield f"{part}.{name}"
 
 
-# What the server does not have yet. Whoever adds one of these takes it off the list.
-MISSING = ("browser_page.record",)
-
-
 @pytest.mark.parametrize("method", methods())
 def test_method(here, method):
     path = method.replace(".", "_")
     assert path in globals(), f"nothing drives {method}"
-    if method.startswith(MISSING):
-        pytest.skip(f"NOT TESTED: {method} is missing")
     globals()[path](here)
