@@ -43,7 +43,7 @@ def test_its_pages_are_sandboxed(box):
     """As it says itself."""
     answer = box.request("POST", "/v1/browser/tabs", json={"url": "chrome://sandbox"}, timeout=START_SECONDS)
     with devtools(box, answer.json()["data"]) as page:
-        assert eventually(lambda: "You are adequately sandboxed." in page.evaluate("document.body.innerText"))
+        assert eventually(lambda: "You are adequately sandboxed." in page.evaluate("document.body?.innerText || ''"))
 
 
 def test_devtools_inside(box):

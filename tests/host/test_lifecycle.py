@@ -585,7 +585,7 @@ def test_the_hosts_own_calls_are_documented(host):
     of_a_box = host.client.get("/s/default/openapi.json").json()
     assert "/v1/sandboxes" not in of_a_box["paths"] and json.loads(host.cli("openapi").stdout) == of_a_box
     manual = host.client.get("/llms.txt").text
-    assert "a sandbox has none unless it is created with one" in manual and '\'default\' with the mode "none"' in manual
+    assert "a sandbox has none unless it is created with one" in manual and 'The sandbox \'default\' has the mode "none"' in manual
     assert "POST /v1/sandboxes/{id}/fork" in manual and "POST /v1/bash/exec" in manual
     of_a_box = host.client.get("/s/default/llms.txt").text.replace("in POST /v1/sandboxes;", "")  # how to get a network
     assert "/v1/sandboxes" not in of_a_box
