@@ -536,7 +536,8 @@ const states = {
 
 // Waits until the first element of a selector is attached, visible, hidden (or gone) or detached; what it is then, as it is named in messages,
 // or null. Throws when the time is over.
-library.await_selector = async ({ selector, state = 'visible', timeout_ms = 30000 }) => {
+// soft: false instead of an error when it was in vain. waited_ms: how long that took altogether.
+library.await_selector = async ({ selector, state = 'visible', timeout_ms = 30000, soft, waited_ms = timeout_ms }) => {
   if (!Object.hasOwn(states, state)) throw new Error(`invalid state '${state}': expected ${Object.keys(states).join(', ')}`);
   let element;
   const met = await until(() => {
@@ -544,6 +545,7 @@ library.await_selector = async ({ selector, state = 'visible', timeout_ms = 3000
     return states[state](element) || undefined;
   }, timeout_ms);
   if (met) return element ? describe(element) : null;
+  if (soft) return false;
   const what = element ? `the element ${describe(element)} of '${shown(selector)}' is not ${state}` : `no element matches '${shown(selector)}'`;
-  throw new Error(`${what} after ${Math.round(timeout_ms)} ms`);
+  throw new Error(`${what} after ${Math.round(waited_ms)} ms`);
 };

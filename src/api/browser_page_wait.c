@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "browser/browser.h"
 #include "browser/evaluate.h"
+#include "browser/frames.h"
 #include "browser/navigate.h"
 #include "browser/requests.h"
 #include "browser/tab.h"
@@ -25,6 +26,9 @@
 #include "net/call.h"
 
 enum { SELECTOR_MAX = 10000, URL_CHARS_MAX = 2048, MARGIN_MS = 250, POLLING_MAX_MS = 60000 };
+
+/* For one look at a frame, and for a frame to answer at all. */
+enum { LOOK_MS = 200, FRAME_MS = 2000 };
 
 struct page_wait {
 	const char *type, *selector, *state, *url, *save_path, *expression, *url_pattern;
@@ -49,23 +53,84 @@ static int64_t left_ms(const struct page_waiting *w)
 
 /* ---- the page ---- */
 
-/* The page gives up before we do, to say how far it came. Over to the next document, where it leaves. */
+static json_t *look(struct page_waiting *w, const char *frame, const struct wait *wait,
+		    int64_t timeout_ms, int64_t waited_ms, struct err *err)
+{
+	const char *state = w->request->state ? w->request->state : "visible";
+	return frame_js(w->page.tab, frame, "await_selector",
+			json_pack("{s:s, s:s, s:I, s:b, s:I}", "selector", w->request->selector,
+				  "state", state, "timeout_ms", (json_int_t)timeout_ms, "soft",
+				  !waited_ms, "waited_ms", (json_int_t)waited_ms),
+			wait, err);
+}
+
+static bool wants_none(const struct page_wait *request)
+{
+	return request->state &&
+	       (!strcmp(request->state, "hidden") || !strcmp(request->state, "detached"));
+}
+
+/* What the main frame has found (taken), or another one has in its place: one that has it is enough, and
+ * that there is none has to be so in all. JSON false: not yet. A frame that hangs is passed over. */
+static json_t *look_below(struct page_waiting *w, json_t *found, int64_t ms)
+{
+	const bool none = wants_none(w->request);
+	struct frame_list frames;
+	struct err ignored;
+	frames_list(w->page.tab, &frames);
+	for (size_t i = 1; i < frames.count && json_is_false(found) != none; i++) {
+		struct wait wait = w->page.wait;
+		int64_t until = clock_ms() + FRAME_MS;
+		wait.until_ms = until < wait.until_ms ? until : wait.until_ms;
+		json_t *here = look(w, frames.ids[i], &wait, none ? ms : 0, 0, &ignored);
+		if (here && json_is_false(here) == none) {
+			json_decref(found);
+			found = here;
+		} else {
+			json_decref(here);
+		}
+	}
+	frames_done(&frames);
+	return found;
+}
+
+/* Once more, for the page to say why. In the main frame there may be nothing in the way. */
+static json_t *look_last(struct page_waiting *w, bool main_has, int64_t waited_ms, struct err *err)
+{
+	if (!main_has)
+		return look(w, NULL, &w->page.wait, 0, waited_ms, err);
+	err_set(err, ERR_SLOW, "an element of '%.200s' in another frame is not %s after %lld ms",
+		w->request->selector, w->request->state, (long long)waited_ms);
+	return NULL;
+}
+
+/* A moment after the other, in the main frame first. The page gives up before we do, to say how far it came.
+ * Over to the next document, where it leaves. */
 static json_t *wait_selector(struct page_waiting *w, struct err *err)
 {
 	struct tab *tab = w->page.tab;
 	const char *state = w->request->state ? w->request->state : "visible";
+	const int64_t all = left_ms(w), margin = all / 10 < MARGIN_MS ? all / 10 : MARGIN_MS;
 	for (;;) {
 		uint64_t documents = navigate_documents(tab);
-		int64_t left = left_ms(w), margin = left / 10 < MARGIN_MS ? left / 10 : MARGIN_MS;
-		json_t *args = json_pack("{s:s, s:s, s:I}", "selector", w->request->selector,
-					 "state", state, "timeout_ms", left - margin);
-		json_t *found = frame_js(tab, NULL, "await_selector", args, &w->page.wait, err);
+		int64_t left = left_ms(w) - margin, ms = left < 0         ? 0
+							 : left < LOOK_MS ? left
+									  : LOOK_MS;
+		json_t *found = look(w, NULL, &w->page.wait, ms, 0, err);
+		const bool main_has = found && !json_is_false(found);
 		if (found)
+			found = look_below(w, found, ms);
+		if (json_is_false(found) && !ms) {
+			json_decref(found);
+			found = look_last(w, main_has, all - margin, err);
+		}
+		if (found && !json_is_false(found))
 			return json_pack("{s:s, s:s, s:o}", "selector", w->request->selector,
 					 "state", state, "element", found);
-		if (!frame_js_gone(err) ||
-		    navigate_await_next(tab, documents, &w->page.wait, err) < 0)
+		if (!found && (!frame_js_gone(err) ||
+			       navigate_await_next(tab, documents, &w->page.wait, err) < 0))
 			return NULL;
+		json_decref(found);
 	}
 }
 
@@ -238,7 +303,7 @@ static const char *const type_names[] = { "selector", "load",     "url",      "n
 					  "timeout",  NULL };
 static const struct field wait_fields[] = {
 	ENUM(page_wait, type, REQUIRED,
-	     "What to wait for. `selector`: an element. `load`: the document. `url`: the page's address. "
+	     "What to wait for. `selector`: an element, in any frame. `load`: the document. `url`: the page's address. "
 	     "`network_idle`: no request for half a second. `download`: one that no such call has returned yet, "
 	     "to its end. `function`: JavaScript that becomes true. `response`, `request`: of an address, since "
 	     "the call before this one. `timeout`: that time.",

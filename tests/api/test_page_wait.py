@@ -89,6 +89,23 @@ def test_states_of_an_element(server, state, before, after):
     assert waiting.data()["state"] == state
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_element_of_a_frame(server, site, host):  # noqa: F811
+    """Of this site or of another one, as clicks find them too."""
+    site.pages["/inner"] = page("Inner", "<script>onmessage = (event) => { document.body.innerHTML = event.data }</script>")
+    waiting = Waiting(server, "selector", selector="#deep")
+    run(server, f"document.body.innerHTML = '<iframe id=f src={site.url.replace('127.0.0.1', host)}/inner></iframe>'")
+    run(server, "new Promise((done) => f.onload = done)")
+    assert "#deep" in late(server, "selector", selector="#deep", state="attached")
+    run(server, "f.contentWindow.postMessage('<p id=deep>x', '*')")
+    assert waiting.data() == {"selector": "#deep", "state": "visible", "element": '<p id="deep">'}
+    assert "in another frame is not hidden" in late(server, "selector", selector="#deep", state="hidden")
+    waiting = Waiting(server, "selector", selector="#deep", state="detached")
+    run(server, "setTimeout(() => f.contentWindow.postMessage('', '*'), 300)")
+    assert waiting.data()["state"] == "detached"
+    wait(server, "selector", selector="#deep", state="hidden")
+
+
 def test_an_element_of_the_next_page(server, site):  # noqa: F811
     site.pages["/next"] = page("Next", "<b id=next>here</b>")
     waiting = Waiting(server, "selector", selector="#next")
