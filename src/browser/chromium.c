@@ -184,6 +184,25 @@ static int lock_profile(const char *profile, struct err *err)
 	return 0;
 }
 
+/* Of a new profile. Nobody answers when the browser offers to save a password, in a window over the page; and a
+ * service of others is not asked whether one has leaked. */
+static int write_preferences(const char *profile, struct err *err)
+{
+	static const char text[] = "{\"credentials_enable_service\":false,"
+				   "\"credentials_enable_autosignin\":false,"
+				   "\"profile\":{\"password_manager_leak_detection\":false}}\n";
+	auto_free char *dir = xasprintf("%s/Default", profile);
+	auto_free char *path = xasprintf("%s/Preferences", dir);
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return err_set(err, errno, "mkdir '%s'", dir);
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return 0;
+	if (fd < 0 || write(fd, text, sizeof text - 1) != (ssize_t)(sizeof text - 1))
+		return err_set(err, errno, "write '%s'", path);
+	return 0;
+}
+
 /* As the user: makes it, and removes what tells a browser that another one has it. Ours is the only one,
  * and after a crash, or in the copy of a sandbox, these names are of one that is gone. */
 static int prepare_profile(const struct user *user, const char *profile, struct err *err)
@@ -199,6 +218,8 @@ static int prepare_profile(const struct user *user, const char *profile, struct 
 		result = lock_profile(profile, err);
 	if (result == 0)
 		result = remove_stale(profile, err);
+	if (result == 0)
+		result = write_preferences(profile, err);
 	user_leave(&view);
 	return result;
 }

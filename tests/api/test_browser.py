@@ -196,6 +196,21 @@ def test_downloads_go_to_the_users_directory(server, tester):  # noqa: F811
     assert eventually(lambda: os.path.exists(path) and open(path).read() == "hello")
 
 
+def test_passwords_are_not_offered_to_be_saved(tester, start_server):  # noqa: F811
+    """In a window over the page; nor is a service of others asked whether they are known to have leaked."""
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/unsaved"))
+    desktop.warm_browser(server)
+    with devtools(server) as page:
+        page.call("Page.enable")
+        page.call("Page.navigate", url="chrome://settings")
+        page.event("Page.loadEventFired")
+        assert page.evaluate("""Promise.all(['credentials_enable_service', 'profile.password_manager_leak_detection',
+            'credentials_enable_autosignin'].map((name) => new Promise((done) => chrome.settingsPrivate.getPref(name, (pref) => done(pref.value)))))
+            """) == [False, False, False]
+    server.at_rest()
+    server.baseline = server.possessions()
+
+
 # --- restart -----------------------------------------------------------------------------------
 
 

@@ -162,7 +162,7 @@ def test_the_browser_itself_asks_for_nothing_outside(host):
     with devtools(box, data(box, "GET", "/v1/browser/tabs")[0]) as page:  # a page with fields
         assert eventually(lambda: page.evaluate("document.querySelectorAll('.opblock').length") > 3)
         page.evaluate("document.querySelector('.opblock button').click()")
-        page.evaluate("document.body.innerHTML += '<form action=/terminal><input name=email><input type=password><button>Go</button></form>'")
+        page.evaluate("document.body.innerHTML += '<form action=/terminal><input name=email value=ann><input type=password value=secret><button>Go</button></form>'")
         page.evaluate("document.querySelector('form').submit()")
         assert eventually(lambda: page.evaluate("location.pathname") == "/terminal")
     box.run("curl -s http://asked-for.example/ || true")
