@@ -245,6 +245,12 @@ struct cdp_tunnel {
 	struct server *server;
 };
 
+/* Chromium takes what is whole and fits 32 bits, and refuses the rest. */
+static bool is_call_id(double id)
+{
+	return id >= INT32_MIN && id <= INT32_MAX && id == (int32_t)id;
+}
+
 /* One that would end the browser ends its client only. 1: it is one, and was answered. */
 static int catch_close(struct cdp_tunnel *t, const struct ws_message *message, struct err *err)
 {
@@ -253,9 +259,11 @@ static int catch_close(struct cdp_tunnel *t, const struct ws_message *message, s
 		return 0;
 	json_t *json = json_loadb(message->data, message->len, 0, NULL);
 	const char *method = cdp_text(json, "method");
-	bool ends = !strcmp(method, "Browser.close") || !strcmp(method, "Browser.crash");
-	auto_free char *answer =
-		xasprintf("{\"id\":%lld,\"result\":{}}", (long long)cdp_int(json, "id"));
+	const json_t *id = json_object_get(json, "id");
+	bool ends = (!strcmp(method, "Browser.close") || !strcmp(method, "Browser.crash")) &&
+		    json_is_number(id) && is_call_id(json_number_value(id));
+	auto_free char *answer = xasprintf("{\"id\":%lld,\"result\":{}}",
+					   ends ? (long long)json_number_value(id) : 0);
 	json_decref(json);
 	if (!ends)
 		return 0;

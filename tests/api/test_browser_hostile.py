@@ -1,5 +1,6 @@
 """The browser when what it works with is hostile: pages, clients and processes that lie, flood, hang or die."""
 
+import json
 import os
 import signal
 
@@ -7,7 +8,7 @@ import pytest
 
 import desktop
 from desktop import BROWSER_NEEDED, browser_processes, tabs, tester  # noqa: F401
-from harness import Calls, eventually
+from harness import ANSWER_SECONDS, Calls, connect, eventually
 
 pytestmark = BROWSER_NEEDED
 BROWSER = Calls("/v1/browser")
@@ -105,3 +106,17 @@ def test_attributes_of_any_length_do_not_fill_a_list(server):
         document.body.append(list); 1""", timeout=60)
     response = server.get("/v1/browser/page/elements", timeout=60)
     assert len(response.json()["data"]) == 21 and len(response.content) < 100_000
+
+
+# --- clients ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["1e300", "1.5", "2147483648", "99999999999999999999", '"1"', "null", "true"])
+def test_a_call_to_end_the_browser_that_is_not_one(server, number):
+    """The browser refuses it: no other number is answered."""
+    with connect(f"ws://{server.host}:{server.port}/cdp") as socket:
+        socket.send(f'{{"id": {number}, "method": "Browser.close"}}')
+        assert "integer 'id'" in json.loads(socket.recv(ANSWER_SECONDS))["error"]["message"]
+        socket.send('{"id": 2.0, "method": "Browser.close"}')
+        assert json.loads(socket.recv(ANSWER_SECONDS)) == {"id": 2, "result": {}}
+    assert evaluate(server, "1") == 1
