@@ -110,6 +110,14 @@ POST /v1/browser/page/navigate
     .test_what_never_comes_is_waited_for_as_long_as_it_says: timeout~30
 POST /v1/browser/page/press_key
     page_fill.test_keys: key
+POST /v1/browser/page/record
+    page_record.test_a_recording_is_what_the_page_has_shown: save_path duration action~once fps~15
+    page_record.test_from_start_to_stop: action action=start action=stop fps
+    page_record.test_what_passes_in_a_pause_is_left_out: action=pause action=resume
+    page_record.test_another_caller_stops_and_pauses_once: action=once
+    page_record.test_one_at_a_time: action=status
+    page_record.test_quality: quality
+    .test_the_document_says_the_same: quality~80 duration~10
 POST /v1/browser/page/reload
     sdk_browser.browser_page_reload:
 GET /v1/browser/page/screenshot
@@ -182,8 +190,6 @@ POST /v1/display/record
     .test_the_document_says_the_same: max_duration~600
 """
 
-# What nothing of the server does yet. Whoever adds one of these takes it off the list.
-MISSING = {"POST /v1/browser/page/record"}
 
 # Of the tables of behaviour.md: section, then the beginning of a row's first cell, and the tests of what it says of the browser.
 TABLES = """
@@ -207,6 +213,7 @@ TABLES = """
     wait: page_wait.test_an_element page_wait.test_a_download page_wait.test_a_function page_wait.test_a_response
     markdown: page_markdown.test_a_page page_navigate.test_html_and_text
     console: page_console.test_it_is_kept_over_pages_and_cleared page_console.test_export
+    record: page_record.test_from_start_to_stop page_record.test_what_passes_in_a_pause_is_left_out page_record.test_defaults
     tabs: browser.test_tabs_are_opened_listed_activated_and_closed
     cookies: cookies.test_what_is_set_is_sent cookies.test_clearing
     state: browser_state.test_saved_and_loaded
@@ -270,7 +277,7 @@ TABLES = """
 # Rows that say nothing of the browser or the display, or what is deliberately otherwise.
 APART = {
     "2": """`/`, `/v1/docs`, `/llms.txt`, `/terminal`, `/codex`, `/static/sandbox/xterm@5, `/code-server/`, `/jupyter`, `/tickets`, `/health`""",
-    "10": "record",  # of the page: see MISSING
+    "10": "",
     "13": "get_context, get_packages, execute_code, execute_bash, file_operations, str_replace_editor, convert_to_markdown",
     # A port of its own have neither the picture of the desktop, which is at /websockify alone, nor any server of MCP.
     "16": """WORKSPACE, USER, TZ, PUBLIC_PORT, AUTH_BACKEND_PORT, SANDBOX_SRV_PORT, MCP_HUB_PORT, GEM_SERVER_PORT, MCP_SERVER_BROWSER_PORT,
@@ -327,9 +334,6 @@ def mentions(test, row):
 @contract.NEEDED
 @pytest.mark.parametrize("operation", [name for name, _ in contract.operations()])
 def test_every_row_has_its_test(operation):
-    if operation in MISSING:
-        assert not names_of(operation)
-        pytest.skip(f"NOT TESTED: {operation} is missing")
     rows, names = set(contract.rows(dict(contract.operations())[operation])), names_of(operation)
     assert sorted(rows - set(names)) == [], "rows of the contract that no test is named for"
     assert sorted(set(names) - rows) == [], "rows that the contract does not have"
@@ -338,7 +342,7 @@ def test_every_row_has_its_test(operation):
 
 @contract.NEEDED
 def test_the_rows_of_no_other_operation():
-    assert {heading for heading, _, _ in named(ROWS)} == {name for name, _ in contract.operations()} - MISSING
+    assert {heading for heading, _, _ in named(ROWS)} == {name for name, _ in contract.operations()}
 
 
 @contract.NEEDED
@@ -346,7 +350,7 @@ def test_the_rows_of_no_other_operation():
 def test_every_row_of_a_table_has_its_test(section):
     cells, left = [row[0] for row in contract.sections()[section]], []
     begins = {before: tests for heading, before, tests in named(TABLES) if heading == section and before}
-    apart = [word.strip() for word in APART[section].split(",")]
+    apart = [word.strip() for word in APART[section].split(",") if word.strip()]
     for cell in cells:
         mine = [begin for begin in [*begins, *apart] if cell == begin or cell.startswith(begin) and not cell[len(begin)].isalnum()]
         left += [cell] * (len(mine) == 0)
@@ -367,9 +371,8 @@ def ours(tmp_path_factory):
 def facets(*wanted):
     """(operation, field, facet, value) of all that the contract says of fields in those words."""
     for name, operation in contract.operations():
-        if name not in MISSING:
-            for field, schema, _ in contract.fields(operation):
-                yield from ((name, field, facet, schema[facet]) for facet in wanted if facet in schema)
+        for field, schema, _ in contract.fields(operation):
+            yield from ((name, field, facet, schema[facet]) for facet in wanted if facet in schema)
 
 
 @contract.NEEDED
@@ -398,6 +401,7 @@ RIGHT = {
     "POST /v1/browser/network/scoped_headers": {"origin": "http://127.0.0.1", "headers": {}},
     "POST /v1/browser/page/wait": {"type": "load"},
     "POST /v1/browser/restart": {"mode": "soft"}, "GET /v1/browser/screenshot": {}, "POST /v1/display/record": {"action": "status"},
+    "POST /v1/browser/page/record": {"action": "status"},
     "POST /v1/browser/page/select_option": {"selector": "select", "index": 0}, "POST /v1/browser/page/check": {"selector": "#c"},
     "POST /v1/browser/page/uncheck": {"selector": "#c"}, "POST /v1/browser/page/upload_file": {"selector": "#f", "files": []},
     "POST /v1/browser/page/fill_form": {"items": []}, "POST /v1/browser/page/scroll_to_element": {"selector": "#c"},
@@ -472,7 +476,7 @@ def test_what_is_right_is_taken(server, parts):
 def test_what_is_needed_is_asked_for(server, parts):
     for operation, about in contract.operations():
         for field, _, needed in contract.fields(about):
-            if needed and operation not in MISSING and "{" not in operation and (operation, field) not in MAY_BE_ABSENT:
+            if needed and "{" not in operation and (operation, field) not in MAY_BE_ABSENT:
                 answer = send(server, operation, changed(operation, field))
                 assert answer.status_code == 422 and field.split(".")[-1] in answer.text, (operation, field, answer.text)
 
