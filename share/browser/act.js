@@ -285,6 +285,8 @@ const chosen = (element, wanted) => {
 };
 
 // Selects options: `wanted` is a list of {value, label, index}, of each of which an option has to have all.
+const OPTIONS_MS = 3000; // for options that a page fetches first: one that is not offered is no reason to wait longer
+
 library.select = async ({ wanted, ...args }) => {
   const end = performance.now() + args.timeout_ms;
   const ready = await await_element({ ...args, wants: ['visible', 'enabled'] }, listOf);
@@ -295,7 +297,7 @@ library.select = async ({ wanted, ...args }) => {
   await until(() => {
     options = chosen(element, wanted);
     return options.every((option) => option && !isDisabled(option)) || undefined;
-  }, end - performance.now());
+  }, Math.min(end - performance.now(), OPTIONS_MS));
   const missing = options.findIndex((option) => !option), disabled = options.find((option) => option && isDisabled(option));
   if (missing >= 0) {
     const have = [...element.options].slice(0, 20).map((option) => `'${shown(option.label, 40)}'`).join(', ');

@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import time
 
 import pytest
 
@@ -261,6 +262,13 @@ def test_no_such_option(server, page, by, words):  # noqa: F811
     page.show(LIST.format(""))
     assert words in failed(server, "select_option", selector="#s", timeout=0.5, **by)
     assert page.evaluate("s.value") == "r" and page.evaluate("events") == []
+
+
+def test_an_option_that_never_comes_is_not_waited_for_as_an_element_is(server, page):  # noqa: F811
+    page.show(LIST.format(""))
+    began = time.monotonic()
+    assert "no option" in failed(server, "select_option", selector="#s", value="x")
+    assert time.monotonic() - began < 15  # 3 s on a quiet machine, of the 30 s that it may take
 
 
 def test_an_option_that_comes_later(server, page):  # noqa: F811
