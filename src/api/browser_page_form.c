@@ -356,7 +356,7 @@ static json_t *fill_text(const struct form_fill *fill, struct err *err)
 
 static json_t *fill_list(const struct form_fill *fill, struct err *err)
 {
-	struct list texts;
+	struct list texts = { 0 };
 	if (texts_of(fill->call, fill->value, &texts, err) < 0)
 		return NULL;
 	const struct page_select r = { .values = texts, .index = INT_ABSENT };
@@ -387,7 +387,7 @@ static json_t *fill_radio(const struct form_fill *fill, struct err *err)
 
 static json_t *fill_file(const struct form_fill *fill, struct err *err)
 {
-	struct list texts;
+	struct list texts = { 0 };
 	if (texts_of(fill->call, fill->value, &texts, err) < 0)
 		return NULL;
 	return upload(fill->call, fill->tab, fill->target, texts.items, texts.count, fill->wait,

@@ -9,7 +9,7 @@
 /* Seconds that a call may take. */
 #define PAGE_TIMEOUT_FIELD(s)                                                              \
 	NUM(s, timeout, MIN | MAX, "How long it may take, in seconds; 0 for the default.", \
-	    .def = "30", .min = 0, .max = PAGE_TIMEOUT_MAX_MS / 1000)
+	    .def = "30", .min = 0, .max = PAGE_TIMEOUT_MAX_MS / 1000.0)
 
 static inline int64_t page_timeout_ms(double seconds)
 {

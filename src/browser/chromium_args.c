@@ -81,6 +81,10 @@ static int add_extra(struct chromium_args *args, const struct config *config, bo
 	return 0;
 }
 
+static const char without[] =
+	"--disable-features=Translate,MediaRouter,GlobalMediaControls,Prerender2,"
+	"AutofillServerCommunication,OptimizationHints";
+
 static void add_usual(struct chromium_args *args)
 {
 	static const char *const usual[] = {
@@ -104,8 +108,7 @@ static void add_usual(struct chromium_args *args)
 		"--disable-background-timer-throttling",
 		"--disable-renderer-backgrounding",
 		"--allow-pre-commit-input", /* else keys are lost until a new document has been painted */
-		"--disable-features=Translate,MediaRouter,GlobalMediaControls,Prerender2,"
-		"AutofillServerCommunication,OptimizationHints",
+		without,
 		"--use-gl=angle",
 		"--use-angle=swiftshader-webgl",
 		"--enable-unsafe-swiftshader",

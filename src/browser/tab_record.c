@@ -110,6 +110,12 @@ void tab_record_unref(struct tab_record *r)
 	free(r);
 }
 
+/* A reference beside which the caller has its own. */
+static void unref_shared(struct tab_record *r)
+{
+	atomic_fetch_sub(&r->refs, 1);
+}
+
 /* ---- the table ---- */
 
 static bool is_over(struct tab_record *r)
@@ -545,7 +551,7 @@ static int start_video(struct tab_record *r, const struct server *server, int in
 					 .arg = ref(r) };
 	r->video = video_start(server, &spec, err);
 	if (!r->video)
-		tab_record_unref(r);
+		unref_shared(r);
 	return r->video ? 0 : -1;
 }
 
@@ -578,7 +584,7 @@ static int start_thread(struct tab_record *r, struct err *err)
 	pthread_mutex_unlock(&records.lock);
 	video_end(r->video);
 	screencast_stop(r->tab);
-	tab_record_unref(r);
+	unref_shared(r);
 	return err_set(err, ERR_LIMIT, "there is no thread for a recording");
 }
 

@@ -221,6 +221,8 @@ static void average(const struct picture *picture, const size_t x[2], const size
 		    unsigned char *to)
 {
 	size_t sum[3] = { 0 }, count = (x[1] - x[0]) * (y[1] - y[0]);
+	if (!count) /* never in a picture that is smaller */
+		return;
 	for (size_t row = y[0]; row < y[1]; row++) {
 		const unsigned char *at = picture->pixels + (row * picture->width + x[0]) * PIXEL;
 		for (size_t i = x[0]; i < x[1]; i++, at += PIXEL)
@@ -237,7 +239,7 @@ struct picture picture_shrink(const struct picture *picture, unsigned side,
 {
 	unsigned w = picture->width, h = picture->height, longer = w > h ? w : h;
 	*ret_pixels = NULL;
-	if (!side || longer <= side)
+	if (!side || !w || !h || longer <= side)
 		return *picture;
 	struct picture small = { .width = (unsigned)((uint64_t)w * side / longer),
 				 .height = (unsigned)((uint64_t)h * side / longer) };

@@ -307,7 +307,7 @@ static int start_program(struct video *video, const struct server *server,
 	video->program = program_start(&program, err);
 	if (video->program)
 		return 0;
-	video_unref(video);
+	atomic_fetch_sub(&video->refs, 1); /* the program's */
 	pump_drop(&video->progress);
 	return -1;
 }

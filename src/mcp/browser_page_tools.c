@@ -176,7 +176,7 @@ void browser_put_part(struct tool_use *use, const char *text, size_t len, int64_
 			     "[%zu more characters: call again with offset %lld, or with a larger "
 			     "max_length]",
 			     characters(text + from + n, rest),
-			     (long long)(offset + (int64_t)most));
+			     (long long)offset + (long long)most);
 	else if (use->hint)
 		tool_text(use, use->hint, strlen(use->hint));
 }
@@ -264,7 +264,7 @@ static int extract_elements(struct tool_use *use, const struct extract_args *req
 			     literal(use, request->selector),
 			     html ? "e.outerHTML" : "e.innerText ?? e.textContent");
 	json_t *data = evaluate(use, script, err);
-	if (data && json_is_null(data))
+	if (json_is_null(data))
 		tool_failed(use, "no element matches '%.500s'", request->selector);
 	else if (data)
 		browser_put_part(use, json_string_value(data) ? json_string_value(data) : "",
