@@ -440,16 +440,18 @@ static enum ending feed(struct tab_record *r)
 
 /* ---- its thread: the end ---- */
 
-/* The last frame has what is seen last. */
+/* The last frame has what is seen last. A video has one at least. */
 static void send_last(struct tab_record *r)
 {
 	int64_t until = clock_ms() + FLUSH_MS, most = (int64_t)(r->wish.seconds * 1000);
 	int64_t ms = r->recorded_ms < most ? r->recorded_ms : most;
 	int64_t last = (ms * r->wish.fps + 500) / 1000 - 1;
+	if (last < 0)
+		last = 0;
 	pthread_mutex_lock(&r->tab->lock);
 	auto_free char *text = r->pausing ? NULL : screencast_take(r->tab);
 	pthread_mutex_unlock(&r->tab->lock);
-	if (!flush(r, until) || last <= r->frame)
+	if (!flush(r, until) || last <= r->frame || (!text && !r->picture.len))
 		return;
 	send_picture(r, text, last);
 	(void)flush(r, until);
