@@ -1,10 +1,12 @@
 #include "cli/ask.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/url.h"
+#include "base/utf8.h"
 
 enum { PAGE = 1000, TRIES = 5 };
 
@@ -58,4 +60,30 @@ json_t *ask_boxes(struct ask *ask)
 		return list;
 	json_decref(list);
 	return NULL;
+}
+
+/* Whether a character of several bytes is one that a terminal shows: no control character of C1, and none
+ * that is invisible or changes the direction of others. */
+static bool is_shown(const char *at, size_t len)
+{
+	const unsigned char *c = (const unsigned char *)at;
+	unsigned code = len == 2   ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
+			: len == 3 ? (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu)
+				   : (c[0] & 7u) << 18 | (c[1] & 0x3fu) << 12;
+	return code >= 0xa0 && !(code >= 0x200b && code <= 0x200f) &&
+	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2060 && code <= 0x206f) &&
+	       code != 0x61c && code != 0xfeff && code < 0xe0000;
+}
+
+void ask_make_plain(char *text, size_t len, bool lines)
+{
+	for (size_t i = 0, n; i < len; i += n) {
+		n = utf8_char(text + i, len - i);
+		bool shown = n > 1 ? is_shown(text + i, n)
+				   : (text[i] >= ' ' && text[i] <= '~') ||
+					     (lines && text[i] == '\n');
+		n = n ? n : 1;
+		if (!shown)
+			memset(text + i, '?', n);
+	}
 }

@@ -26,5 +26,9 @@ static inline const char *ask_text(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
+/* What a sandbox chose of a text does nothing to a terminal: '?' takes the place of control characters (of
+ * line ends too, but for `lines`) and of those that are not seen. */
+void ask_make_plain(char *text, size_t len, bool lines);
+
 /* For programs: on stdout. */
 void ask_print(const json_t *value);

@@ -15,6 +15,7 @@ int cmd_up(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_box(int argc, char **argv); /* all that speak to the host: argv[0] tells which */
 int cmd_mcp(int argc, char **argv);
+int cmd_api(int argc, char **argv); /* all that call the API of a sandbox */
 
 /* What cmd_serve() does, with other routes. */
 int serve_groups(int argc, char **argv, const struct route_group *const *groups);

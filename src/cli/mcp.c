@@ -26,7 +26,8 @@
 #include "proc/stage.h"
 
 static const char help[] =
-	"Usage: aio mcp [--box NAME | --no-box] [options]\n\n"
+	"Usage: aio mcp [--box NAME | --no-box] [options]\n"
+	"       aio mcp list (see its --help)\n\n"
 	"An MCP server on standard input and output, for clients that start their servers themselves:\n\n"
 	"  { \"mcpServers\": { \"sandbox\": { \"command\": \"aio\", \"args\": [\"mcp\"] } } }\n\n"
 	"Where a host runs ('aio up'), it makes a box for this client, which is deleted when the client\n"
@@ -223,6 +224,8 @@ static int find_host(struct mcp_wish *wish, struct err *err)
 
 int cmd_mcp(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "list"))
+		return cmd_api(argc, argv);
 	struct err err;
 	struct mcp_wish wish = { .remote = { .state = remote_state() },
 				 .argv = xcalloc((size_t)argc + 1, sizeof(char *)) };

@@ -95,30 +95,6 @@ static bool is_telling(const char *name, const json_t *value)
 	       (strcmp(name, "port") != 0 || json_integer_value(value) != 0);
 }
 
-/* Whether a character of several bytes is one that a terminal shows: no control character of C1, and none
- * that is invisible or changes the direction of others. */
-static bool is_shown(const char *at, size_t len)
-{
-	const unsigned char *c = (const unsigned char *)at;
-	unsigned code = len == 2   ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
-			: len == 3 ? (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu)
-				   : (c[0] & 7u) << 18 | (c[1] & 0x3fu) << 12;
-	return code >= 0xa0 && !(code >= 0x200b && code <= 0x200f) &&
-	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2060 && code <= 0x206f) &&
-	       code != 0x61c && code != 0xfeff && code < 0xe0000;
-}
-
-static void make_plain(char *text, size_t len)
-{
-	for (size_t i = 0, n; i < len; i += n) {
-		n = utf8_char(text + i, len - i);
-		bool shown = n > 1 ? is_shown(text + i, n) : text[i] >= ' ' && text[i] <= '~';
-		n = n ? n : 1;
-		if (!shown)
-			memset(text + i, '?', n);
-	}
-}
-
 /* name=value …; what a box chose of it does nothing to a terminal. */
 static void details(json_t *data, struct buf *to)
 {
@@ -132,7 +108,7 @@ static void details(json_t *data, struct buf *to)
 		buf_printf(to, "%s%s=%.*s", to->len ? " " : "", name, (int)(len - 2 * quote),
 			   dump + quote);
 	}
-	make_plain(to->data, to->len);
+	ask_make_plain(to->data, to->len, false);
 }
 
 /* A text of an event, as it may be printed. */
@@ -142,7 +118,7 @@ static const char *plain_text(json_t *event, const char *key)
 	if (!value)
 		return "-";
 	auto_free char *copy = xstrdup(value);
-	make_plain(copy, strlen(copy));
+	ask_make_plain(copy, strlen(copy), false);
 	json_object_set_new(event, key, json_string(copy));
 	return ask_text(event, key);
 }
