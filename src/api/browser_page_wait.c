@@ -27,8 +27,8 @@
 
 enum { SELECTOR_MAX = 10000, URL_CHARS_MAX = 2048, MARGIN_MS = 250, POLLING_MAX_MS = 60000 };
 
-/* For one look at a frame, and for a frame to answer at all. */
-enum { LOOK_MS = 200, FRAME_MS = 2000 };
+/* For one look at a frame, for a frame to answer at all, and for the page to say why at the end. */
+enum { LOOK_MS = 200, FRAME_MS = 2000, GRACE_MS = 2000 };
 
 struct page_wait {
 	const char *type, *selector, *state, *url, *save_path, *expression, *url_pattern;
@@ -104,25 +104,26 @@ static json_t *look_last(struct page_waiting *w, bool main_has, int64_t waited_m
 	return NULL;
 }
 
-/* A moment after the other, in the main frame first. The page gives up before we do, to say how far it came.
- * Over to the next document, where it leaves. */
+/* A moment after the other, in the main frame first. The page gives up before we do, to say how far it came:
+ * on a busy machine its answer takes a while. Over to the next document, where it leaves. */
 static json_t *wait_selector(struct page_waiting *w, struct err *err)
 {
 	struct tab *tab = w->page.tab;
 	const char *state = w->request->state ? w->request->state : "visible";
-	const int64_t all = left_ms(w), margin = all / 10 < MARGIN_MS ? all / 10 : MARGIN_MS;
+	const int64_t all = left_ms(w);
+	w->page.wait.until_ms += GRACE_MS;
 	for (;;) {
 		uint64_t documents = navigate_documents(tab);
-		int64_t left = left_ms(w) - margin, ms = left < 0         ? 0
-							 : left < LOOK_MS ? left
-									  : LOOK_MS;
+		int64_t left = left_ms(w) - GRACE_MS, ms = left < 0         ? 0
+							   : left < LOOK_MS ? left
+									    : LOOK_MS;
 		json_t *found = look(w, NULL, &w->page.wait, ms, 0, err);
 		const bool main_has = found && !json_is_false(found);
 		if (found)
 			found = look_below(w, found, ms);
 		if (json_is_false(found) && !ms) {
 			json_decref(found);
-			found = look_last(w, main_has, all - margin, err);
+			found = look_last(w, main_has, all, err);
 		}
 		if (found && !json_is_false(found))
 			return json_pack("{s:s, s:s, s:o}", "selector", w->request->selector,
