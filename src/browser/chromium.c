@@ -279,16 +279,21 @@ static int prepare_chromium(struct service_run *run, struct service_start *start
 	struct spawn *spawn = &start->program.spawn;
 	struct chromium_args *args = arena_alloc(start->arena, sizeof *args);
 	const struct chromium_policy policy = current_policy(start->arena);
-	const struct pair extra[] = { { "DBUS_SESSION_BUS_ADDRESS", "disabled:" },
-				      { "DBUS_SYSTEM_BUS_ADDRESS", "disabled:" },
-				      { "XDG_RUNTIME_DIR", display_dir() },
-				      { "LANGUAGE", chromium_args_language(config, &policy) } };
 	if (!user)
 		return -1;
 	const char *profile =
 		config->browser_profile && *config->browser_profile
 			? config->browser_profile
 			: arena_printf(start->arena, "%s/" BROWSER_PROFILE, user->home);
+	const struct pair extra[] = {
+		{ "DBUS_SESSION_BUS_ADDRESS", "disabled:" },
+		{ "DBUS_SYSTEM_BUS_ADDRESS", "disabled:" },
+		{ "XDG_RUNTIME_DIR", display_dir() },
+		{ "LANGUAGE", chromium_args_language(config, &policy) },
+		/* Dumps hold memory of pages: in the profile, which snapshots leave out. */
+		{ "BREAKPAD_DUMP_LOCATION",
+		  arena_printf(start->arena, "%s/Crash Reports", profile) },
+	};
 	*args = (struct chromium_args){ .arena = start->arena };
 	chromium_args_add(args, spawn->path);
 	if (chromium_args_fill(args, config, &policy, profile, user->uid == 0, err) < 0 ||

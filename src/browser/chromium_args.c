@@ -162,6 +162,7 @@ int chromium_args_fill(struct chromium_args *args, const struct config *config,
 			       "name another by --user%s",
 			       in_box ? "" : ", or go without it: --browser-sandbox=false");
 	add_value(args, "user-data-dir", profile);
+	add_value(args, "disk-cache-dir", profile); /* else below ~/.cache, and kept by snapshots */
 	add_usual(args);
 	add_configured(args, config, policy);
 	if (!in_box && !config->browser_sandbox) {
