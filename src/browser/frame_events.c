@@ -227,6 +227,19 @@ static void lose_pictures(struct tab *tab)
 	cdp_fail(tab->browser->cdp, tab->session, is_picture, &why);
 }
 
+/* Forgets the frames of the document before, of which nothing more may be reported. NULL: the frame went with
+ * them, because it is below itself. */
+static struct frame *clear_below(struct tab *tab, struct frame *frame, const char *loader)
+{
+	char id[CDP_ID_MAX];
+	bool main = frame == tab->frames;
+	if (!strcmp(loader, frame->loader))
+		return frame;
+	memcpy(id, frame->id, sizeof id);
+	remove_below(tab, id);
+	return main ? frame : tab_frame(tab, id);
+}
+
 static void navigated(struct tab *tab, const char *session, const json_t *params)
 {
 	const json_t *document = json_object_get(params, "frame");
@@ -237,9 +250,9 @@ static void navigated(struct tab *tab, const char *session, const json_t *params
 	if (!*parent) /* the main frame, whatever it is called now */
 		(void)cdp_id(frame->id, sizeof frame->id, id);
 	revive(tab, session);
-	/* Those of the document before, of which nothing more may be reported. */
-	if (strcmp(cdp_text(document, "loaderId"), frame->loader) != 0)
-		remove_below(tab, frame->id);
+	frame = clear_below(tab, frame, cdp_text(document, "loaderId"));
+	if (!frame)
+		return;
 	if (!*parent) {
 		tab->opening = false;
 		lose_pictures(tab);

@@ -295,6 +295,27 @@ static void frames(void)
 	finish();
 }
 
+/* Frames that are below themselves, by one step or two, as a renderer that was taken over might report. */
+static void circles(void)
+{
+	const struct wait wait = seconds(20);
+	begin();
+	struct tab *tab = current();
+	EVENT("S1", "Page.frameAttached", "\"frameId\":\"F\",\"parentFrameId\":\"F\"");
+	EVENT("S1", "Page.frameAttached", "\"frameId\":\"G\",\"parentFrameId\":\"H\"");
+	EVENT("S1", "Page.frameAttached", "\"frameId\":\"H\",\"parentFrameId\":\"G\"");
+	CHECK(frame_comes(tab, (struct frame_wish){ .id = "H" }));
+	EVENT("S1", "Page.frameNavigated",
+	      "\"frame\":{\"id\":\"F\",\"parentId\":\"F\",\"loaderId\":\"L\",\"url\":\"http://b/\"}");
+	CHECK(tab_wait(tab, frame_is_gone, (void *)"F", &wait, NULL) == 0);
+	EVENT("S1", "Page.frameNavigated",
+	      "\"frame\":{\"id\":\"G\",\"parentId\":\"H\",\"loaderId\":\"L\",\"url\":\"http://b/\"}");
+	CHECK(tab_wait(tab, frame_is_gone, (void *)"G", &wait, NULL) == 0);
+	CHECK(tab_wait(tab, frame_is_gone, (void *)"H", &wait, NULL) == 0);
+	tab_release(tab);
+	finish();
+}
+
 static void tabs_come_and_go(void)
 {
 	const struct wait wait = seconds(20);
@@ -442,6 +463,7 @@ int main(void)
 	opens();
 	documents();
 	frames();
+	circles();
 	tabs_come_and_go();
 	dialogs();
 	crashes();
