@@ -411,9 +411,14 @@ static int fill_item(struct call *call, struct tab *tab, const struct form_item 
 		return -1;
 	json_t *kind = act_on(tab, &target, "kind", NULL, wait, err);
 	const struct form_fill fill = { call, tab, &target, item->value, wait };
-	for (size_t i = 0; kind && i < COUNT(kinds); i++)
-		if (!strcmp(kinds[i].kind, json_string_value(kind)))
-			done = kinds[i].fill(&fill, err);
+	const char *name = json_string_value(kind);
+	size_t i = 0;
+	while (name && i < COUNT(kinds) && strcmp(kinds[i].kind, name) != 0)
+		i++;
+	if (kind && (!name || i == COUNT(kinds)))
+		err_set(err, ERR_INTERNAL, "the page does not say what kind of field it is");
+	else if (kind)
+		done = kinds[i].fill(&fill, err);
 	json_decref(kind);
 	json_decref(done);
 	return done ? 0 : -1;

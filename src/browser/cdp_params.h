@@ -13,9 +13,16 @@ static inline const char *cdp_text(const json_t *params, const char *key)
 	return text ? text : "";
 }
 
+/* What JavaScript can count to. */
+#define CDP_INT_MAX ((int64_t)1 << 53)
+
+/* Never beyond that, so that sums and differences of a few are exact. */
 static inline int64_t cdp_int(const json_t *params, const char *key)
 {
-	return (int64_t)json_number_value(json_object_get(params, key));
+	double value = json_number_value(json_object_get(params, key));
+	return value > (double)CDP_INT_MAX    ? CDP_INT_MAX
+	       : value < (double)-CDP_INT_MAX ? -CDP_INT_MAX
+					      : (int64_t)value;
 }
 
 static inline bool cdp_true(const json_t *params, const char *key)

@@ -93,6 +93,11 @@ json_t *act_elements(struct tab *tab, size_t max, const struct wait *wait, struc
 	int64_t numbering = cdp_int(listed, "numbering");
 	json_t *all = json_incref(json_object_get(listed, "elements"));
 	json_decref(listed);
+	if (!json_is_array(all)) {
+		err_set(err, ERR_INTERNAL, "the page did not list its elements");
+		json_decref(all);
+		return NULL;
+	}
 	set_numbering(tab, numbering);
 	frames_list(tab, &frames);
 	for (size_t i = 1; i < frames.count && json_array_size(all) < max; i++)

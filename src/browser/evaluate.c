@@ -302,6 +302,10 @@ json_t *evaluate_until(struct tab *tab, const char *expression, double polling_m
 			break;
 	}
 	json_t *first = json_incref(json_array_get(value, 0));
+	if (value && !first)
+		err_set(err, ERR_CONFLICT,
+			"the page has changed what JavaScript is made of: it "
+			"became true, but its value cannot be read");
 	json_decref(value);
 	return first;
 }

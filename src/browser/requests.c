@@ -424,7 +424,7 @@ static void received(struct tab *tab, const char *session, const json_t *params)
 	struct request_info *entry = find(tab, params);
 	int64_t more = cdp_int(params, "dataLength");
 	(void)session;
-	if (entry && more > 0 && !entry->guessed)
+	if (entry && more > 0 && !entry->guessed && entry->received < CDP_INT_MAX)
 		entry->received += more;
 }
 
@@ -533,12 +533,12 @@ static void end_document(struct tab *tab, struct request_info *entry, double whe
 	int64_t length = -1;
 	bool coded = false;
 	json_object_foreach(headers, name, value) {
-		if (!strcasecmp(name, "content-length"))
+		if (!strcasecmp(name, "content-length") && json_is_string(value))
 			length = strtoll(json_string_value(value), NULL, 10);
 		coded |= !strcasecmp(name, "content-encoding");
 	}
 	json_decref(headers);
-	if (!entry->received && length > 0 && !coded) {
+	if (!entry->received && length > 0 && length <= CDP_INT_MAX && !coded) {
 		entry->received = length;
 		entry->encoded += length;
 	}

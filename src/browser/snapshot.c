@@ -10,7 +10,10 @@
 #include "browser/cdp_params.h"
 #include "browser/tab.h"
 
-enum { FRAME_MS = 3000 }; /* for one in the page: it may hang */
+enum {
+	FRAME_MS = 3000, /* for one in the page: it may hang */
+	LEVELS_MAX = 60,
+};
 
 struct ax_place {
 	const char *frame; /* NULL: the main one */
@@ -60,6 +63,13 @@ static void add_line(struct ax_tree *to, int level, const char *line, const char
 		to->cut = true;
 }
 
+/* As the page library indents, whatever a page says. */
+static int level_of(const json_t *entry)
+{
+	int64_t level = cdp_int(entry, "level");
+	return level < 0 ? 0 : level > LEVELS_MAX ? LEVELS_MAX : (int)level;
+}
+
 /* What a frame element shows, below its line. That it cannot be read is no failure of the page. */
 static void add_inner(struct tab *tab, const struct ax_place *place, const json_t *entry,
 		      struct ax_tree *to, const struct wait *wait)
@@ -67,7 +77,7 @@ static void add_inner(struct tab *tab, const struct ax_place *place, const json_
 	char id[CDP_ID_MAX], prefix[16], why[sizeof((struct err){ 0 }.msg) + 40];
 	const struct wait soon = a_while(wait);
 	struct err err = { 0 };
-	int level = place->level + (int)cdp_int(entry, "level");
+	int level = place->level + level_of(entry);
 	if (to->frames >= SNAPSHOT_FRAMES_MAX || place->depth >= SNAPSHOT_DEPTH_MAX) {
 		to->cut = true;
 		return;

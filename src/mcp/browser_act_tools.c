@@ -103,8 +103,8 @@ static void put_options(struct buf *text, const json_t *options)
 	json_array_foreach(options, i, option) {
 		if (i == OPTIONS_SHOWN)
 			break;
-		buf_printf(text, "%s%.*s", i ? ", " : " options: ", OPTION_SHOWN,
-			   json_string_value(option));
+		const char *name = json_string_value(option);
+		buf_printf(text, "%s%.*s", i ? ", " : " options: ", OPTION_SHOWN, name ? name : "");
 	}
 	if (json_array_size(options) > OPTIONS_SHOWN)
 		buf_str(text, ", …");

@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "browser/act.h"
 #include "browser/browser_state.h"
 #include "browser/cdp_params.h"
 #include "browser/dialog.h"
+#include "browser/evaluate.h"
 #include "config/config.h"
 #include "tap.h"
 
@@ -80,6 +82,14 @@ static void reply(const json_t *message)
 		 !strcmp(cdp_text(message, "sessionId"), "S2"))
 		result =
 			"\"frameTree\":{\"frame\":{\"id\":\"T2\",\"loaderId\":\"L2\",\"url\":\"about:blank\"}}";
+	else if (!strcmp(method, "Runtime.evaluate"))
+		result = "\"result\":{\"objectId\":\"O\"}";
+	else if (!strcmp(method, "Runtime.callFunctionOn")) /* whatever it is asked for */
+		result = "\"result\":{\"value\":7}";
+	if (!strcmp(method, "Page.createIsolatedWorld"))
+		EVENT("S1", "Runtime.executionContextCreated",
+		      "\"context\":{\"id\":5,\"uniqueId\":\"W\",\"name\":\"aio\",\"auxData\":"
+		      "{\"frameId\":\"T1\"}}");
 	if (!strcmp(method, "Target.setAutoAttach") && !*cdp_text(message, "sessionId"))
 		ATTACH("S1", "T1", "about:blank");
 	if (!strcmp(method, "Target.createTarget"))
@@ -316,6 +326,48 @@ static void circles(void)
 	finish();
 }
 
+/* Numbers where there should be texts, and larger ones than anything can be. */
+static void numbers(void)
+{
+	begin();
+	struct tab *tab = current();
+	EVENT("S1", "Network.requestWillBeSent",
+	      "\"requestId\":\"R\",\"loaderId\":\"R\",\"frameId\":\"T1\",\"request\":{\"url\":\"http://a/\"}");
+	EVENT("S1", "Network.responseReceived",
+	      "\"requestId\":\"R\",\"response\":{\"status\":1e300,\"headers\":{\"Content-Length\":5},"
+	      "\"encodedDataLength\":9223372036854775807}");
+	for (int i = 0; i < 3000; i++)
+		EVENT("S1", "Network.dataReceived",
+		      "\"requestId\":\"R\",\"dataLength\":9223372036854775807");
+	EVENT("S1", "Runtime.consoleAPICalled",
+	      "\"type\":\"log\",\"timestamp\":-1e300,\"stackTrace\":{\"callFrames\":[{\"lineNumber\":"
+	      "9223372036854775807,\"columnNumber\":-1e300}]}");
+	EVENT("S1", "Page.lifecycleEvent",
+	      "\"frameId\":\"T1\",\"loaderId\":\"R\",\"name\":\"load\"");
+	EVENT("S1", "Page.navigatedWithinDocument", "\"frameId\":\"T1\",\"url\":\"http://a/#y\"");
+	CHECK(frame_comes(tab, (struct frame_wish){ .url = "http://a/#y" }));
+	tab_release(tab);
+	finish();
+}
+
+/* The functions of the page library answer with anything: the error says so, and is no rest of another. */
+static void odd_answers(void)
+{
+	const struct wait wait = seconds(20);
+	struct err err = { 0 };
+	struct arena arena = { 0 };
+	const char *thrown;
+	begin();
+	struct tab *tab = current();
+	CHECK(!act_elements(tab, 10, &wait, &err) && err.code == ERR_INTERNAL);
+	err = (struct err){ 0 };
+	CHECK(!evaluate_until(tab, "1", 0, &arena, &thrown, &wait, &err) && !thrown &&
+	      err.code == ERR_CONFLICT);
+	arena_done(&arena);
+	tab_release(tab);
+	finish();
+}
+
 static void tabs_come_and_go(void)
 {
 	const struct wait wait = seconds(20);
@@ -464,6 +516,8 @@ int main(void)
 	documents();
 	frames();
 	circles();
+	numbers();
+	odd_answers();
 	tabs_come_and_go();
 	dialogs();
 	crashes();
