@@ -72,7 +72,7 @@ def site():
 class Page:
     def __init__(self, site, tools):
         self.site, self.tools = site, tools
-        self.evaluate = tools.evaluate
+        self.evaluate, self.look = tools.evaluate, tools.look
 
     def show(self, html):
         return self.go(self.site.url(self.site.put(html)))
@@ -84,13 +84,6 @@ class Page:
         self.tools.event("Page.loadEventFired")
         assert self.evaluate("location.href") == url
         return url
-
-    def look(self, expression):
-        """evaluate() while the page may be on its way to another document."""
-        try:
-            return self.evaluate(expression)
-        except AssertionError:
-            return None
 
     def becomes(self, expression, value):
         got = eventually(lambda: self.look(expression) == value)

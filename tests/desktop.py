@@ -36,8 +36,12 @@ def free_display():
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """One that nobody listens on, below those that the kernel gives to whoever asks for any: until it is used, no other
+    test may get it."""
+    while True:
+        port = random.randrange(12000, 32000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def environment(user, **more):
@@ -167,6 +171,13 @@ class DevTools:
                            awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def look(self, expression):
+        """evaluate() while the page may be on its way to another document: None where it did not tell."""
+        try:
+            return self.evaluate(expression)
+        except AssertionError:
+            return None
 
     def event(self, method):
         """The next event of that name."""

@@ -108,10 +108,10 @@ def test_playwright_beside_the_rest_api(server, playwright, path):
     page = context.pages[0]
     page.goto(PAGE)
     page.click("button")
-    assert page.title() == "7" and tabs(server)[0]["title"] == "7"
+    assert page.title() == "7" and eventually(lambda: tabs(server)[0]["title"] == "7")
     opened = context.new_page()
     opened.goto("data:text/html,<title>Two</title>")
-    assert [tab["title"] for tab in tabs(server)] == ["7", "Two"]
+    assert eventually(lambda: [tab["title"] for tab in tabs(server)] == ["7", "Two"])
     BROWSER.ask(server, "tabs", url="about:blank?three")
     assert eventually(lambda: len(tabs(server)) == 3)
     assert server.get("/v1/browser/info").json()["data"]["page_viewport"]

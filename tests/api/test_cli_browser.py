@@ -6,6 +6,7 @@ import pytest
 
 import desktop
 from desktop import BROWSER_NEEDED, pixels, tabs, tester  # noqa: F401
+from harness import eventually
 from shell_calls import bad, good, on_terminal
 
 pytestmark = BROWSER_NEEDED
@@ -21,7 +22,7 @@ def browsing(tester, start_shared):  # noqa: F811
 def test_the_browser(browsing, tmp_path):
     url = "data:text/html,<title>Shop</title><body style='margin:0;background:rgb(200,10,20)'>"
     assert json.loads(good(browsing, "browser", "navigate", url))["data"]["title"] == "Shop"
-    assert tabs(browsing)[0]["title"] == "Shop"
+    assert eventually(lambda: tabs(browsing)[0]["title"] == "Shop")
     good(browsing, "browser", "screenshot", "-o", str(tmp_path / "page.png"))
     width, height, rgb = pixels(browsing, (tmp_path / "page.png").read_bytes())
     assert tuple(rgb[:3]) == tuple(rgb[-3:]) == (200, 10, 20)

@@ -213,7 +213,7 @@ def test_a_form_that_is_sent(server, page, site):  # noqa: F811
     page.show("<form method=post action=/sent><input name=a value=b><button>Send</button></form>")
     done(server, "click", selector="text=Send")
     assert site.posts[-1][0] == "/sent" and site.posts[-1][1] == b"a=b"
-    assert tabs(server)[0]["title"] == "posted"
+    assert eventually(lambda: tabs(server)[0]["title"] == "posted")
 
 
 def test_a_popup(server, page, site):  # noqa: F811

@@ -167,7 +167,7 @@ def test_forged(host, box):
 
 def test_old_ones(start_host):
     """Of before a restart, and expired."""
-    host = start_host(env={"TICKET_TTL_SECONDS": "1"})
+    host = start_host(env={"TICKET_TTL_SECONDS": "5"})
     box = host.create()
     text = ticket(box)
     assert eventually(lambda: ask(host, f"/vnc/access?ticket={text}", {"x-aio-sandbox": box.id}).status == 401)
@@ -188,13 +188,16 @@ def vnc(box, query="", headers=None, name="127.0.0.1"):
                additional_headers=box.headers if headers is None else headers)
 
 
+FOCUSED = "xprop -id $(xprop -root _NET_ACTIVE_WINDOW | grep -o '0x[0-9a-f]*' | head -1) WM_CLASS 2>/dev/null || true"
+
+
 @NEEDED
 def test_a_viewer_does_not_type(host, box):
     if not box.run("command -v xterm || true"):
         pytest.skip("no xterm on this machine")
     assert box.request("GET", "/v1/browser/screenshot", timeout=START_SECONDS).status_code == 200
     box.run("(xterm -geometry 80x24 -e 'touch ~/begun; cat >~/typed' >/dev/null 2>&1 &)")
-    assert eventually(lambda: "begun" in box.run("ls ~"))
+    assert eventually(lambda: "begun" in box.run("ls ~") and "xterm" in box.run(FOCUSED)), "it has not the focus"
     query, cookie = f"?ticket={ticket(box)}", viewer_cookie(host, box)
     origin = {"Origin": f"http://{box.id}.localhost:{host.port}"}
 
@@ -226,14 +229,15 @@ def test_the_page_at_each_address(host, box):
     """All of them lead to the box's own name, and there to its desktop."""
     expect = pytest.importorskip("playwright.sync_api").expect
     own = f"http://{box.id}.localhost:{host.port}"
-    addresses = [
-        (f"{own}/vnc?ticket={ticket(box)}&path=websockify%3Fticket%3D{ticket(box)}", "Looking only"),
-        (f"http://localhost:{host.port}/s/{box.id}/vnc/?ticket={ticket(box)}", "Looking only"),
+    addresses = [  # {}: a ticket, which is good for half a minute
+        (own + "/vnc?ticket={}&path=websockify%3Fticket%3D{}", "Looking only"),
+        (f"http://localhost:{host.port}/s/{box.id}/vnc/?ticket=" + "{}", "Looking only"),
         (f"http://127.0.0.1:{host.port}/s/{box.id}/vnc/index.html?api_key={quote(box.token)}", "Connected"),
         (f"http://127.0.0.1:{host.port}/vnc?autoconnect=true", "Connected"),
     ]
     with chromium.browser() as browser:
-        for address, word in addresses:
+        for form, word in addresses:
+            address = form.replace("{}", ticket(box))
             context = chromium.new_context(browser)
             page = context.new_page()
             watch = chromium.Watch(page)
