@@ -25,7 +25,7 @@ def bad(server, *words, code=1, **more):
     return done.stderr.decode()
 
 
-def on_terminal(server, *words, url=None):
+def on_terminal(server, *words, url=None, code=0):
     ours, its = pty.openpty()
     with os.fdopen(ours, "rb", 0) as out:
         child = subprocess.Popen([program("aio"), *words, "--api-url", url or server.url], stdout=its, stderr=its, stdin=its)
@@ -36,5 +36,5 @@ def on_terminal(server, *words, url=None):
                 text += piece
         except OSError:  # its side is closed
             pass
-        assert child.wait(60) == 0, text
+        assert child.wait(60) == code, text
     return text.decode().replace("\r\n", "\n")

@@ -169,6 +169,9 @@ static void disarm_all(json_t *json)
 
 static int write_picture(const char *path, const struct api_answer *answer, struct err *err)
 {
+	if (!strcmp(path, "-") && isatty(STDOUT_FILENO))
+		return err_set(err, ERR_INVALID,
+			       "a picture is not for a terminal: name a file, or pass it on");
 	auto_close int file = strcmp(path, "-") != 0
 				      ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
 				      : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -208,7 +211,11 @@ static void print_values(json_t *data)
 	json_t *value;
 	json_object_foreach(data, key, value) {
 		auto_free char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-		printf("%-14s %s\n", key, json_is_string(value) ? json_string_value(value) : dump);
+		auto_free char *line =
+			xasprintf("%-14s %s", key,
+				  json_is_string(value) ? json_string_value(value) : dump);
+		ask_make_plain(line, strlen(line), true); /* names of members, too */
+		puts(line);
 	}
 }
 

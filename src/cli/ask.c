@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/own.h"
@@ -10,9 +11,11 @@
 
 enum { PAGE = 1000, TRIES = 5 };
 
+/* On a terminal without the characters that do something to it. */
 void ask_print(const json_t *value)
 {
-	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+	size_t plain = isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0;
+	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | plain);
 	putchar('\n');
 }
 

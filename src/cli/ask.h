@@ -30,5 +30,5 @@ static inline const char *ask_text(const json_t *object, const char *key)
  * line ends too, but for `lines`) and of those that are not seen. */
 void ask_make_plain(char *text, size_t len, bool lines);
 
-/* For programs: on stdout. */
+/* For programs: on stdout. A terminal gets the same in ASCII. */
 void ask_print(const json_t *value);

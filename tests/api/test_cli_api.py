@@ -85,4 +85,11 @@ def test_what_is_not_a_sandbox(server):
             assert said.startswith("aio sandbox info: ") and "\x1b" not in said
         site.words = b'{"data": "a\\u001b[31mb\\u009b2J\\nc"}'
         assert on_terminal(server, "sandbox", "info", url=url) == "a?[31mb??2J\nc\n"
+        site.words = b'{"data": {"k\\u001b[2J": "v\\u009b2J", "deep": {"k\\u009b": ["\\u202e"]}}, "message": "m"}'
+        lines = on_terminal(server, "sandbox", "info", url=url)
+        assert lines.splitlines()[0].split() == ["k?[2J", "v??2J"] and not {"\x1b", "\x9b", "\u202e"} & set(lines)
+        lines = on_terminal(server, "sandbox", "info", "--json", url=url)
+        assert json.loads(lines) == json.loads(site.words) and not {"\x1b", "\x9b", "\u202e"} & set(lines)
+        site.words = b"\x1b[2Jno picture"
+        assert "terminal" in on_terminal(server, "gui", "screenshot", "-o", "-", url=url, code=1)
         site.shutdown()
