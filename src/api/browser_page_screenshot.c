@@ -11,9 +11,9 @@
 enum { SELECTOR_MAX = 10000 };
 
 struct page_screenshot {
-	bool full_page;
+	bool full_page, marks;
 	const char *format, *selector;
-	int64_t quality, max_size, width, height;
+	int64_t index, quality, max_size, width, height;
 	double timeout;
 };
 static const struct field screenshot_fields[] = {
@@ -27,6 +27,12 @@ static const struct field screenshot_fields[] = {
 	STR(page_screenshot, selector, QUERY,
 	    "Only this element, scrolled into view; the first that matches.",
 	    .max_len = SELECTOR_MAX),
+	INT(page_screenshot, index, QUERY | MIN,
+	    "Only the element of this index, as /v1/browser/page/elements lists it.", .min = 0),
+	BOOL(page_screenshot, marks, QUERY,
+	     "With a frame around each element that can be used, and its index: the one that "
+	     "/v1/browser/page/elements lists and that clicks take.",
+	     .def = "false", .alias = "highlight"),
 	INT(page_screenshot, max_size, QUERY | MIN,
 	    "Pixels that the longer side may have: a larger picture is made smaller, and x-image-scale "
 	    "says by how much.",
@@ -110,9 +116,11 @@ static int take_screenshot(struct call *call, const void *in, struct err *err)
 	const struct capture capture = { .format = format->format,
 					 .quality = request->quality,
 					 .full_page = request->full_page,
+					 .marks = request->marks,
 					 .selector = request->selector && *request->selector
 							     ? request->selector
 							     : NULL,
+					 .index = request->index,
 					 .timeout_ms = (int64_t)(request->timeout * 1000),
 					 .max_size = request->max_size,
 					 .width = request->width,

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "browser/cdp_params.h"
+#include "browser/elements.h"
 #include "browser/tab.h"
 
 enum { PIECE = 256 << 10, QUALITY = 80 };
@@ -32,11 +33,24 @@ static struct area read_area(const json_t *box)
 
 /* ---- what of the page ---- */
 
+static bool is_of_element(const struct capture *capture)
+{
+	return capture->selector || capture->index != INT_ABSENT;
+}
+
 static int ask_element(struct tab *tab, const struct capture *capture, struct area *ret,
 		       const struct wait *wait, struct err *err)
 {
-	json_t *args = json_pack("{s:s, s:I}", "selector", capture->selector, "timeout_ms",
+	int64_t numbering = 0;
+	const bool by_index = capture->index != INT_ABSENT;
+	if (by_index && elements_known(tab, capture->index, &numbering, wait, err) < 0)
+		return -1;
+	json_t *args = json_pack("{s:s*, s:I}", "selector", capture->selector, "timeout_ms",
 				 (json_int_t)capture->timeout_ms);
+	if (by_index)
+		json_object_update_new(args,
+				       json_pack("{s:I, s:I}", "index", (json_int_t)capture->index,
+						 "numbering", (json_int_t)numbering));
 	json_t *box = frame_js(tab, NULL, "capture_box", args, wait, err);
 	*ret = read_area(box);
 	json_decref(box);
@@ -55,6 +69,58 @@ static int ask_page(struct tab *tab, bool whole, struct area *ret, const struct 
 				      number(view, "clientWidth"), number(view, "clientHeight") };
 	json_decref(metrics);
 	return 0;
+}
+
+/* With its scrollbars, which a picture of it shows. */
+static int ask_view(struct tab *tab, struct area *ret, const struct wait *wait, struct err *err)
+{
+	struct err ignored;
+	if (ask_page(tab, false, ret, wait, err) < 0)
+		return -1;
+	json_t *view = frame_js(tab, NULL, "capture_view", json_object(), wait, &ignored);
+	ret->width = fmax(ret->width, number(view, "width"));
+	ret->height = fmax(ret->height, number(view, "height"));
+	json_decref(view);
+	return 0;
+}
+
+static int measure(struct tab *tab, const struct capture *capture, struct area *ret,
+		   const struct wait *wait, struct err *err)
+{
+	return is_of_element(capture) ? ask_element(tab, capture, ret, wait, err)
+	       : capture->full_page   ? ask_page(tab, true, ret, wait, err)
+				      : ask_view(tab, ret, wait, err);
+}
+
+static bool is_in_view(struct tab *tab, const struct area *area, const struct wait *wait)
+{
+	struct area view;
+	return ask_page(tab, false, &view, wait, NULL) == 0 && area->x >= view.x &&
+	       area->y >= view.y && area->x + area->width <= view.x + view.width &&
+	       area->y + area->height <= view.y + view.height;
+}
+
+/* Scrollbars take room, which what is measured depends on. */
+static void hide_bars(struct tab *tab, bool hidden, const struct wait *wait)
+{
+	struct err ignored;
+	json_decref(frame_js(tab, NULL, "capture_bars", json_pack("{s:b}", "hidden", hidden), wait,
+			     &ignored));
+}
+
+/* *ret_beyond: it is not all in view, and scrollbars are hidden until the picture has been taken. */
+static int find_area(struct tab *tab, const struct capture *capture, struct area *ret,
+		     bool *ret_beyond, const struct wait *wait, struct err *err)
+{
+	*ret_beyond = capture->full_page && !is_of_element(capture);
+	if (!*ret_beyond && measure(tab, capture, ret, wait, err) < 0)
+		return -1;
+	if (is_of_element(capture))
+		*ret_beyond = !is_in_view(tab, ret, wait);
+	if (!*ret_beyond)
+		return 0;
+	hide_bars(tab, true, wait);
+	return measure(tab, capture, ret, wait, err);
 }
 
 static double at_most(double value, double max)
@@ -91,10 +157,9 @@ static double scale_of(const struct capture *capture, const struct area *area)
 /* ---- the picture ---- */
 
 static json_t *screenshot_params(const struct capture *capture, const struct area *area,
-				 double scale)
+				 bool beyond, double scale)
 {
-	bool beyond = capture->selector || capture->full_page;
-	bool some = beyond || scale < 1 || capture->width != INT_ABSENT ||
+	bool some = beyond || is_of_element(capture) || scale < 1 || capture->width != INT_ABSENT ||
 		    capture->height != INT_ABSENT;
 	json_t *params = json_pack("{s:s, s:b, s:b}", "format", capture->format,
 				   "captureBeyondViewport", beyond, "optimizeForSpeed", 1);
@@ -126,14 +191,9 @@ static int take(struct tab *tab, json_t *params, struct buf *to, const struct wa
 	return result;
 }
 
-static int capture_once(struct tab *tab, const struct capture *capture, struct captured *ret,
-			const struct wait *wait, struct err *err)
+static int take_area(struct tab *tab, const struct capture *capture, struct area area, bool beyond,
+		     struct captured *ret, const struct wait *wait, struct err *err)
 {
-	struct area area;
-	int found = capture->selector ? ask_element(tab, capture, &area, wait, err)
-				      : ask_page(tab, capture->full_page, &area, wait, err);
-	if (found < 0)
-		return -1;
 	ret->page_width = (int64_t)ceil(area.width);
 	ret->page_height = (int64_t)ceil(area.height);
 	take_part(capture, &area);
@@ -145,7 +205,25 @@ static int capture_once(struct tab *tab, const struct capture *capture, struct c
 	ret->scale = scale_of(capture, &area);
 	ret->width = (int64_t)(area.width * ret->scale + 0.5);
 	ret->height = (int64_t)(area.height * ret->scale + 0.5);
-	return take(tab, screenshot_params(capture, &area, ret->scale), &ret->file, wait, err);
+	return take(tab, screenshot_params(capture, &area, beyond, ret->scale), &ret->file, wait,
+		    err);
+}
+
+static int capture_once(struct tab *tab, const struct capture *capture, struct captured *ret,
+			const struct wait *wait, struct err *err)
+{
+	struct area area;
+	bool beyond;
+	if (capture->marks && elements_mark(tab, wait, err) < 0)
+		return -1;
+	int result = find_area(tab, capture, &area, &beyond, wait, err);
+	if (result == 0)
+		result = take_area(tab, capture, area, beyond, ret, wait, err);
+	if (beyond)
+		hide_bars(tab, false, wait);
+	if (capture->marks)
+		elements_unmark(tab, wait);
+	return result;
 }
 
 static uint64_t documents_of(struct tab *tab)

@@ -18,7 +18,9 @@ struct capture {
 	int64_t quality;    /* of the latter two; INT_ABSENT: 80 */
 	bool full_page;
 	const char *selector; /* of the element that is wanted; NULL: the page */
-	int64_t timeout_ms;   /* for that to appear */
+	int64_t index;        /* of that element, as the page's were listed; INT_ABSENT: none */
+	int64_t timeout_ms;   /* for one of a selector to appear */
+	bool marks;           /* with the index of each element that could be used */
 	int64_t max_size; /* of the longer side: a larger picture is made smaller; INT_ABSENT: none is */
 	int64_t width,
 		height; /* at most so much of it, from its upper left corner; INT_ABSENT: all */

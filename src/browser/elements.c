@@ -106,6 +106,40 @@ json_t *act_elements(struct tab *tab, size_t max, const struct wait *wait, struc
 	return all;
 }
 
+/* ---- marks ---- */
+
+/* A frame that hangs is passed over. */
+static void mark_all(struct tab *tab, bool on, const struct wait *wait)
+{
+	struct frame_list frames;
+	struct err ignored;
+	frames_list(tab, &frames);
+	for (size_t i = 0; i < frames.count; i++) {
+		struct wait until = *wait;
+		int64_t soon = clock_ms() + CHILD_MS;
+		until.until_ms = i && soon < wait->until_ms ? soon : wait->until_ms;
+		json_decref(frame_js(tab, frames.ids[i], "marks",
+				     json_pack("{s:b, s:i}", "on", on, "max", ACT_ELEMENTS_MAX),
+				     &until, &ignored));
+	}
+	frames_done(&frames);
+}
+
+int elements_mark(struct tab *tab, const struct wait *wait, struct err *err)
+{
+	json_t *all = act_elements(tab, ACT_ELEMENTS_MAX, wait, err);
+	if (!all)
+		return -1;
+	json_decref(all);
+	mark_all(tab, true, wait);
+	return 0;
+}
+
+void elements_unmark(struct tab *tab, const struct wait *wait)
+{
+	mark_all(tab, false, wait);
+}
+
 /* ---- an index ---- */
 
 static json_t *ask_number(struct tab *tab, const char *frame, int64_t index, int64_t numbering,

@@ -11,3 +11,7 @@ struct tab;
  * never were. -1 with err that says why it means none. */
 int elements_known(struct tab *tab, int64_t index, int64_t *ret_numbering, const struct wait *wait,
 		   struct err *err);
+
+/* Draws a numbered frame around each of them, in all frames; or takes those away again. */
+int elements_mark(struct tab *tab, const struct wait *wait, struct err *err);
+void elements_unmark(struct tab *tab, const struct wait *wait);

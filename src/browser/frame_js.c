@@ -17,7 +17,7 @@ enum { LIBRARY_MAX = 2 << 20, WORDS = 400 };
 /* Each part adds functions to `library`, and sees what the parts before it have declared. */
 static const char *const parts[] = { "base",     "dom",      "document", "aria",    "selector",
 				     "readable", "markdown", "capture",  "captcha", "find",
-				     "snapshot", "elements", "act" };
+				     "snapshot", "elements", "marks",    "act" };
 
 static char *read_library(const struct config *config, struct err *err)
 {

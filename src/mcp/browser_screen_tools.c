@@ -74,14 +74,15 @@ static const char *const page_formats[] = { "png", "jpeg", NULL };
 
 struct page_picture {
 	const char *name, *selector, *format;
-	int64_t width, height, max_size;
-	bool full_page;
+	int64_t index, width, height, max_size;
+	bool full_page, highlight;
 };
 static const struct field page_picture_fields[] = {
 	STR(page_picture, name, OPTIONAL, "What to call it, in the text that comes with it.",
 	    .max_len = 200),
 	STR(page_picture, selector, OPTIONAL, "Of the one element that is wanted.",
 	    .max_len = 10000),
+	INT(page_picture, index, MIN, "Of the one element that is wanted, by its index.", .min = 0),
 	INT(page_picture, width, MIN, "At most so many pixels wide: the rest is left out.",
 	    .min = 1),
 	INT(page_picture, height, MIN, "At most so many pixels high: the rest is left out.",
@@ -91,6 +92,9 @@ static const struct field page_picture_fields[] = {
 	    .def = "7900", .min = 64, .max = 16384),
 	NAMED("fullPage", BOOL, page_picture, full_page, OPTIONAL,
 	      "The whole page, not only what is in view.", .def = "false", .alias = "full_page"),
+	BOOL(page_picture, highlight, OPTIONAL,
+	     "Frame what can be clicked or filled in, each with its index.", .def = "false",
+	     .alias = "marks"),
 	ENUM(page_picture, format, OPTIONAL, "png or jpeg; png where that is small when absent.",
 	     .choices = page_formats),
 };
@@ -101,12 +105,16 @@ static int take_page(struct tool_use *use, const struct page_picture *request, s
 	bool named = request->name && *request->name;
 	const char *what = arena_printf(use->arena, "Screenshot%s%.200s%s of %s", named ? " '" : "",
 					named ? request->name : "", named ? "'" : "",
-					request->selector && *request->selector ? "the element"
-					: request->full_page                    ? "the whole page"
+					(request->selector && *request->selector) ||
+							request->index != INT_ABSENT
+						? "the element"
+					: request->full_page ? "the whole page"
 							     : "the page's view");
-	json_t *args = json_pack("{s:s*,s:s*,s:b,s:I}", "format", request->format, "selector",
-				 request->selector, "full_page", request->full_page, "max_size",
-				 (json_int_t)request->max_size);
+	json_t *args = json_pack("{s:s*,s:s*,s:b,s:b,s:I}", "format", request->format, "selector",
+				 request->selector, "full_page", request->full_page, "marks",
+				 request->highlight, "max_size", (json_int_t)request->max_size);
+	if (request->index != INT_ABSENT)
+		json_object_set_new(args, "index", json_integer(request->index));
 	if (request->width != INT_ABSENT)
 		json_object_set_new(args, "width", json_integer(request->width));
 	if (request->height != INT_ABSENT)
@@ -123,7 +131,8 @@ int view_picture_tool(struct tool_use *use, const void *in, struct err *err)
 {
 	(void)in;
 	return take_page(use,
-			 &(struct page_picture){ .width = INT_ABSENT,
+			 &(struct page_picture){ .index = INT_ABSENT,
+						 .width = INT_ABSENT,
 						 .height = INT_ABSENT,
 						 .max_size = PAGE_SIDE_MAX },
 			 err);

@@ -499,6 +499,10 @@ def test_a_picture_of_the_page(tools, server, site):
     assert size_of(server, tools.picture("browser_screenshot", width=100, height=50)[2]) == (100, 50)
     assert size_of(server, tools.picture("browser_vision_screen_capture")[2]) == view
     assert "#nothing" in tools.error("browser_screenshot", selector="#nothing")
+    assert pixels(server, tools.picture("browser_screenshot", format="png")[2]) \
+        != pixels(server, tools.picture("browser_screenshot", format="png", highlight=True)[2])
+    last = tools.text("browser_get_clickable_elements").strip().splitlines()[-1]
+    assert size_of(server, tools.picture("browser_screenshot", index=int(last[1:last.index("]")]))[2]) < view
 
 
 def test_a_picture_of_a_whole_page_is_one_that_models_take(tools, server, site):

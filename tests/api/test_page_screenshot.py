@@ -50,6 +50,20 @@ def test_the_whole_page(browsing, site):  # noqa: F811
     assert view(browsing) == before
 
 
+def test_scrollbars_are_there_again(browsing, site):  # noqa: F811
+    """A picture of more than is in view has none, and shows the page as it is laid out then; afterwards it is as it was."""
+    show(browsing, site.add("/bars", "<!doctype html><body style='margin:0;height:3000px;background:rgb(200,10,20)'>"
+                            "<div id=end style='position:absolute;right:0;top:2000px;width:50px;height:50px;background:rgb(20,30,220)'></div>"))
+    with devtools(browsing) as page:
+        before = page.evaluate("[innerWidth, innerHeight, document.documentElement.clientWidth, document.adoptedStyleSheets.length]")
+        assert before[2] < before[0], "this page has a scrollbar"
+        width, height, at = picture(browsing, full_page=True)
+        assert (width, height) == (before[0], 3000) and at(width - 1, 2001) == BLUE and at(width - 1, 0) == RED
+        assert page.evaluate("[innerWidth, innerHeight, document.documentElement.clientWidth, document.adoptedStyleSheets.length]") == before
+        assert {picture(browsing, selector="#end")[2](x, 0) for x in (0, 49)} == {BLUE}
+        assert page.evaluate("[innerWidth, innerHeight, document.documentElement.clientWidth, document.adoptedStyleSheets.length]") == before
+
+
 def test_an_element(browsing, site):  # noqa: F811
     show(browsing, f"{site.url}/picture.html")
     width, height, at = picture(browsing, selector="#green")
@@ -131,6 +145,67 @@ def test_a_page_that_leaves_meanwhile(browsing, site):  # noqa: F811
         going.join()
     show(browsing, f"{site.url}/picture.html")
     assert picture(browsing)[2](50, 50) == RED
+
+
+MARKED = """<!doctype html><style>body { margin: 0; background: rgb(255, 255, 255) } iframe { border: 0 } button { position: absolute; left: 200px }
+* { font-size: 0 }</style><button id=a style="top: 50px; width: 100px; height: 60px; background: rgb(255, 255, 255); border: 0"></button>
+<iframe srcdoc="<body style='margin: 0'><button style='width: 90px; height: 60px; background: rgb(255, 255, 255); border: 0'></button>"
+style="position: absolute; left: 500px; top: 200px; width: 200px; height: 100px"></iframe><div style="height: 2000px"></div>
+<button id=b style="top: 1900px; width: 100px; height: 60px; background: rgb(255, 255, 255); border: 0"></button>"""
+
+
+def coloured(at, x, y, width, height):
+    """How many pixels of an area are not white."""
+    return sum(at(x + across, y + down) != WHITE for across in range(width) for down in range(height))
+
+
+@pytest.mark.parametrize("full_page", [False, True])
+def test_elements_are_marked_with_their_indexes(browsing, site, full_page):  # noqa: F811
+    show(browsing, site.add("/marked", MARKED))
+    _, _, plain = picture(browsing, full_page=full_page)
+    _, height, at = picture(browsing, full_page=full_page, marks=True)
+    places = [(200, 50, 100, 60), (500, 200, 90, 60)] + [(200, 1900, 100, 60)] * full_page
+    for x, y, width, down in places:
+        assert coloured(plain, x, y, width, down) == 0
+        assert coloured(at, x, y, width, down) > 100, "a frame and a number"
+        assert at(x, y + down // 2) != WHITE and at(x + width - 1, y + down // 2) != WHITE, "a frame around it"
+    assert coloured(at, 350, 0, 100, 100) == 0, "nothing where nothing is"
+    with devtools(browsing) as page:
+        assert page.evaluate("[document.documentElement.children.length, frames[0].document.documentElement.children.length]") == [2, 2]
+    _, _, after = picture(browsing, full_page=full_page)
+    assert all(coloured(after, *place) == 0 for place in places), "gone again"
+    listed = browsing.get("/v1/browser/page/elements").json()["data"]
+    assert [(one["index"], one["tag"]) for one in listed if one["tag"] == "button"] == [(0, "button"), (2, "button"), (3, "button")]
+
+
+def test_marks_are_numbers(browsing, site):  # noqa: F811
+    """Each has a picture of its own."""
+    page = "<!doctype html><body style='margin:0'>" + "".join(
+        f"<button style='position:absolute;left:0;top:{top}px;width:80px;height:40px;background:white;border:0'></button>" for top in (0, 100, 200))
+    show(browsing, site.add("/numbers", page))
+    _, _, at = picture(browsing, marks=True)
+    shown = [tuple(at(x, top + y) for y in range(20) for x in range(30)) for top in (0, 100, 200)]
+    assert len(set(shown)) == 3
+    assert picture(browsing, marks=True, selector="button")[:2] == (80, 40)
+    _, _, second = picture(browsing, marks=True, index=1)
+    assert tuple(second(x, y) for y in range(20) for x in range(30)) == shown[1]
+    response = take(browsing, index=3)
+    assert response.status_code == 409 and "indexes go from 0 to 2" in response.json()["message"]
+
+
+def test_a_page_that_was_marked_is_as_it_was(browsing, site):  # noqa: F811
+    """Even where its layout is about what is in it, a modal dialog covers it, and its own rules are strict."""
+    show(browsing, site.add("/strict", "<!doctype html><meta http-equiv=content-security-policy content=\"style-src 'none'; script-src 'none'\">"
+                            "<dialog id=d><button>In it</button></dialog><button>Beside</button>"))
+    with devtools(browsing) as page:
+        page.evaluate("d.showModal()")
+        before = page.evaluate("document.documentElement.outerHTML")
+        _, _, plain = picture(browsing)
+        width, height, at = picture(browsing, marks=True)
+        x, y, wide, high = page.evaluate("(({x, y, width, height}) => [x, y, width, height].map(Math.round))(d.firstChild.getBoundingClientRect())")
+        assert any(at(x + across, y + down) != plain(x + across, y + down) for across in range(wide) for down in range(high))
+        assert page.evaluate("document.documentElement.outerHTML") == before
+        assert page.evaluate("document.activeElement.textContent") == "In it"
 
 
 def test_by_the_sdk(browsing, site):  # noqa: F811
