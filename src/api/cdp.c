@@ -15,9 +15,11 @@
 #include "browser/cdp_params.h"
 #include "browser/chromium.h"
 #include "browser/tab.h"
+#include "net/auth.h"
 #include "net/call.h"
 #include "net/client.h"
 #include "net/dial.h"
+#include "net/head.h"
 #include "net/server.h"
 #include "net/ws.h"
 #include "net/ws_client.h"
@@ -29,6 +31,7 @@ enum {
 	KEEPALIVE_MS = 30000,
 	CONNECT_MS = 10000,
 	ID_MAX = 200,
+	QUERY_MAX = 1 << 20,
 };
 
 /* ---- what the port says ---- */
@@ -146,15 +149,22 @@ static int get_list(struct call *call, const void *in, struct err *err)
 	return reply_json(call, value, err);
 }
 
+/* The query is the URL; a credential behind that is for us, and not for whom it leads to. */
+static const char *wanted_page(struct call *call)
+{
+	const struct head_request how = { .strip_query = auth_enabled(call->server->auth) };
+	auto_buf struct buf query = BUF(QUERY_MAX);
+	(void)head_query(&query, call->query, &how);
+	return query.len > 1 ? arena_strdup(call->arena, query.data) : "?about:blank";
+}
+
 static int open_page(struct call *call, const void *in, struct err *err)
 {
 	struct wait wait;
 	(void)in;
 	if (!browser_lease(call, &wait, err))
 		return -1;
-	const char *target =
-		arena_printf(call->arena, "/json/new?%s",
-			     call->query && *call->query ? call->query : "about:blank");
+	const char *target = arena_printf(call->arena, "/json/new%s", wanted_page(call));
 	json_t *value = fetch_json(call, "PUT", target, &wait, err);
 	if (!value)
 		return -1;

@@ -24,13 +24,12 @@ static const char *credentials(const struct call *call)
 const char *cdp_address_bare(const struct call *call, const char *path)
 {
 	const char *host = strstr(call->base_url, "://");
-	return arena_printf(call->arena, "%s%s%s", host ? host + 3 : call->base_url, path,
-			    credentials(call));
+	return arena_printf(call->arena, "%s%s", host ? host + 3 : call->base_url, path);
 }
 
 const char *cdp_address(const struct call *call, const char *path)
 {
 	bool secure = !strncmp(call->base_url, "https", 5);
-	return arena_printf(call->arena, "%s://%s", secure ? "wss" : "ws",
-			    cdp_address_bare(call, path));
+	return arena_printf(call->arena, "%s://%s%s", secure ? "wss" : "ws",
+			    cdp_address_bare(call, path), credentials(call));
 }

@@ -220,3 +220,15 @@ def test_the_key_in_the_url(guarded, playwright):
     browser.close()
     info = guarded.get(f"/v1/browser/info?api_key={KEY}").json()["data"]
     assert info["cdp_url"] == said["webSocketDebuggerUrl"]
+
+
+def test_the_key_goes_to_nobody_else(guarded):
+    """Not to the page that is opened, nor to the one of DevTools, which is another's."""
+    for query, opened in ((f"about:blank%23x&api_key={KEY}", "about:blank#x"), (f"api_key={KEY}", "about:blank"),
+                          (f"ticket=none&api_key={KEY}&about:blank?a", "about:blank?a")):
+        target = guarded.request("PUT", f"/json/new?{query}").json()
+        assert target["url"] == opened and target["webSocketDebuggerUrl"].endswith(f"api_key={KEY}")
+        assert KEY not in target["devtoolsFrontendUrl"]
+        assert guarded.get(f"/json/close/{target['id']}?api_key={KEY}").status_code == 200
+    for target in guarded.get(f"/json?api_key={KEY}").json():
+        assert KEY not in target["devtoolsFrontendUrl"]
