@@ -153,6 +153,14 @@ int browser_update_titles(struct browser *browser, const struct wait *wait, stru
 	return result;
 }
 
+/* The process that would make those of pages is gone, or cannot: only a new browser helps. */
+static void set_broken(struct browser *browser)
+{
+	pthread_mutex_lock(&browser->lock);
+	browser->broken = true;
+	pthread_mutex_unlock(&browser->lock);
+}
+
 static void crashed(struct browser *browser, const char *session, const json_t *params)
 {
 	struct tab *tab = find_target(browser, cdp_text(params, "targetId"));
@@ -162,14 +170,29 @@ static void crashed(struct browser *browser, const char *session, const json_t *
 	pthread_mutex_lock(&tab->lock);
 	auto_free char *url = xstrdup(tab->url);
 	pthread_mutex_unlock(&tab->lock);
-	/* The process that would make those of pages is gone, or cannot: only a new browser helps. */
-	if (!strcmp(cdp_text(params, "status"), "failed to launch")) {
-		pthread_mutex_lock(&browser->lock);
-		browser->broken = true;
-		pthread_mutex_unlock(&browser->lock);
-	}
+	if (!strcmp(cdp_text(params, "status"), "failed to launch"))
+		set_broken(browser);
 	browser_tell(browser, "Page crashed (%s): %.*s", cdp_text(params, "status"), SHOWN, url);
 	log_warn("a page of the browser crashed: %s", cdp_text(params, "status"));
+	tab_release(tab);
+}
+
+/* So it is when a tab closes. One that is still there afterwards lost its process without a crash: that which
+ * makes those of pages was killed, and all of them ended with it. */
+static void process_gone(struct browser *browser, const char *session, const json_t *params)
+{
+	if (!strcmp(cdp_text(params, "reason"), "Render process gone."))
+		(void)cdp_post_heard(browser->cdp, session, "Page.getNavigationHistory", NULL);
+}
+
+static void still_there(struct browser *browser, const char *session, const json_t *params)
+{
+	struct tab *tab = browser_find(browser, session);
+	if (tab && !strcmp(tab->session, session)) {
+		log_warn("the browser lost the process that makes those of pages");
+		set_broken(browser);
+		tab_apply(tab, session, "Inspector.targetCrashed", params);
+	}
 	tab_release(tab);
 }
 
@@ -212,6 +235,8 @@ static const struct {
 	{ "Target.detachedFromTarget", detached },
 	{ "Target.targetInfoChanged", changed },
 	{ "Target.targetCrashed", crashed },
+	{ "Inspector.detached", process_gone },
+	{ "Page.getNavigationHistory", still_there },
 	{ "Browser.downloadWillBegin", begin_download },
 	{ "Browser.downloadProgress", note_download },
 };

@@ -4,6 +4,7 @@ middle of a call, a box without a network, many boxes at once; and what a box re
 import json
 import shutil
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -64,6 +65,16 @@ def test_what_is_killed_is_there_on_the_next_use(box, what):
     assert ask(box, "GET", "/v1/browser/screenshot").headers["content-type"] == "image/png"
 
 
+def test_the_process_that_makes_those_of_pages(box):
+    """They end with it, and not by a crash of their own: callers do not wait for them until their time is up."""
+    new_tab(box, "data:text/html,<title>before</title>")
+    box.run("pid=$(pgrep -nf '[t]ype=zygote'); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep .05; done")
+    began = time.monotonic()
+    ask(box, "GET", "/v1/browser/page/text")
+    assert time.monotonic() - began < 20
+    assert works(box, "after")
+
+
 def test_killed_while_it_is_asked(box):
     """Whoever waits is told: what they wait for cannot come."""
     with devtools(box, new_tab(box)) as page:
@@ -115,6 +126,7 @@ def test_a_full_disk(host):
 @pytest.mark.parametrize("env, says", [
     ({"BROWSER_EXTRA_ARGS": "--lang=de --no-sandbox"}, "--no-sandbox"),
     ({"AIO_BROWSER_SANDBOX": "false", "BROWSER_EXTRA_ARGS": "--single-process"}, "--single-process"),
+    ({"BROWSER_EXTRA_ARGS": "--renderer-cmd-prefix=/usr/bin/env"}, "--renderer-cmd-prefix"),
 ])
 def test_it_does_not_start_without_its_sandbox(host, env, says):
     box = host.create(env=env)
