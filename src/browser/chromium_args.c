@@ -34,15 +34,14 @@ static bool is_switch(const char *arg, const char *name)
 /* What would take away its sandbox, or our hold on it. */
 static int check_extra(const char *arg, bool in_box, const struct config *config, struct err *err)
 {
-	static const char *const unsafe[] = { "no-sandbox",
-					      "disable-namespace-sandbox",
-					      "disable-seccomp-filter-sandbox",
-					      "disable-gpu-sandbox",
-					      "no-zygote",
-					      "no-zygote-sandbox",
-					      "no-unsandboxed-zygote",
-					      "single-process",
-					      "allow-sandbox-debugging" };
+	static const char *const unsafe[] = {
+		"no-sandbox", "disable-namespace-sandbox", "disable-seccomp-filter-sandbox",
+		"disable-gpu-sandbox", "no-zygote", "no-zygote-sandbox", "no-unsandboxed-zygote",
+		"single-process", "allow-sandbox-debugging",
+		/* these start processes by another program, outside of it */
+		"renderer-cmd-prefix", "utility-cmd-prefix", "gpu-launcher",
+		"browser-subprocess-path"
+	};
 	static const char *const ours[] = { "user-data-dir", "remote-debugging-port",
 					    "remote-debugging-pipe", "remote-debugging-address",
 					    "headless" };
