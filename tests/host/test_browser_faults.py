@@ -4,6 +4,7 @@ middle of a call, a box without a network, many boxes at once; and what a box re
 import json
 import shutil
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -62,6 +63,16 @@ def test_what_is_killed_is_there_on_the_next_use(box, what):
     assert works(box, f"after-{what.replace('/', '-')}")
     kill(box, what)
     assert ask(box, "GET", "/v1/browser/screenshot").headers["content-type"] == "image/png"
+
+
+def test_the_process_that_makes_those_of_pages(box):
+    """They end with it, and not by a crash of their own: callers do not wait for them until their time is up."""
+    new_tab(box, "data:text/html,<title>before</title>")
+    box.run("pid=$(pgrep -nf '[t]ype=zygote'); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep .05; done")
+    began = time.monotonic()
+    ask(box, "GET", "/v1/browser/page/text")
+    assert time.monotonic() - began < 20
+    assert works(box, "after")
 
 
 def test_killed_while_it_is_asked(box):
