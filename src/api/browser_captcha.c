@@ -51,7 +51,7 @@ static const struct field found_data = { .type = T_OBJ, .of = &found_schema };
 static int detect(struct call *call, const void *in, struct err *err)
 {
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	(void)in;
 	if (page_begin(call, INT_ABSENT, &page, err) < 0)
 		return -1;
@@ -117,7 +117,7 @@ static int wait_for_captcha(struct call *call, const void *in, struct err *err)
 	const struct captcha_wait *request = in;
 	int64_t timeout_ms = milliseconds(request->timeout, 0);
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_begin(call, timeout_ms + PAGE_TIMEOUT_MS, &page, err) < 0)
 		return -1;
 	json_t *value = wait_in_page(&page, clock_ms() + timeout_ms,

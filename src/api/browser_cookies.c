@@ -74,7 +74,7 @@ static int get_cookies(struct call *call, const void *in, struct err *err)
 {
 	struct list urls = split_urls(call, ((const struct cookie_query *)in)->urls);
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_begin(call, 0, &page, err) < 0)
 		return -1;
 	json_t *cookies = cookies_get(page.browser, &urls, &page.wait, &cause), *one;
@@ -95,7 +95,7 @@ static int set_cookies(struct call *call, const void *in, struct err *err)
 	json_t *const *items = request->cookies.items;
 	json_t *list = json_array();
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	arena_defer(call->arena, give_back, list);
 	for (size_t i = 0; i < request->cookies.count; i++)
 		json_array_append(list, items[i]);
@@ -112,7 +112,7 @@ static int set_cookies(struct call *call, const void *in, struct err *err)
 static int clear_cookies(struct call *call, const void *in, struct err *err)
 {
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	(void)in;
 	if (page_begin(call, 0, &page, err) < 0)
 		return -1;
@@ -197,7 +197,7 @@ static int save_state(struct call *call, const void *in, struct err *err)
 {
 	const char *path = file_path(call, ((const struct state_file *)in)->path, NULL, err);
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (!path || page_begin(call, 0, &page, err) < 0)
 		return -1;
 	json_t *state = storage_save(page.browser, &page.wait, &cause);
@@ -217,7 +217,7 @@ static int load_state(struct call *call, const void *in, struct err *err)
 {
 	const char *path = file_path(call, ((const struct state_file *)in)->path, NULL, err);
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (!path || page_begin(call, 0, &page, err) < 0)
 		return -1;
 	json_t *state = read_state(call, path, &cause);

@@ -44,7 +44,7 @@ static int set_headers(struct call *call, const void *in, struct err *err)
 {
 	const struct network_headers *request = in;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_begin(call, 0, &page, err) < 0)
 		return -1;
 	if (intercept_set_headers(page.tab, &request->headers, &page.wait, &cause) < 0)
@@ -56,7 +56,7 @@ static int set_scoped_headers(struct call *call, const void *in, struct err *err
 {
 	const struct network_scoped_headers *request = in;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_begin(call, 0, &page, err) < 0)
 		return -1;
 	if (intercept_set_scoped_headers(page.tab, request->origin, &request->headers, &page.wait,
@@ -164,7 +164,7 @@ static int add_route(struct call *call, const void *in, struct err *err)
 {
 	struct intercept_route route;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (describe(in, &route, err) < 0 || page_begin(call, 0, &page, err) < 0)
 		return -1;
 	if (intercept_add(page.tab, &route, &page.wait, &cause) < 0)
@@ -176,7 +176,7 @@ static int remove_route(struct call *call, const void *in, struct err *err)
 {
 	const struct route_remove *request = in;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_begin(call, 0, &page, err) < 0)
 		return -1;
 	if (intercept_remove(page.tab, request->url_pattern, &page.wait, &cause) < 0)

@@ -92,7 +92,7 @@ static int page_click(struct call *call, const void *in, struct err *err)
 	enum input_button button = INPUT_LEFT;
 	struct page_call page;
 	struct aim aim;
-	struct err cause;
+	struct err cause = { 0 };
 	if (take_aim(r->selector, r->index, r->x, r->y, &aim, err) < 0 ||
 	    button_of(r->button, &button, err) < 0 ||
 	    page_act_begin(call, r->timeout, &page, err) < 0)
@@ -109,7 +109,7 @@ static int page_hover(struct call *call, const void *in, struct err *err)
 	const struct page_hover *r = in;
 	struct page_call page;
 	struct aim aim;
-	struct err cause;
+	struct err cause = { 0 };
 	if (take_aim(r->selector, r->index, r->x, r->y, &aim, err) < 0 ||
 	    page_act_begin(call, r->timeout, &page, err) < 0)
 		return -1;

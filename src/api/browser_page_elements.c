@@ -27,7 +27,7 @@ static void drop(void *json)
 static int page_elements(struct call *call, const void *in, struct err *err)
 {
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	(void)in;
 	if (page_act_begin(call, LIST_TIME, &page, err) < 0)
 		return -1;

@@ -54,7 +54,7 @@ static int find_text(struct call *call, const void *in, struct err *err)
 {
 	const struct page_find *request = in;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (!request->keyword[strspn(request->keyword, " \t\r\n")])
 		return err_set(err, ERR_INVALID, "keyword is empty");
 	if (page_begin(call, INT_ABSENT, &page, err) < 0)

@@ -47,7 +47,7 @@ static int page_fill(struct call *call, const void *in, struct err *err)
 	const struct page_fill *r = in;
 	struct act_target target;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_target(r->selector, r->index, &target, err) < 0 ||
 	    page_act_begin(call, r->timeout, &page, err) < 0)
 		return -1;
@@ -106,7 +106,7 @@ static int page_select(struct call *call, const void *in, struct err *err)
 	const struct page_select *r = in;
 	const struct act_target target = { .selector = r->selector };
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (!r->value && !r->label && r->index == INT_ABSENT && !r->values.count)
 		return err_set(err, ERR_INVALID,
 			       "which option is missing: give value, label, index or values");
@@ -137,7 +137,7 @@ static int set_checked(struct call *call, const struct page_check *r, bool check
 {
 	const struct act_target target = { .selector = r->selector };
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_act_begin(call, r->timeout, &page, err) < 0)
 		return -1;
 	json_t *done = act_check(page.tab, &target, checked, NULL, &page.wait, &cause);
@@ -242,7 +242,7 @@ static int page_upload(struct call *call, const void *in, struct err *err)
 	const struct page_upload *r = in;
 	const struct act_target target = { .selector = r->selector };
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_act_begin(call, r->timeout, &page, err) < 0)
 		return -1;
 	json_t *done =
@@ -435,7 +435,7 @@ static int page_form(struct call *call, const void *in, struct err *err)
 	const struct page_form *r = in;
 	const struct form_item *items = r->items.items;
 	struct page_call page;
-	struct err cause, why;
+	struct err cause = { 0 }, why;
 	struct act_target ignored;
 	for (size_t i = 0; i < r->items.count; i++)
 		if (page_target(items[i].selector, items[i].index, &ignored, err) < 0)

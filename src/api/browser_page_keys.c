@@ -63,7 +63,7 @@ static int page_type(struct call *call, const void *in, struct err *err)
 {
 	const struct page_type *r = in;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_act_begin(call, time_for(r), &page, err) < 0)
 		return -1;
 	int result = act_type(page.tab, r->text, (int64_t)r->delay, &page.wait, &cause);
@@ -73,7 +73,7 @@ static int page_type(struct call *call, const void *in, struct err *err)
 static int press(struct call *call, const struct web_key *keys, size_t count, struct err *err)
 {
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_act_begin(call, KEYS_TIME, &page, err) < 0)
 		return -1;
 	int result = act_keys(page.tab, keys, count, &page.wait, &cause);

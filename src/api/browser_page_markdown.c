@@ -31,7 +31,7 @@ static const struct field markdown_data = { .type = T_OBJ, .of = &markdown_schem
 static int get_markdown(struct call *call, const void *in, struct err *err)
 {
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	(void)in;
 	if (page_begin(call, INT_ABSENT, &page, err) < 0)
 		return -1;

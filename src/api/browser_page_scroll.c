@@ -62,7 +62,7 @@ static bool is_way(const char *direction)
 static int run(struct call *call, const char *function, json_t *args, struct err *err)
 {
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_act_begin(call, SCROLL_TIME, &page, err) < 0) {
 		json_decref(args);
 		return -1;
@@ -96,7 +96,7 @@ static int page_scroll_to_element(struct call *call, const void *in, struct err 
 	const struct page_scroll_element *r = in;
 	struct act_target target;
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_target(r->selector, r->index, &target, err) < 0 ||
 	    page_act_begin(call, r->timeout, &page, err) < 0)
 		return -1;

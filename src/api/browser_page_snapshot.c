@@ -48,7 +48,7 @@ static int take_snapshot(struct call *call, const void *in, struct err *err)
 	const char *selector = request->selector && *request->selector ? request->selector : NULL;
 	struct ax_tree shot = { .text = BUF(SNAPSHOT_MAX) };
 	struct page_call page;
-	struct err cause;
+	struct err cause = { 0 };
 	if (page_begin(call, INT_ABSENT, &page, err) < 0)
 		return -1;
 	int done = snapshot_page(page.tab, selector, &shot, &page.wait, &cause);

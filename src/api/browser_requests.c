@@ -243,7 +243,7 @@ static int write_har(struct call *call, const char *path, const struct buf *har,
 static int reply_har(struct call *call, struct page_call *page, const char *path, size_t count,
 		     const struct buf *har, struct err *err)
 {
-	struct err cause;
+	struct err cause = { 0 };
 	if (!path) {
 		json_t *whole = json_loadb(har->data, har->len, JSON_ALLOW_NUL, NULL);
 		if (whole)

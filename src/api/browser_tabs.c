@@ -135,7 +135,7 @@ static int create_tab(struct call *call, const void *in, struct err *err)
 	const struct tab_create *request = in;
 	const char *url = request->url && *request->url ? request->url : "about:blank";
 	struct wait wait;
-	struct err cause;
+	struct err cause = { 0 };
 	struct browser *browser = browser_lease(call, &wait, err);
 	if (!browser)
 		return -1;
@@ -155,7 +155,7 @@ static int close_tab(struct call *call, const void *in, struct err *err)
 {
 	const struct tab_index *request = in;
 	struct wait wait;
-	struct err cause;
+	struct err cause = { 0 };
 	struct browser *browser = browser_lease(call, &wait, err);
 	if (!browser)
 		return -1;
@@ -169,7 +169,7 @@ static int activate_tab(struct call *call, const void *in, struct err *err)
 {
 	const struct tab_index *request = in;
 	struct wait wait;
-	struct err cause;
+	struct err cause = { 0 };
 	struct browser *browser = browser_lease(call, &wait, err);
 	if (!browser)
 		return -1;

@@ -71,6 +71,12 @@ size_t utf8_partial(const char *text, size_t len)
 	return 0;
 }
 
+size_t utf8_fit(const char *text, size_t max)
+{
+	size_t len = strnlen(text, max);
+	return len < max || !text[max] ? len : max - utf8_partial(text, max);
+}
+
 size_t utf8_bad(const char *text, size_t len)
 {
 	size_t want, got = matched(text, len, &want);

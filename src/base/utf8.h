@@ -9,6 +9,9 @@ size_t utf8_char(const char *text, size_t len);
 /* How many bytes at text are valid UTF-8. */
 size_t utf8_span(const char *text, size_t len);
 
+/* How much of a string to keep where there is room for max bytes: no half character is left at its end. */
+size_t utf8_fit(const char *text, size_t max);
+
 bool utf8_valid(const char *text, size_t len);
 
 /* The longest tail (0 to 3 bytes) that may be the beginning of a character still to come. */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "browser/browser_state.h"
 #include "browser/cdp.h"
 #include "browser/cdp_params.h"
@@ -279,6 +280,14 @@ static int place_in_tab(struct tab *tab, const char *frame, json_t *place, struc
 	return placed ? 0 : -1;
 }
 
+/* As long as custom elements may be called, it may not fit. */
+static void set_element(struct spot *spot, const char *text)
+{
+	size_t len = utf8_fit(text, sizeof spot->element - 1);
+	memcpy(spot->element, text, len);
+	spot->element[len] = 0;
+}
+
 /* Where the element can be clicked, once it can. */
 static int find_spot(struct tab *tab, const struct act_target *target, const char *function,
 		     json_t *args, struct spot *ret, bool *ret_done, const struct wait *wait,
@@ -288,7 +297,7 @@ static int find_spot(struct tab *tab, const struct act_target *target, const cha
 	json_t *answer = find(tab, target, function, args, ret->frame, wait, err);
 	if (!answer)
 		return -1;
-	snprintf(ret->element, sizeof ret->element, "%s", cdp_text(answer, "element"));
+	set_element(ret, cdp_text(answer, "element"));
 	*ret_done = cdp_true(answer, "done");
 	if (*ret_done) {
 		json_decref(answer);

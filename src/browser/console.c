@@ -68,13 +68,9 @@ static void free_console(struct tab *tab)
 
 /* ---- adding ---- */
 
-/* At most that many bytes, and no half character. */
 static char *cut(const char *text, size_t max)
 {
-	size_t len = strlen(text);
-	if (len > max)
-		len = max - utf8_partial(text, max);
-	return xstrndup(text, len);
+	return xstrndup(text, utf8_fit(text, max));
 }
 
 static void add(struct tab *tab, struct console_kept *kept)

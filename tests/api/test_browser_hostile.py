@@ -108,6 +108,18 @@ def test_attributes_of_any_length_do_not_fill_a_list(server):
     assert len(response.json()["data"]) == 21 and len(response.content) < 100_000
 
 
+def test_an_element_whose_name_is_too_long_to_be_told(server):
+    """It is cut between two characters, wherever that is."""
+    for more in range(3):
+        tag, long = "x-" + "y" * (60 + more), "漢" * 60
+        show(server, f"<meta charset=utf-8><{tag} name='{long}' class='{long}' aria-label='{long}' onclick='this.textContent = 1'>x</{tag}>")
+        for what in ("hover", "click"):
+            pointed = PAGE.reply(server, what, selector="[name]", timeout=20)
+            assert pointed["success"] and pointed["data"]["element"].startswith(f'<{tag} name="漢'), pointed
+            assert "\ufffd" not in pointed["data"]["element"]
+        assert evaluate(server, "document.body.textContent") == "1"
+
+
 # --- clients ------------------------------------------------------------------------------------
 
 

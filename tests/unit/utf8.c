@@ -110,6 +110,16 @@ static void partial(void)
 	CHECK(PARTIAL("\xff") == 0);
 }
 
+/* What is cut has no half of a character at its end. */
+static void fit(void)
+{
+	CHECK(utf8_fit("", 0) == 0 && utf8_fit("", 5) == 0);
+	CHECK(utf8_fit("abc", 5) == 3 && utf8_fit("abc", 3) == 3 && utf8_fit("abc", 2) == 2);
+	CHECK(utf8_fit("a\xe2\x82\xac", 4) == 4);
+	CHECK(utf8_fit("a\xe2\x82\xac", 3) == 1 && utf8_fit("a\xe2\x82\xac", 2) == 1);
+	CHECK(utf8_fit("\xe2\x82\xac", 2) == 0);
+}
+
 /* The examples of "maximal subparts" in the Unicode standard, section 3.9. */
 static void bad(void)
 {
@@ -133,6 +143,7 @@ int main(void)
 	all_code_points();
 	spans();
 	partial();
+	fit();
 	bad();
 	return tap_done();
 }
