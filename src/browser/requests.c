@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "browser/browser_state.h"
 #include "browser/cdp_params.h"
 #include "browser/tab_events.h"
@@ -88,7 +89,7 @@ static void set_text(struct requests *log, const char **at, const char *text, si
 {
 	const char *old = *at;
 	log->bytes -= strlen(old);
-	*at = *text ? xstrndup(text, max) : "";
+	*at = *text ? xstrndup(text, utf8_fit(text, max)) : "";
 	log->bytes += strlen(*at);
 	free_text(old);
 }
@@ -160,11 +161,19 @@ static void drop_oldest(struct tab *tab)
 	log->first++;
 }
 
+/* What was learned of requests has grown: to be called when no entry is at hand any more. */
+static void make_room(struct tab *tab)
+{
+	const struct requests *log = log_of(tab);
+	while (log->last >= log->first && log->bytes > BYTES_MAX)
+		drop_oldest(tab);
+}
+
 static struct request_info *add_entry(struct tab *tab, const char *session, const json_t *params)
 {
 	struct requests *log = log_of(tab);
-	while (log->last >= log->first &&
-	       (log->last - log->first + 1 >= REQUESTS_MAX || log->bytes > BYTES_MAX))
+	make_room(tab);
+	if (log->last - log->first + 1 >= REQUESTS_MAX)
 		drop_oldest(tab);
 	struct request_info *entry = xcalloc(1, sizeof *entry);
 	for (size_t i = 0; i < COUNT(texts); i++)
@@ -357,6 +366,7 @@ static void asked(struct tab *tab, const char *session, const json_t *params)
 	if (counts(entry))
 		tab->in_flight++;
 	begin_page(tab, entry);
+	make_room(tab);
 }
 
 /* The oldest hop of which the real response is still to be reported. */
@@ -382,6 +392,7 @@ static void sent(struct tab *tab, const char *session, const json_t *params)
 	}
 	entry->sent = true;
 	set_headers(tab->requests, &entry->request_headers, json_object_get(params, "headers"));
+	make_room(tab);
 }
 
 static void came(struct tab *tab, const char *session, const json_t *params)
@@ -395,6 +406,7 @@ static void came(struct tab *tab, const char *session, const json_t *params)
 	entry->came = true;
 	entry->status = cdp_int(params, "statusCode");
 	set_headers(tab->requests, &entry->response_headers, json_object_get(params, "headers"));
+	make_room(tab);
 }
 
 /* ---- responses ---- */
@@ -409,6 +421,7 @@ static void answered(struct tab *tab, const char *session, const json_t *params)
 	entry->came |= !cdp_true(params, "hasExtraInfo");
 	if (*cdp_text(params, "type") && !entry->done)
 		set_type(tab->requests, entry, cdp_text(params, "type"));
+	make_room(tab);
 }
 
 static void cached(struct tab *tab, const char *session, const json_t *params)
@@ -489,6 +502,7 @@ static void ws_asked(struct tab *tab, const char *session, const json_t *params)
 	entry->begun_s = number_of(params, "timestamp");
 	set_headers(tab->requests, &entry->request_headers,
 		    json_object_get(json_object_get(params, "request"), "headers"));
+	make_room(tab);
 }
 
 static void ws_answered(struct tab *tab, const char *session, const json_t *params)
@@ -497,6 +511,7 @@ static void ws_answered(struct tab *tab, const char *session, const json_t *para
 	(void)session;
 	if (entry)
 		take_response(tab, entry, params, json_object_get(params, "response"));
+	make_room(tab);
 }
 
 static void ws_error(struct tab *tab, const char *session, const json_t *params)
