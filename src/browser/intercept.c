@@ -39,13 +39,14 @@ struct intercept_rule {
 	const char *method;
 };
 
-/* Locks: `changing`, for as long as a change takes; then, of what follows, `lock`, inside a tab's and
- * outside the browser's. */
+/* `changing` is the turn of who changes them, until the browser has taken that. The lock is of what follows,
+ * inside a tab's and outside the browser's. */
 static struct {
-	pthread_mutex_t changing, lock;
+	struct turn changing;
+	pthread_mutex_t lock;
 	struct intercept_rule *routes, *scopes; /* the newest first */
 	json_t *headers;                        /* an object; NULL: none */
-} rules = { .changing = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
+} rules = { .changing = TURN, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void free_rule(struct intercept_rule *rule)
 {
@@ -394,7 +395,7 @@ const struct tab_events intercept_events = { .rows = rows, .count = COUNT(rows),
 
 /* ---- changes ---- */
 
-/* All sessions first, then once more the one whose answer is waited for; with `changing`. */
+/* All sessions first, then once more the one whose answer is waited for; in turn. */
 static int apply_fetch(struct tab *tab, const struct wait *wait, struct err *err)
 {
 	pthread_mutex_lock(&rules.lock);
@@ -475,8 +476,10 @@ static struct intercept_rule *make_route(const struct intercept_route *route, st
 static int check_room(const struct intercept_rule *rule, struct err *err)
 {
 	size_t bytes;
-	if (count_rules(rules.routes, &bytes) >= ROUTES_MAX ||
-	    bytes + json_string_length(rule->body) > ROUTE_BODIES_MAX)
+	pthread_mutex_lock(&rules.lock);
+	size_t count = count_rules(rules.routes, &bytes);
+	pthread_mutex_unlock(&rules.lock);
+	if (count >= ROUTES_MAX || bytes + json_string_length(rule->body) > ROUTE_BODIES_MAX)
 		return err_set(err, ERR_LIMIT,
 			       "there are too many routes, or their bodies are too large "
 			       "(%d routes, %d MiB): remove some",
@@ -490,7 +493,10 @@ int intercept_add(struct tab *tab, const struct intercept_route *route, const st
 	struct intercept_rule *rule = make_route(route, err);
 	if (!rule)
 		return -1;
-	pthread_mutex_lock(&rules.changing);
+	if (turn_take(&rules.changing, wait, err) < 0) {
+		free_rule(rule);
+		return -1;
+	}
 	int result = check_room(rule, err);
 	if (result == 0) {
 		replace(&rules.routes, rule);
@@ -498,17 +504,18 @@ int intercept_add(struct tab *tab, const struct intercept_route *route, const st
 	} else {
 		free_rule(rule);
 	}
-	pthread_mutex_unlock(&rules.changing);
+	turn_give(&rules.changing);
 	return result;
 }
 
 int intercept_remove(struct tab *tab, const char *pattern, const struct wait *wait, struct err *err)
 {
-	pthread_mutex_lock(&rules.changing);
+	if (turn_take(&rules.changing, wait, err) < 0)
+		return -1;
 	int result = drop(&rules.routes, pattern)
 			     ? apply_fetch(tab, wait, err)
 			     : err_set(err, ERR_NOT_FOUND, "there is no route for '%s'", pattern);
-	pthread_mutex_unlock(&rules.changing);
+	turn_give(&rules.changing);
 	return result;
 }
 
@@ -524,9 +531,9 @@ static json_t *header_object(const struct list *pairs)
 int intercept_set_headers(struct tab *tab, const struct list *headers, const struct wait *wait,
 			  struct err *err)
 {
-	if (intercept_check_headers(headers, true, err) < 0)
+	if (intercept_check_headers(headers, true, err) < 0 ||
+	    turn_take(&rules.changing, wait, err) < 0)
 		return -1;
-	pthread_mutex_lock(&rules.changing);
 	pthread_mutex_lock(&rules.lock);
 	json_decref(rules.headers);
 	rules.headers = headers->count ? header_object(headers) : NULL;
@@ -534,7 +541,7 @@ int intercept_set_headers(struct tab *tab, const struct list *headers, const str
 	pthread_mutex_unlock(&rules.lock);
 	/* A page that is busy answers late; the browser itself takes what it is told in order. */
 	int result = cdp_ask(tab->browser->cdp, NULL, "Browser.getVersion", NULL, wait, err);
-	pthread_mutex_unlock(&rules.changing);
+	turn_give(&rules.changing);
 	return result;
 }
 
@@ -557,14 +564,22 @@ static char *scope_pattern(const char *origin)
 	return text;
 }
 
+static size_t count_scopes(void)
+{
+	size_t bytes;
+	pthread_mutex_lock(&rules.lock);
+	size_t count = count_rules(rules.scopes, &bytes);
+	pthread_mutex_unlock(&rules.lock);
+	return count;
+}
+
 static int set_scope(struct tab *tab, struct intercept_rule *rule, const struct wait *wait,
 		     struct err *err)
 {
-	size_t bytes;
 	if (!json_array_size(rule->headers)) {
 		(void)drop(&rules.scopes, rule->text);
 		free_rule(rule);
-	} else if (count_rules(rules.scopes, &bytes) >= SCOPES_MAX) {
+	} else if (count_scopes() >= SCOPES_MAX) {
 		free_rule(rule);
 		return err_set(err, ERR_LIMIT, "headers are scoped to %d origins already",
 			       SCOPES_MAX);
@@ -584,9 +599,12 @@ int intercept_set_scoped_headers(struct tab *tab, const char *origin, const stru
 	if (!rule)
 		return -1;
 	rule->headers = header_list(headers);
-	pthread_mutex_lock(&rules.changing);
+	if (turn_take(&rules.changing, wait, err) < 0) {
+		free_rule(rule);
+		return -1;
+	}
 	int result = set_scope(tab, rule, wait, err);
-	pthread_mutex_unlock(&rules.changing);
+	turn_give(&rules.changing);
 	return result;
 }
 
@@ -599,15 +617,14 @@ static void free_list(struct intercept_rule *list)
 	}
 }
 
+/* Not in turn: a change may wait for the very browser that is to end because it hangs. */
 void intercept_forget(void)
 {
-	pthread_mutex_lock(&rules.changing);
 	pthread_mutex_lock(&rules.lock);
 	free_list(TAKE(rules.routes));
 	free_list(TAKE(rules.scopes));
 	json_decref(TAKE(rules.headers));
 	pthread_mutex_unlock(&rules.lock);
-	pthread_mutex_unlock(&rules.changing);
 }
 
 /* ---- headers ---- */

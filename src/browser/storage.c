@@ -82,7 +82,7 @@ const struct tab_events storage_events = { .rows = rows, .count = COUNT(rows) };
 
 /* ---- the page that no one sees; one at a time ---- */
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static struct turn turn = TURN;
 
 struct storage_page {
 	struct browser *browser;
@@ -254,12 +254,14 @@ json_t *storage_save(struct browser *browser, const struct wait *wait, struct er
 	if (!cookies)
 		return NULL;
 	json_t *state = json_pack("{s:o, s:[]}", "cookies", cookies, "origins");
-	pthread_mutex_lock(&turn);
-	int result = open_page(&page, err);
-	if (result == 0)
-		result = read_all(&page, json_object_get(state, "origins"), err);
-	close_page(&page);
-	pthread_mutex_unlock(&turn);
+	int result = turn_take(&turn, wait, err);
+	if (result == 0) {
+		result = open_page(&page, err);
+		if (result == 0)
+			result = read_all(&page, json_object_get(state, "origins"), err);
+		close_page(&page);
+		turn_give(&turn);
+	}
 	if (result == 0)
 		return state;
 	json_decref(state);
@@ -331,13 +333,14 @@ static int write_all(struct browser *browser, const json_t *list, const struct w
 	struct storage_page page = { .browser = browser, .wait = wait };
 	const json_t *one;
 	size_t i;
-	pthread_mutex_lock(&turn);
+	if (turn_take(&turn, wait, err) < 0)
+		return -1;
 	int result = open_page(&page, err);
 	json_array_foreach(list, i, one)
 		if (result == 0)
 			result = write_origin(&page, one, err);
 	close_page(&page);
-	pthread_mutex_unlock(&turn);
+	turn_give(&turn);
 	return result;
 }
 
