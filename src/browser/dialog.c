@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "browser/browser_state.h"
 #include "browser/cdp.h"
 #include "browser/cdp_params.h"
@@ -93,15 +94,21 @@ static void hold_calls(struct tab *tab)
 	browser_each_session(tab->browser, tab, is_unload(dialog) ? hold_but_leaving : hold, &why);
 }
 
+static char *cut(const char *text)
+{
+	return xstrndup(text, utf8_fit(text, MESSAGE_MAX));
+}
+
 static void opening(struct tab *tab, const char *session, const json_t *params)
 {
 	struct browser *browser = tab->browser;
 	bool outside = atomic_load(&browser->outsiders) > 0;
 	struct dialog *dialog = xcalloc(1, sizeof *dialog);
 	(void)session;
+	dialog->number = ++tab->dialogs;
 	snprintf(dialog->kind, sizeof dialog->kind, "%s", cdp_text(params, "type"));
-	dialog->message = xstrndup(cdp_text(params, "message"), MESSAGE_MAX);
-	dialog->def = xstrndup(cdp_text(params, "defaultPrompt"), MESSAGE_MAX);
+	dialog->message = cut(cdp_text(params, "message"));
+	dialog->def = cut(cdp_text(params, "defaultPrompt"));
 	dialog->url = xstrndup(cdp_text(params, "url"), URL_MAX);
 	dialog->due_ms = clock_ms() + (is_unload(dialog) ? DIALOG_OUTSIDE_MS : DIALOG_MS);
 	free_dialog(tab->dialog);
@@ -182,22 +189,24 @@ int64_t dialogs_due(void *arg)
 
 static bool is_answered(struct tab *tab, void *arg, int64_t *again)
 {
+	const uint64_t *number = arg;
 	(void)again;
-	return tab->dialog != arg;
+	return !tab->dialog || tab->dialog->number != *number;
 }
 
 int dialog_answer(struct tab *tab, bool accept, const char *text, const struct wait *wait,
 		  struct err *err)
 {
 	pthread_mutex_lock(&tab->lock);
-	struct dialog *dialog = tab->dialog;
+	const struct dialog *dialog = tab->dialog;
+	uint64_t number = dialog ? dialog->number : 0;
 	json_t *params = dialog ? json_pack("{s:b, s:s}", "accept", accept, "promptText",
 					    text ? text : dialog->def)
 				: NULL;
 	pthread_mutex_unlock(&tab->lock);
-	if (!dialog)
+	if (!number)
 		return err_set(err, ERR_NOT_FOUND, "there is no dialog open in this tab");
 	if (tab_ask(tab, "Page.handleJavaScriptDialog", params, wait, err) < 0)
 		return -1;
-	return tab_wait(tab, is_answered, dialog, wait, err);
+	return tab_wait(tab, is_answered, &number, wait, err);
 }

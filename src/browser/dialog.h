@@ -16,6 +16,7 @@ enum { DIALOG_MS = 30000, DIALOG_OUTSIDE_MS = 5000 };
 
 /* With the tab's lock. */
 struct dialog {
+	uint64_t number;     /* 1, 2, …, of the tab */
 	char kind[16];       /* "alert", "confirm", "prompt", "beforeunload" */
 	char *message, *def; /* never NULL; def: what a prompt suggests */
 	char *url;

@@ -22,6 +22,7 @@ enum { SHOWN = 160, FAILED_MS = 2000, IDLE_MS = 500, NEXT_MS = 50 };
 struct arrival {
 	char loader[CDP_ID_MAX];   /* of the document; "": whatever comes */
 	uint64_t documents, moves; /* of the main frame, before */
+	uint64_t crashes;          /* of the tab, before */
 	unsigned reached;
 	bool anew; /* only another document counts, not a move within one */
 	bool committed, in_dialog;
@@ -32,6 +33,7 @@ static struct arrival depart(struct tab *tab, unsigned reached)
 {
 	struct arrival arrival = { .reached = reached };
 	pthread_mutex_lock(&tab->lock);
+	arrival.crashes = tab->crashes;
 	const struct frame *frame = tab_main_frame(tab);
 	if (frame) {
 		arrival.documents = frame->documents;
@@ -111,7 +113,7 @@ static int arrive(struct tab *tab, struct arrival *arrival, const struct wait *w
 {
 	struct err own = { 0 };
 	err = err ? err : &own;
-	if (tab_wait_revived(tab, has_arrived, arrival, wait, err) < 0) {
+	if (tab_wait_revived(tab, has_arrived, arrival, arrival->crashes, wait, err) < 0) {
 		if (err->code != ERR_SLOW)
 			return -1;
 		return arrival->committed

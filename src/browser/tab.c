@@ -146,11 +146,11 @@ int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *w
 	return result;
 }
 
-int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
-		     struct err *err)
+int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, uint64_t crashes,
+		     const struct wait *wait, struct err *err)
 {
 	pthread_mutex_lock(&tab->lock);
-	int result = wait_changes(tab, done, arg, tab->crashes, wait, err);
+	int result = wait_changes(tab, done, arg, crashes, wait, err);
 	pthread_mutex_unlock(&tab->lock);
 	return result;
 }
@@ -197,7 +197,8 @@ static bool is_last(struct browser *browser, const struct tab *tab)
 	return last;
 }
 
-int tab_close(struct tab *tab, const struct wait *wait, struct err *err)
+/* With the turn. */
+static int close_in_turn(struct tab *tab, const struct wait *wait, struct err *err)
 {
 	struct browser *browser = tab->browser;
 	if (is_last(browser, tab)) { /* without a window the browser would end */
@@ -210,4 +211,15 @@ int tab_close(struct tab *tab, const struct wait *wait, struct err *err)
 	if (cdp_ask(browser->cdp, NULL, "Target.closeTarget", params, wait, err) < 0)
 		return -1;
 	return browser_wait(browser, is_gone, tab, wait, err);
+}
+
+/* One at a time: of two callers that close the last two tabs, one has to see that its tab is the last. */
+int tab_close(struct tab *tab, const struct wait *wait, struct err *err)
+{
+	static struct turn closing = TURN;
+	if (turn_take(&closing, wait, err) < 0)
+		return -1;
+	int result = close_in_turn(tab, wait, err);
+	turn_give(&closing);
+	return result;
 }

@@ -71,6 +71,7 @@ struct tab {
 	int64_t in_flight,
 		quiet_ms; /* requests under way; of clock_ms(): since when there are at most 2 */
 	struct dialog *dialog;         /* one that is open: dialog.h; NULL: none */
+	uint64_t dialogs;              /* how many have opened */
 	struct tab_console *console;   /* console.h */
 	struct requests *requests;     /* requests.h */
 	struct screencast *screencast; /* screencast.h; NULL: nobody records it */
@@ -99,10 +100,10 @@ typedef bool tab_done_fn(struct tab *tab, void *arg, int64_t *again);
 int tab_wait(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
 	     struct err *err);
 
-/* The same for a caller that has another document shown: that the page had crashed before does not end
- * it. */
-int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, const struct wait *wait,
-		     struct err *err);
+/* The same for a caller that has another document shown: the first `crashes` crashes of the page, before
+ * that, do not end it. */
+int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, uint64_t crashes,
+		     const struct wait *wait, struct err *err);
 
 /* With the lock: the main frame (NULL: there is none), and one by its id. */
 struct frame *tab_main_frame(struct tab *tab);

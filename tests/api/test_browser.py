@@ -103,6 +103,20 @@ def test_a_tab_that_is_not_there(server, method, what):
     assert server.request(method, f"/v1/browser/tabs/x{what}").status_code == 422
 
 
+def test_the_last_two_tabs_are_closed_at_once(server):
+    """One of the callers closes the last one, which leaves a blank tab in its place."""
+    before = info(server)["cdp_url"]
+    for _ in range(5):
+        open_tab(server, PAGE % ("Two", "two"))
+        peers = [server.connect() for _ in range(2)]
+        for index, peer in enumerate(peers):
+            peer.send(f"DELETE /v1/browser/tabs/{index} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert [peer.answer("DELETE").status for peer in peers] == [200, 200]
+        while len(tabs(server)) > 1:  # the second index may have been none any more
+            assert server.request("DELETE", "/v1/browser/tabs/0").status_code == 200
+    assert info(server)["cdp_url"] == before
+
+
 def test_a_tab_for_a_download_closes_again(server):
     """It may have, before anybody looked for it."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), File) as site:
@@ -283,6 +297,17 @@ def test_killed_in_mid_call(server):
     assert peer.answer("POST").status == 503
     assert answers[0].status_code == 503 and "browser has ended" in answers[0].json()["message"]
     assert took < 10  # 2 s on a quiet machine
+    assert len(tabs(server)) == 1
+
+
+def test_a_restart_does_not_wait_for_calls_to_a_browser_that_hangs(server):
+    os.kill(browser_processes(server)["browser"][0], signal.SIGSTOP)
+    peer = server.begin("/v1/browser/network/route", url_pattern="**/none", abort=True)
+    began = time.monotonic()
+    assert restart(server)["success"]
+    took = time.monotonic() - began
+    assert peer.answer("POST").status == 503  # it has not lasted its 30 s: its browser has ended
+    assert took < 25  # 8 s on a quiet machine
     assert len(tabs(server)) == 1
 
 

@@ -79,6 +79,21 @@ def test_one_after_the_other(server):
     assert given(server) == [True, False]
 
 
+def test_many_in_a_row(server):
+    """The next one may be there before anybody looks: each answer is one to its own."""
+    opened(server, "Array.from({length: 20}, (_, i) => confirm(String(i)))")
+    for i in range(20):
+        assert eventually(lambda i=i: dialog(server) and dialog(server)["message"] == str(i))
+        assert PAGE.ask(server, "dialog", action="accept" if i % 2 else "dismiss")["message"] == str(i)
+    assert given(server) == [False, True] * 10
+
+
+def test_what_a_prompt_suggests_is_cut_between_characters(server):
+    opened(server, "prompt('Name?', 'a' + '日'.repeat(40000))")
+    PAGE.ask(server, "dialog")
+    assert given(server) == "a" + "日" * (65535 // 3)
+
+
 def test_a_long_message_is_cut(server):
     assert len(opened(server, "alert('x'.repeat(1000000))")["message"]) <= 65536
 

@@ -16,6 +16,7 @@
 #include "browser/cdp_params.h"
 #include "browser/dialog.h"
 #include "browser/evaluate.h"
+#include "browser/navigate.h"
 #include "config/config.h"
 #include "tap.h"
 
@@ -37,9 +38,8 @@ static struct wait seconds(int64_t count)
 	return (struct wait){ clock_ms() + count * 1000, -1, -1 };
 }
 
-static void say(const char *text)
+static void say_all(const char *text, size_t len)
 {
-	size_t len = strlen(text) + 1;
 	pthread_mutex_lock(&chrome.out_lock);
 	while (len && chrome.out[1] >= 0) {
 		ssize_t n = write(chrome.out[1], text, len);
@@ -49,6 +49,23 @@ static void say(const char *text)
 		len -= (size_t)n;
 	}
 	pthread_mutex_unlock(&chrome.out_lock);
+}
+
+static void say(const char *text)
+{
+	say_all(text, strlen(text) + 1);
+}
+
+/* At once, so that the second is there when the first is taken. The first is freed. */
+static void say_two(char *first, const char *second)
+{
+	size_t one = strlen(first) + 1, two = strlen(second) + 1;
+	char *both = xcalloc(1, one + two);
+	memcpy(both, first, one);
+	memcpy(both + one, second, two);
+	say_all(both, one + two);
+	free(first);
+	free(both);
 }
 
 static void stop_talking(void)
@@ -72,6 +89,7 @@ static void stop_talking(void)
 static void reply(const json_t *message)
 {
 	const char *method = cdp_text(message, "method"), *result = "";
+	const char *url = cdp_text(json_object_get(message, "params"), "url");
 	if (!strcmp(method, "Browser.getVersion"))
 		result = "\"product\":\"Chrome/1\",\"userAgent\":\"UA\"";
 	else if (!strcmp(method, "Target.getTargetInfo"))
@@ -94,6 +112,12 @@ static void reply(const json_t *message)
 		ATTACH("S1", "T1", "about:blank");
 	if (!strcmp(method, "Target.createTarget"))
 		ATTACH("S2", "T2", "about:blank");
+	if (!strcmp(method, "Page.navigate") && strstr(url, "crash")) {
+		say_two(xasprintf("{\"id\":%lld,\"result\":{\"loaderId\":\"L9\"}}",
+				  (long long)cdp_int(message, "id")),
+			"{\"method\":\"Inspector.targetCrashed\",\"params\":{},\"sessionId\":\"S1\"}");
+		return;
+	}
 	auto_free char *text = xasprintf("{\"id\":%lld,\"result\":{%s}}",
 					 (long long)cdp_int(message, "id"), result);
 	say(text);
@@ -460,6 +484,20 @@ static void crashes(void)
 	finish();
 }
 
+/* The document that it went to crashes before anybody waits for that to be loaded. */
+static void crashes_as_it_arrives(void)
+{
+	const struct wait wait = seconds(20);
+	struct err err = { 0 };
+	bool download;
+	begin();
+	struct tab *tab = current();
+	CHECK(navigate_to(tab, "http://crash/", TAB_LOAD, &download, &wait, &err) < 0);
+	CHECK(err.code == ERR_CONFLICT && strstr(err.msg, "crashed"));
+	tab_release(tab);
+	finish();
+}
+
 static void downloads(void)
 {
 	const struct wait wait = seconds(20);
@@ -521,6 +559,7 @@ int main(void)
 	tabs_come_and_go();
 	dialogs();
 	crashes();
+	crashes_as_it_arrives();
 	downloads();
 	ends();
 	return tap_done();
