@@ -134,6 +134,35 @@ def test_the_document(server, site):  # noqa: F811
     assert PAGE.refused(server, "wait", type="load", state="happy")[0] == 422
 
 
+@pytest.mark.parametrize("kind", ["load", "network_idle"])
+@pytest.mark.parametrize("way", ["tab", "script"])
+def test_a_document_that_is_on_its_way(server, site, kind, way):  # noqa: F811
+    """Not the one that is still there, of which the caller has asked for another."""
+    path = f"/slow-{way}-{kind}"
+    if way == "tab":
+        server.post("/v1/browser/tabs", {"url": site.url + path})
+    else:
+        run(server, f"void (location.href = '{path}')")
+    assert eventually(lambda: ("GET", path) in site.seen)
+    waiting = Waiting(server, kind)
+    site.release()
+    assert waiting.data()["url"] == site.url + path
+    for _ in tabs(server)[1:]:
+        server.request("DELETE", "/v1/browser/tabs/1")
+
+
+@pytest.mark.parametrize("kind", ["load", "network_idle"])
+def test_a_document_that_never_comes(server, site, kind):  # noqa: F811
+    """The response says that there is none: what is shown stays."""
+    path = f"/slow-nothing-{kind}"
+    site.pages[path] = 204, {}, b""
+    run(server, f"void (location.href = '{path}')")
+    assert eventually(lambda: ("GET", path) in site.seen)
+    waiting = Waiting(server, kind)
+    site.release()
+    assert waiting.data()["url"] == site.url + "/hello"
+
+
 @pytest.mark.parametrize("pattern", ["{site}/app/2", "**/app/*", "/app/2", "app/2"])
 def test_an_address(server, site, pattern):  # noqa: F811
     pattern = pattern.replace("{site}", site.url)
