@@ -31,6 +31,7 @@ enum {
 	GRACE_MS = 2000,
 	PIDS = 8,
 	ALIVE_MS = 1000,
+	END_MS = 2000, /* from its end until it is known how that came */
 };
 
 static struct {
@@ -256,7 +257,14 @@ static const struct display *display_of(const struct service_run *run)
 
 static int open_windows(struct service_run *run, const struct wait *wait, struct err *err)
 {
-	return x_wait_manager(display_of(run)->x, wait, err);
+	const struct wait moment = { clock_ms() + END_MS, -1, run->end_fd };
+	char why[500];
+	if (x_wait_manager(display_of(run)->x, program_fd(run->program), wait, err) == 0)
+		return 0;
+	if (!program_ended(run->program) || program_wait(run->program, &moment, NULL) != WAKE_READY)
+		return -1;
+	service_why(run, why, sizeof why);
+	return err_set(err, ERR_UNAVAILABLE, "%s", why);
 }
 
 static void free_windows(struct service_run *run)

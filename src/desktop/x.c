@@ -81,13 +81,24 @@ static bool has_manager(struct x_link *link, uint32_t atom, const struct wait *w
 	return window && named_window(link, window, atom, wait) == window;
 }
 
+/* The next event, unless the program ends. */
+static int next_event(struct x_link *link, int pidfd, struct x_packet *ret, const struct wait *wait,
+		      struct err *err)
+{
+	if (link->broken)
+		return err_set(err, ERR_UNAVAILABLE, "its X server has ended");
+	if (x_link_event(link, pidfd, ret, wait, err) < 0)
+		return -1;
+	return ret->kind == X_REPLY ? err_set(err, ERR_UNAVAILABLE, "it has ended") : 0;
+}
+
 /* Waits for a property of a window to change. */
-static bool await_change(struct x_link *link, uint32_t window, uint32_t atom,
+static bool await_change(struct x_link *link, uint32_t window, uint32_t atom, int pidfd,
 			 const struct wait *wait, struct err *err)
 {
 	struct x_packet packet;
 	do {
-		if (x_link_event(link, -1, &packet, wait, err) < 0)
+		if (next_event(link, pidfd, &packet, wait, err) < 0)
 			return false;
 	} while (packet.kind != X_PROPERTY_NOTIFY || x_get32(packet.data + 4) != window ||
 		 x_get32(packet.data + 8) != atom);
@@ -97,7 +108,7 @@ static bool await_change(struct x_link *link, uint32_t window, uint32_t atom,
 /* Asks it something that it answers once it has begun its work: before, it takes a new window for one that
  * has been there always, which does not get the focus. What it is asked too early is lost, so it is asked
  * every few milliseconds. */
-static int ask_manager(struct x_link *link, const struct wait *wait, struct err *err)
+static int ask_manager(struct x_link *link, int pidfd, const struct wait *wait, struct err *err)
 {
 	const uint32_t window = x_link_id(link), root = link->setup.root;
 	const uint32_t make[] = {
@@ -114,7 +125,7 @@ static int ask_manager(struct x_link *link, const struct wait *wait, struct err 
 		x_link_put(link, X_SEND_EVENT, 0, message, COUNT(message));
 		if (x_link_flush(link, wait, err) < 0)
 			return -1;
-		if (await_change(link, window, answer, &moment, err))
+		if (await_change(link, window, answer, pidfd, &moment, err))
 			return 0;
 		if (err->code != ERR_SLOW)
 			return -1;
@@ -122,7 +133,7 @@ static int ask_manager(struct x_link *link, const struct wait *wait, struct err 
 	return -1;
 }
 
-static int await_manager(struct x_link *link, const struct wait *wait, struct err *err)
+static int await_manager(struct x_link *link, int pidfd, const struct wait *wait, struct err *err)
 {
 	struct x_packet packet;
 	const uint32_t select[] = { link->setup.root, X_CW_EVENT_MASK, X_PROPERTY_CHANGE_MASK };
@@ -130,22 +141,19 @@ static int await_manager(struct x_link *link, const struct wait *wait, struct er
 	x_link_put(link, X_CHANGE_WINDOW_ATTRIBUTES, 0, select, COUNT(select));
 	if (x_link_sync(link, wait, err) < 0)
 		return -1;
-	while (!has_manager(link, atom, wait)) {
-		if (link->broken)
-			return err_set(err, ERR_UNAVAILABLE, "its X server has ended");
-		if (x_link_event(link, -1, &packet, wait, err) < 0)
+	while (!has_manager(link, atom, wait))
+		if (next_event(link, pidfd, &packet, wait, err) < 0)
 			return -1;
-	}
-	return ask_manager(link, wait, err);
+	return ask_manager(link, pidfd, wait, err);
 }
 
 /* On a connection of its own: nobody else has to wait for their turn meanwhile, or gets its events. */
-int x_wait_manager(struct x *x, const struct wait *wait, struct err *err)
+int x_wait_manager(struct x *x, int pidfd, const struct wait *wait, struct err *err)
 {
 	struct x_link link;
 	if (x_open_link(x, &link, wait, err) < 0)
 		return -1;
-	int result = await_manager(&link, wait, err);
+	int result = await_manager(&link, pidfd, wait, err);
 	x_link_done(&link);
 	return result;
 }

@@ -17,8 +17,8 @@ void x_free(struct x *x);
 /* The connection is lost: the X server has ended, or broke the protocol. */
 bool x_broken(struct x *x);
 
-/* Waits until a window manager runs. */
-int x_wait_manager(struct x *x, const struct wait *wait, struct err *err);
+/* Waits until a window manager runs, or `pidfd` says that its program has ended. */
+int x_wait_manager(struct x *x, int pidfd, const struct wait *wait, struct err *err);
 
 /* Whether a window is on the desktop. */
 bool x_has_windows(struct x *x, const struct wait *wait);
