@@ -64,6 +64,7 @@ struct clipboard {
 	bool on_offer; /* held[which] is what was offered, and before is what to put back */
 	int64_t back_ms;
 	struct transfer transfers[TRANSFERS];
+	size_t dropped; /* of them, in turns: whose program may have left */
 
 	/* With the lock. */
 	pthread_mutex_t lock;
@@ -135,33 +136,49 @@ static void end_transfer(struct transfer *t)
 	*t = (struct transfer){ 0 };
 }
 
-static bool begin_transfer(struct clipboard *c, const unsigned char *request, uint32_t property,
+/* The one of a property, or NULL. */
+static struct transfer *find_transfer(struct clipboard *c, uint32_t window, uint32_t property)
+{
+	for (struct transfer *t = c->transfers; t < c->transfers + TRANSFERS; t++)
+		if (t->window == window && t->property == property)
+			return t;
+	return NULL;
+}
+
+/* Where another one may begin: a program that left in the middle of one does not say so. */
+static struct transfer *free_transfer(struct clipboard *c)
+{
+	struct transfer *t = find_transfer(c, 0, 0);
+	if (!t)
+		t = &c->transfers[c->dropped++ % TRANSFERS];
+	end_transfer(t);
+	return t;
+}
+
+static void begin_transfer(struct clipboard *c, const unsigned char *request, uint32_t property,
 			   const struct held *held, bool counts)
 {
 	const uint32_t window = x_get32(request + 12), size = (uint32_t)held->len;
 	const uint32_t select[] = { window, X_CW_EVENT_MASK, X_PROPERTY_CHANGE_MASK };
-	struct transfer *t = c->transfers;
-	while (t < c->transfers + TRANSFERS && t->window)
-		t++;
-	if (t == c->transfers + TRANSFERS)
-		return false;
+	struct transfer *t = find_transfer(c, window, property);
+	if (t)
+		end_transfer(t); /* it asks again */
+	else
+		t = free_transfer(c);
 	*t = (struct transfer){
 		window, property, x_get32(request + 20), counts, BUF(CLIPBOARD_MAX + 1), 0
 	};
 	(void)buf_add(&t->text, held->text, held->len);
 	x_link_put(&c->link, X_CHANGE_WINDOW_ATTRIBUTES, 0, select, COUNT(select));
 	put_words(c, window, property, c->atoms[A_INCR], &size, 1);
-	return true;
 }
 
 /* A property was taken: the next piece, of which the last is empty. */
 static void go_on(struct clipboard *c, const unsigned char *event)
 {
-	struct transfer *t = c->transfers;
 	const uint32_t window = x_get32(event + 4), atom = x_get32(event + 8);
-	while (t < c->transfers + TRANSFERS && (t->window != window || t->property != atom))
-		t++;
-	if (t == c->transfers + TRANSFERS || event[16] != 1) /* 1: deleted */
+	struct transfer *t = window ? find_transfer(c, window, atom) : NULL;
+	if (!t || event[16] != 1) /* 1: deleted */
 		return;
 	size_t left = t->text.len - t->at, len = left < CHUNK ? left : CHUNK;
 	put_property(c, window, atom, t->target, 8, t->text.data + t->at, len);
@@ -204,8 +221,9 @@ static bool give(struct clipboard *c, const unsigned char *request, uint32_t pro
 	if (!is_text(c, target))
 		return false;
 	if (held->len > CHUNK)
-		return begin_transfer(c, request, property, held, counts);
-	put_property(c, window, property, type, 8, held->text, held->len);
+		begin_transfer(c, request, property, held, counts);
+	else
+		put_property(c, window, property, type, 8, held->text, held->len);
 	return true;
 }
 

@@ -21,6 +21,7 @@ static void put_key(struct gui *gui, uint8_t keycode, bool down)
 static void put_stroke(struct gui *gui, const struct keystroke *stroke, bool down)
 {
 	struct keystroke shift;
+	gui->keyboard.keys[stroke->keycode].used_ms = clock_ms();
 	bool shifted = stroke->shift && keyboard_find(&gui->keyboard, KEY_SHIFT, &shift);
 	if (shifted && down)
 		put_key(gui, shift.keycode, true);
@@ -126,13 +127,11 @@ static int place(struct gui *gui, const uint32_t *keysyms, size_t count, struct 
 /* As many of the keysyms as there are keys for now; at most a batch. */
 static size_t put_batch(struct gui *gui, const uint32_t *keysyms, size_t count)
 {
-	const int64_t now = clock_ms();
 	struct keystroke stroke;
 	size_t i = 0;
 	for (; i < count && i < BATCH; i++) {
 		if (!keyboard_find(&gui->keyboard, keysyms[i], &stroke))
 			break;
-		gui->keyboard.keys[stroke.keycode].used_ms = now;
 		put_stroke(gui, &stroke, true);
 		put_stroke(gui, &stroke, false);
 	}
@@ -162,7 +161,7 @@ int gui_type_keys(struct gui *gui, const uint32_t *keysyms, size_t count, struct
 	int result = type_all(gui, keysyms, count, err);
 	if (state & LOCKED)
 		tap(gui, KEY_CAPS_LOCK);
-	return result < 0 ? result : gui_sync(gui, err);
+	return gui_sync(gui, result < 0 ? NULL : err) < 0 ? -1 : result;
 }
 
 /* ---- pressing ---- */

@@ -177,7 +177,8 @@ static int type_lines(struct gui *gui, const char *text, size_t len, struct err 
 	for (const char *at = text, *end = text + len; at < end;) {
 		const char *line = memchr(at, '\n', (size_t)(end - at));
 		size_t length = (size_t)((line ? line : end) - at);
-		if (type_line(gui, at, length, err) < 0)
+		size_t ending = line && length && line[-1] == '\r'; /* with the line feed one key */
+		if (type_line(gui, at, length - ending, err) < 0)
 			return -1;
 		if (line && type_plain(gui, "\n", 1, err) < 0)
 			return -1;

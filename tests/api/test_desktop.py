@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import threading
 import time
@@ -284,6 +285,14 @@ def test_any_text_can_be_typed_into_a_terminal(server, terminal, use_clipboard):
 
 
 @needs("xterm", "xprop")
+@pytest.mark.parametrize("use_clipboard", [True, False])
+def test_lines_that_end_as_on_other_systems(server, terminal, use_clipboard):  # noqa: F811
+    act(server, "TYPING", text="one\r\nzwölf 你好\r\n\r\nlast\r\n", use_clipboard=use_clipboard)
+    wanted = "one\nzwölf 你好\n\nlast\n"
+    assert eventually(lambda: terminal.read_text().lstrip().endswith("last\n")) and terminal.read_text().lstrip() == wanted
+
+
+@needs("xterm", "xprop")
 def test_more_characters_than_there_are_spare_keys(server, terminal):  # noqa: F811
     text = "".join(chr(0x4e00 + i) + ("\n" if i % 40 == 39 else "") for i in range(400))
     act(server, "TYPING", text=text, use_clipboard=False)
@@ -351,6 +360,23 @@ def test_the_clipboard_is_as_it_was_before(server, peer):  # noqa: F811
     assert eventually(lambda: peer.fetch(window) == before.encode())
 
 
+def test_those_who_leave_while_they_are_given_a_long_text_are_in_nobodys_way(server, peer):  # noqa: F811
+    window, before = peer.window(), b"x" * 200_000
+    with x11.Client(access(server)) as other:
+        other.own(other.window(name="other", shown=False), before)
+        answering = threading.Thread(target=other.serve)
+        answering.start()
+        assert typed(server, peer, window, "typed") == "typed"
+        answering.join()
+    assert eventually(lambda: peer.fetch(window) == before)
+    for _ in range(10):
+        with x11.Client(access(server)) as leaving:
+            atoms = [leaving.atom(name) for name in ("CLIPBOARD", "UTF8_STRING", "PEER")]
+            leaving.send(24, 0, struct.pack("<IIIII", leaving.window(shown=False), *atoms, 0))
+            assert leaving.event(x11.NOTIFY)
+    assert peer.fetch(window) == before
+
+
 def test_who_does_not_paste_gets_keys(server, peer):  # noqa: F811
     """And never both: what is asked for late is not given."""
     window = peer.window()
@@ -397,6 +423,25 @@ def test_a_part_that_is_killed_is_started_again(start_server, tester, program): 
             os.kill(pid, signal.SIGKILL)
             first_that_works(call)
             assert screenshot(server).headers["x-screen-width"] == "1024"
+    server.stop()
+
+
+def test_a_window_manager_that_is_killed_as_it_begins(start_server, tester):  # noqa: F811
+    """Whoever waits for it learns that at once, and not when its time is over."""
+    server, replies = start_server(**options(tester)), []  # noqa: F811
+
+    def ask():
+        began = time.monotonic()
+        replies.append((server.get("/v1/browser/screenshot", timeout=START_SECONDS), time.monotonic() - began))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    os.kill(eventually(lambda: process_of("openbox", server), pause=0.001), signal.SIGKILL)
+    asking.join()
+    [(response, took)] = replies
+    assert took < 15, "it was waited for"
+    assert response.status_code == 200 or (response.status_code == 503 and "killed by SIGKILL" in response.text), response.text
+    assert eventually(lambda: server.get("/v1/browser/screenshot").status_code == 200)
     server.stop()
 
 
