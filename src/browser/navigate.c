@@ -300,8 +300,22 @@ int navigate_history(struct tab *tab, int by, unsigned reached, const struct wai
 
 /* ---- only waiting ---- */
 
+/* Another document may be on its way: asked for, and nothing of it there yet. Until it is there, or turns out to
+ * be none, the browser lets nobody talk to the page. */
+static void await_next(struct tab *tab, const struct wait *wait)
+{
+	struct err ignored;
+	pthread_mutex_lock(&tab->lock);
+	const struct frame *frame = tab_main_frame(tab);
+	bool next = tab->opening || (frame && frame->leaving);
+	pthread_mutex_unlock(&tab->lock);
+	if (next)
+		json_decref(frame_js(tab, NULL, "ping", NULL, wait, &ignored));
+}
+
 int navigate_await(struct tab *tab, unsigned reached, const struct wait *wait, struct err *err)
 {
+	await_next(tab, wait);
 	struct arrival arrival = { .reached = reached, .documents = UINT64_MAX, .committed = true };
 	return arrive(tab, &arrival, wait, err);
 }
