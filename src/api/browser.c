@@ -147,23 +147,28 @@ static const struct field restart_fields[] = {
 };
 static const struct schema restart_schema = SCHEMA(restart, "RestartRequest", restart_fields);
 
-/* NULL: it is to stay as it is. */
-static const char *list_text(struct call *call, const struct list *list)
+/* *ret stays as it is where the list is to. */
+static int list_text(struct call *call, const char *name, const struct list *list, const char **ret,
+		     struct err *err)
 {
 	const char *const *items = list->items;
 	struct jw jw;
-	if (!items)
-		return NULL;
-	if (!list->count)
-		return "";
+	if (items && !list->count)
+		*ret = "";
+	if (!items || !list->count)
+		return 0;
 	jw_init(&jw, LIST_TEXT_MAX);
 	jw_open(&jw, '[');
 	for (size_t i = 0; i < list->count; i++)
 		jw_str(&jw, items[i]);
 	jw_close(&jw, ']');
-	const char *text = jw_failed(&jw) ? NULL : arena_strdup(call->arena, jw.out.data);
+	bool fits = !jw_failed(&jw);
+	if (fits)
+		*ret = arena_strdup(call->arena, jw.out.data);
 	jw_done(&jw);
-	return text;
+	return fits ? 0
+		    : err_set(err, ERR_BAD_REQUEST, "%s is too long: at most %d KiB in all", name,
+			      LIST_TEXT_MAX >> 10);
 }
 
 /* Nothing that would become another argument, or a path. */
@@ -180,13 +185,13 @@ static int check_locale(const char *locale, struct err *err)
 static int restart_hard(struct call *call, const struct restart *request, struct err *err)
 {
 	static const char *const dialogs[] = { "false", "true", "" };
-	const struct chromium_policy policy = {
-		.blocked = list_text(call, &request->url_blocklist),
-		.allowed = list_text(call, &request->url_allowlist),
+	struct chromium_policy policy = {
 		.lang = request->locale,
 		.dialogs = dialogs[request->allow_file_selection_dialogs],
 	};
-	if (check_locale(request->locale, err) < 0 || chromium_set_policy(&policy, err) < 0)
+	if (list_text(call, "url_blocklist", &request->url_blocklist, &policy.blocked, err) < 0 ||
+	    list_text(call, "url_allowlist", &request->url_allowlist, &policy.allowed, err) < 0 ||
+	    check_locale(request->locale, err) < 0 || chromium_set_policy(&policy, err) < 0)
 		return -1;
 	intercept_forget();
 	chromium_restart("a client restarts it");

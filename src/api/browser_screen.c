@@ -170,8 +170,8 @@ static int bad_resolution(const char *got, struct err *err)
 
 static int64_t side(const json_t *object, const char *name)
 {
-	const json_t *value = json_object_get(object, name);
-	return json_is_number(value) ? (int64_t)json_number_value(value) : 0;
+	double value = json_number_value(json_object_get(object, name));
+	return value > -1e15 && value < 1e15 ? (int64_t)value : 0;
 }
 
 /* What is asked for, if it is one of those that there are. */

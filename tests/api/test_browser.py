@@ -267,6 +267,8 @@ def test_what_restart_refuses(server):
     assert server.post("/v1/browser/restart", {"mode": "softly"}).status_code == 422
     lists = restart(server, url_blocklist=["example.com"])
     assert not lists["success"] and "box" in lists["message"]
+    long = restart(server, url_blocklist=["x" * 2000] * 1000)
+    assert not long["success"] and "url_blocklist" in long["message"], "it was left out, and nobody told"
     locale = restart(server, locale="de --no-sandbox")
     assert not locale["success"] and "locale" in locale["message"]
 
