@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -266,7 +267,8 @@ static void note_failure(struct service *s, const struct err *err)
 	s->failures++;
 	s->failures_in_a_row++;
 	s->failure = *err;
-	if (err->code == ERR_LIMIT) /* whoever makes room for it need not wait for long */
+	/* Whoever makes room for it need not wait for long. */
+	if (err->code == ERR_LIMIT || err->code == ENOSPC || err->code == EDQUOT)
 		pause = RETRY_LIMIT_MS;
 	s->retry_ms = clock_ms() + (pause < RETRY_MOST_MS ? pause : RETRY_MOST_MS);
 }

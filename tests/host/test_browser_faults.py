@@ -120,6 +120,10 @@ def test_a_full_disk(host):
     assert works(full, "room again")
     full.run("sudo sh -c 'dd if=/dev/zero of=/fill bs=1M 2>/dev/null; test -s /fill'")
     assert works(full, "and full")  # a page needs no disk
+    kill(full, "chromium/chromium")
+    assert eventually(lambda: "No space left on device" in ask(full, "GET", "/v1/browser/info").json()["message"])
+    full.run("sudo rm /fill")
+    assert eventually(lambda: ask(full, "GET", "/v1/browser/info").status_code == 200, START_SECONDS)
     full.delete()
 
 
