@@ -74,8 +74,9 @@ static const struct viewport *look_at_page(struct call *call, struct browser *br
 	const struct wait soon = { clock_ms() + LOOK_MS < wait->until_ms ? clock_ms() + LOOK_MS
 									 : wait->until_ms,
 				   wait->client_fd, wait->stop_fd };
-	json_t *params = json_pack("{s:s, s:b}", "expression", "[innerWidth, innerHeight]",
-				   "returnByValue", 1);
+	json_t *params = tab ? json_pack("{s:s, s:b}", "expression", "[innerWidth, innerHeight]",
+					 "returnByValue", 1)
+			     : NULL;
 	json_t *answer = tab ? tab_call(tab, "Runtime.evaluate", params, &soon, NULL) : NULL;
 	const json_t *value = json_object_get(json_object_get(answer, "result"), "value");
 	struct viewport *size = arena_alloc(call->arena, sizeof *size);
