@@ -27,3 +27,17 @@ library.document_text = ({ most }) => {
   const body = document_property('body') ?? document_property('documentElement');
   return body ? within(body.innerText ?? body.textContent ?? '', 'text', most) : '';
 };
+
+// Waits until the browser's window has that size, for a while at most: who opens one, or resizes the screen, hears of it before that.
+library.document_window = ({ width, height, ms }) => new Promise((done) => {
+  const end = (fits) => {
+    removeEventListener('resize', look);
+    clearTimeout(timer);
+    done(fits);
+  };
+  const fits = () => outerWidth === width && outerHeight === height;
+  const look = () => fits() && end(true);
+  const timer = setTimeout(() => end(fits()), ms);
+  addEventListener('resize', look);
+  look();
+});

@@ -68,12 +68,14 @@ static int64_t side(const json_t *value, size_t index)
 
 /* NULL where the page hangs, or a dialog is open. */
 static const struct viewport *look_at_page(struct call *call, struct browser *browser,
-					   const struct wait *wait)
+					   const struct viewport *desktop, const struct wait *wait)
 {
 	struct tab *tab = browser_lease_tab(call, browser, wait, NULL);
 	const struct wait soon = { clock_ms() + LOOK_MS < wait->until_ms ? clock_ms() + LOOK_MS
 									 : wait->until_ms,
 				   wait->client_fd, wait->stop_fd };
+	if (tab)
+		browser_await_fit(browser, tab, (int)desktop->width, (int)desktop->height, &soon);
 	json_t *params = tab ? json_pack("{s:s, s:b}", "expression", "[innerWidth, innerHeight]",
 					 "returnByValue", 1)
 			     : NULL;
@@ -113,7 +115,7 @@ static int get_info(struct call *call, const void *in, struct err *err)
 		.vnc_url = arena_printf(call->arena, "%s/vnc/index.html?autoconnect=true",
 					call->base_url),
 		.viewport = &desktop,
-		.page_viewport = look_at_page(call, browser, &wait),
+		.page_viewport = look_at_page(call, browser, &desktop, &wait),
 	};
 	return call_reply(call, &info, err);
 }

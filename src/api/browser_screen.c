@@ -7,7 +7,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "browser/browser.h"
 #include "browser/chromium.h"
+#include "browser/tab.h"
 #include "desktop/display.h"
 #include "desktop/picture.h"
 #include "desktop/x.h"
@@ -19,6 +21,7 @@ enum {
 	PICTURE_MAX = 64 << 20,
 	START_MS = 60000, /* for a desktop that does not run yet */
 	STEP_MS = 15000,
+	WINDOW_MS = 2000, /* for the browser's window to take the size of the screen */
 	QUALITY = 80,
 	SIDE_MAX = 65535,
 };
@@ -190,6 +193,18 @@ static int get_resolution(struct call *call, const json_t *json, struct screen_r
 			      err);
 }
 
+/* The browser's window has another size a moment later. */
+static void await_window(const struct screen_resolution *size, const struct wait *wait)
+{
+	const struct wait soon = { clock_ms() + WINDOW_MS, wait->client_fd, wait->stop_fd };
+	struct service_run *run = browser_running();
+	struct tab *tab = run ? browser_tab(browser_of(run), &soon, NULL) : NULL;
+	if (tab)
+		browser_await_fit(browser_of(run), tab, (int)size->width, (int)size->height, &soon);
+	tab_release(tab);
+	service_release(run);
+}
+
 static int set_config(struct call *call, const void *in, struct err *err)
 {
 	const struct screen_config *request = in;
@@ -206,6 +221,8 @@ static int set_config(struct call *call, const void *in, struct err *err)
 	if (result < 0)
 		display_failed(run);
 	service_release(run);
+	if (result == 0)
+		await_window(&to, &wait);
 	return result < 0 ? result : call_reply(call, &to, err);
 }
 

@@ -14,7 +14,7 @@
 #include "config/config.h"
 #include "proc/user.h"
 
-enum { NEWS_TEXT = 400 };
+enum { NEWS_TEXT = 400, FIT_MS = 500 };
 
 /* ---- life ---- */
 
@@ -176,6 +176,18 @@ bool browser_is_painted(struct browser *browser)
 void browser_set_painted(struct browser *browser)
 {
 	atomic_store(&browser->painted, true);
+}
+
+void browser_await_fit(struct browser *browser, struct tab *tab, int width, int height,
+		       const struct wait *wait)
+{
+	const int64_t size = (int64_t)width << 32 | height;
+	struct err ignored;
+	if (atomic_exchange(&browser->fitted, size) != size)
+		json_decref(frame_js(tab, NULL, "document_window",
+				     json_pack("{s:i, s:i, s:i}", "width", width, "height", height,
+					       "ms", FIT_MS),
+				     wait, &ignored));
 }
 
 /* What the last of them has set for its own use ends with it. */

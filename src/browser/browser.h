@@ -41,6 +41,11 @@ bool browser_shows_pages(struct browser *browser);
 bool browser_is_painted(struct browser *browser);
 void browser_set_painted(struct browser *browser);
 
+/* Waits until its window is as large as the screen, but only a moment, and once for each size: a person may
+ * have made it smaller. */
+void browser_await_fit(struct browser *browser, struct tab *tab, int width, int height,
+		       const struct wait *wait);
+
 /* Attaches to everything again: the tabs are other objects then, and what they kept is forgotten. */
 int browser_attach_again(struct browser *browser, const struct wait *wait, struct err *err);
 

@@ -39,8 +39,9 @@ struct browser {
 	char *agent, *version, *id, *downloads_dir;
 	_Atomic int64_t due_ms; /* when the reader is to look after dialogs; INT64_MAX: never */
 	_Atomic bool painted;
-	_Atomic int renewals;  /* how often it has been attached to again */
-	_Atomic int outsiders; /* clients of others that drive it, by our tunnels */
+	_Atomic int64_t fitted; /* the size of the screen that its window was waited to have */
+	_Atomic int renewals;   /* how often it has been attached to again */
+	_Atomic int outsiders;  /* clients of others that drive it, by our tunnels */
 
 	pthread_mutex_t lock; /* of what follows */
 	struct waiter *waiters;

@@ -64,6 +64,23 @@ def test_info(server):
     assert data["page_viewport"]["width"] == 1280 and 500 < data["page_viewport"]["height"] < 1024
 
 
+def test_the_page_has_the_size_of_the_window_at_once(server, tester, start_server):  # noqa: F811
+    """With the first answer of a browser, and right after the screen was resized."""
+    try:
+        for width, height in ((800, 600), (1920, 1080), (1024, 768), (1280, 1024)) * 2:
+            assert server.post("/v1/browser/config", {"resolution": f"{width}x{height}"}).json()["success"]
+            data = info(server)
+            assert data["viewport"] == {"width": width, "height": height}
+            assert data["page_viewport"]["width"] == width and height - 200 < data["page_viewport"]["height"] < height, data
+    finally:
+        server.post("/v1/browser/config", {"resolution": "1280x1024"})
+    other = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/size"))
+    first = other.get("/v1/browser/info", timeout=START_SECONDS).json()["data"]["page_viewport"]
+    assert first["width"] == 1280 and first == info(other)["page_viewport"]
+    other.at_rest()
+    other.baseline = other.possessions()
+
+
 def test_proxy_pac_without_a_proxy(server):
     response = server.get("/v1/browser/proxy.pac")
     assert response.headers["content-type"] == "application/x-ns-proxy-autoconfig"
