@@ -73,34 +73,44 @@ void frames_free(struct tab *tab)
 	}
 }
 
-static void remove_frame(struct tab *tab, const char *id);
+/* Those behind the main one, which stays. */
+static struct frame **others(struct tab *tab)
+{
+	return tab->frames ? &tab->frames->next : &tab->frames;
+}
+
+static void drop_frame(struct tab *tab, struct frame **at);
 
 static void remove_below(struct tab *tab, const char *id)
 {
-	for (struct frame *frame = tab->frames; frame;) {
-		if (frame == tab->frames || strcmp(frame->parent, id) != 0) {
-			frame = frame->next;
+	for (struct frame **at = others(tab); *at;) {
+		if (strcmp((*at)->parent, id) != 0) {
+			at = &(*at)->next;
 			continue;
 		}
-		remove_frame(tab, frame->id);
-		frame = tab->frames; /* the list is another now */
+		drop_frame(tab, at);
+		at = others(tab); /* the list is another now */
 	}
 }
 
-/* With all below it. The main one stays. */
-static void remove_frame(struct tab *tab, const char *id)
+/* With all below it. Whatever the browser says is below what, each step leaves one less. */
+static void drop_frame(struct tab *tab, struct frame **at)
 {
 	char gone[CDP_ID_MAX];
-	struct frame **at = &tab->frames;
-	while (*at && strcmp((*at)->id, id) != 0)
-		at = &(*at)->next;
 	struct frame *frame = *at;
-	if (!frame || frame == tab->frames)
-		return;
 	*at = frame->next;
 	memcpy(gone, frame->id, sizeof gone);
 	free_frame(frame);
 	remove_below(tab, gone);
+}
+
+static void remove_frame(struct tab *tab, const char *id)
+{
+	struct frame **at = others(tab);
+	while (*at && strcmp((*at)->id, id) != 0)
+		at = &(*at)->next;
+	if (*at)
+		drop_frame(tab, at);
 }
 
 static void set_session(struct frame *frame, const char *session)

@@ -346,6 +346,14 @@ static void circles(void)
 	      "\"frame\":{\"id\":\"G\",\"parentId\":\"H\",\"loaderId\":\"L\",\"url\":\"http://b/\"}");
 	CHECK(tab_wait(tab, frame_is_gone, (void *)"G", &wait, NULL) == 0);
 	CHECK(tab_wait(tab, frame_is_gone, (void *)"H", &wait, NULL) == 0);
+	/* The main one takes the name of one that is below itself. */
+	EVENT("S1", "Page.frameAttached", "\"frameId\":\"F\",\"parentFrameId\":\"F\"");
+	EVENT("S1", "Page.frameNavigated",
+	      "\"frame\":{\"id\":\"F\",\"loaderId\":\"L\",\"url\":\"http://c/\"}");
+	CHECK(frame_comes(tab, (struct frame_wish){ .id = "F", .url = "http://c/" }));
+	pthread_mutex_lock(&tab->lock);
+	CHECK(tab->frames && !tab->frames->next);
+	pthread_mutex_unlock(&tab->lock);
 	tab_release(tab);
 	finish();
 }
