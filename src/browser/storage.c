@@ -142,7 +142,12 @@ static int attach(struct storage_page *page, struct err *err)
 	(void)cdp_id(page->session, sizeof page->session, cdp_text(result, "sessionId"));
 	json_decref(result);
 	set_session(page->browser, page->session);
-	if (ask_page(page, "Page.enable", NULL, err) < 0)
+	if (ask_page(page, "Page.enable", NULL, err) < 0 ||
+	    ask_page(page, "Network.enable", NULL, err) < 0)
+		return -1;
+	/* Else it would be the site's worker that answers, with scripts. */
+	if (ask_page(page, "Network.setBypassServiceWorker", json_pack("{s:b}", "bypass", 1), err) <
+	    0)
 		return -1;
 	return ask_page(page, "Fetch.enable", NULL, err);
 }

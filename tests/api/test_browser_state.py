@@ -89,6 +89,26 @@ def test_saved_and_loaded(server, site, tester):  # noqa: F811
     assert evaluate(server, "[localStorage.getItem('größe'), localStorage.getItem('')]") == ["7\0\n\"", "empty"]
 
 
+WORKER = """self.onfetch = (event) => event.respondWith(new Response(
+    '<title>Mine</title><script>Object.keys = () => { for (;;); }; localStorage.clear()</script>', {headers: {'content-type': 'text/html'}}))"""
+
+
+def test_a_service_worker_has_no_say(server, tester):  # noqa: F811
+    """Or a site that was visited once could keep the state of all from being saved."""
+    pages = {"/": "<title>Home</title>", "/sw.js": Page(headers={"content-type": "text/javascript"}, body=WORKER.encode())}
+    with Site(pages) as site:
+        visit(server, site.url)
+        evaluate(server, """localStorage.setItem('kept', '1'), navigator.serviceWorker.register('/sw.js')
+            .then(() => navigator.serviceWorker.ready).then((one) => new Promise((done) => {
+                const look = () => one.active.state === 'activated' && done();
+                one.active.onstatechange = look, look() }))""")
+        server.request("DELETE", "/v1/browser/tabs/0")
+        path = Path(f"/home/{tester}/worker.json")
+        save(server, path)
+        stored = {origin["origin"]: origin["localStorage"] for origin in json.loads(path.read_text())["origins"]}
+        assert stored[site.url] == [{"name": "kept", "value": "1"}]
+
+
 def test_an_origin_that_was_never_shown(server, tester):  # noqa: F811
     path = Path(f"/home/{tester}/made.json")
     path.write_text(json.dumps({"cookies": [], "origins": [{"origin": "https://nowhere.test", "localStorage": [{"name": "a", "value": "1"}]}]}))
