@@ -91,6 +91,8 @@ static const struct opt options[] = {
 	{ NULL, "BROWSER_USER_AGENT", OPT_STR, AT(browser_agent), NULL, "TEXT", "The browser's User-Agent; its own when absent." },
 	{ NULL, "BROWSER_EXTRA_ARGS", OPT_STR, AT(browser_args), NULL, "ARGUMENTS",
 	  "Further arguments of the browser, separated by spaces. None may disable its sandbox." },
+	{ NULL, "DNS_OVER_HTTPS_TEMPLATES", OPT_STR, AT(browser_dns), NULL, "URL …",
+	  "Servers at which the browser resolves names by HTTPS, as URI templates; the system's way when absent, or when they do not answer." },
 	{ NULL, "PROXY_SERVER", OPT_STR, AT(proxy_server), NULL, "HOST:PORT", "The proxy that the browser uses." },
 	{ NULL, "PROXY_EXCLUDE", OPT_STR, AT(proxy_exclude), NULL, "HOST,…", "Hosts that the browser reaches without that proxy." },
 	{ NULL, "PROXY_INCLUDE", OPT_STR, AT(proxy_include), NULL, "HOST,…", "The only hosts that the browser reaches by that proxy." },

@@ -31,7 +31,7 @@ struct config {
 	int64_t browser_port;
 	const char *browser_home, *browser_lang, *browser_ui_lang, *browser_agent, *browser_args,
 		*browser_profile, *browser_dialogs;
-	const char *proxy_server, *proxy_exclude, *proxy_include;
+	const char *proxy_server, *proxy_exclude, *proxy_include, *browser_dns;
 	const char *skills;
 	const char *mcp_servers;
 	int64_t mcp_idle_ms;

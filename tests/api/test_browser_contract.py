@@ -258,6 +258,7 @@ TABLES = """
     BROWSER_USER_AGENT: .test_the_environment_of_the_browser
     BROWSER_EXTRA_ARGS: .test_the_environment_of_the_browser
     BROWSER_ALLOW_FILE_SELECTION_DIALOGS: .test_the_environment_of_the_browser
+    DNS_OVER_HTTPS_TEMPLATES: browser.test_names_by_https
     PROXY_SERVER: browser.test_a_proxy
     PROXY_EXCLUDE: browser.test_a_proxy
 20
@@ -281,10 +282,11 @@ APART = {
     "13": "get_context, get_packages, execute_code, execute_bash, file_operations, str_replace_editor, convert_to_markdown",
     # A port of its own have neither the picture of the desktop, which is at /websockify alone, nor any server of MCP.
     "16": """WORKSPACE, USER, TZ, PUBLIC_PORT, AUTH_BACKEND_PORT, SANDBOX_SRV_PORT, MCP_HUB_PORT, GEM_SERVER_PORT, MCP_SERVER_BROWSER_PORT,
-        TINYPROXY_PORT, CODE_SERVER_PORT, VNC_SERVER_PORT, WEBSOCKET_PROXY_PORT, WAIT_PORTS, DNS_OVER_HTTPS_TEMPLATES, PROXY_MAP,
+        TINYPROXY_PORT, CODE_SERVER_PORT, VNC_SERVER_PORT, WEBSOCKET_PROXY_PORT, WAIT_PORTS, PROXY_MAP,
         JWT_PUBLIC_KEY, TICKET_TTL_SECONDS, DISABLE_JUPYTER, PYTHON_VERSION, AIO_SKILLS_PATH, RUN_HOOK_INIT, PIP_INDEX_URL, GITHUB_TOKEN,
         CODEX_API_KEY, CODEX_MODEL, CODEX_BASE_URL, CODEX_CONFIG_TOML, OPENCODE_API_KEY, OPENCODE_PROVIDER, OPENCODE_JSON,
         SANDBOX_MEMORY_LIMIT, HOST_PORT, SANDBOX_BASE_URL""",
+    # 34: nothing is asked for names unless somebody says so, whatever the compose file has.
     "20": "2, 3, 5, 6, 7, 8, 12, 13, 14, 15, 16, 21, 22, 23, 25, 26, 27, 29, 30, 31, 32, 33, 34",
 }
 
