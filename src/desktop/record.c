@@ -15,6 +15,7 @@ enum { SIDE_MAX = 4096 };
 
 static struct {
 	struct turn turn; /* of who starts or ends one */
+	_Atomic bool starting;
 	pthread_mutex_t lock;
 	struct video *video; /* NULL: there has been none */
 	char path[PATH_MAX];
@@ -144,11 +145,15 @@ int record_start(const struct server *server, const struct record_wish *wish,
 	    check_side("height", wish->height, err) < 0 ||
 	    turn_take(&recording.turn, wait, err) < 0)
 		return -1;
-	int result =
-		record_is_going()
-			? err_set(err, ERR_CONFLICT,
-				  "a recording is in progress: stop it before you start another")
-			: start(server, wish, wait, err);
+	int result = -1;
+	if (record_is_going())
+		err_set(err, ERR_CONFLICT,
+			"a recording is in progress: stop it before you start another");
+	else {
+		recording.starting = true;
+		result = start(server, wish, wait, err);
+		recording.starting = false;
+	}
 	turn_give(&recording.turn);
 	return result;
 }
@@ -182,7 +187,7 @@ bool record_is_going(void)
 {
 	struct record_info info;
 	record_look(&info);
-	return info.state == RECORD_GOING;
+	return recording.starting || info.state == RECORD_GOING;
 }
 
 void record_ask_end(void)

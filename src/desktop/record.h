@@ -34,6 +34,7 @@ int record_stop(const struct wait *wait, struct err *err);
 /* Of the one that goes on, or of the last one. */
 void record_look(struct record_info *ret);
 
+/* Also while one starts. */
 bool record_is_going(void);
 
 /* The end of the server: has it end; and waits until it has. */

@@ -231,13 +231,32 @@ def test_a_recording_shows_the_browser_and_keeps_it(start_server, tester, there)
     server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/recorded",
                                                     "--service-idle", "1", HOMEPAGE=page.as_uri()))
     path = there / "browser.mp4"
+
+    def seen():
+        width, _, rgb = desktop.pixels(server, server.get("/v1/browser/screenshot").content)
+        return rgb[(width * 700 + 640) * 3:][:3] == bytes(BLUE)
+
+    assert eventually(seen)
     record(server, "start", save_path=str(path), width=640)
-    time.sleep(4)
+    time.sleep(4)  # nobody asks anything meanwhile: that would be a use
     assert desktop.browser_processes(server)
     record(server, "stop")
     pictures = frames(path)
     assert pictures[-1].is_at(320, 400, BLUE), "the page is not seen"
     assert eventually(lambda: not server.children(), seconds=60)
+    server.stop()
+
+
+@BROWSER_NEEDED
+def test_a_recording_that_takes_long_to_start_keeps_the_browser(start_server, tester, there):  # noqa: F811
+    slow = there / "ffmpeg"
+    slow.write_text(f'#!/bin/sh\nsleep 4\nexec {shutil.which("ffmpeg")} "$@"\n')
+    slow.chmod(0o755)
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/slow", "--service-idle", "1",
+                                                    PATH=f"{there}:{os.environ['PATH']}"))
+    record(server, "start", save_path=str(there / "slow.mp4"))
+    assert desktop.browser_processes(server), "it was idle"
+    record(server, "stop")
     server.stop()
 
 
