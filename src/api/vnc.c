@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "desktop/display.h"
 #include "desktop/rfb.h"
+#include "desktop/rfb_release.h"
 #include "net/call.h"
 #include "net/dial.h"
 #include "net/server.h"
@@ -155,15 +156,15 @@ static void send_last(struct vnc_tunnel *t)
 }
 
 /* As the sandbox user: at the path there may be whatever that has put there. */
-static int connect_rfb(struct call *call, const struct service_run *run, struct err *err)
+static int connect_rfb(struct call *call, const struct service_run *run, const struct wait *wait,
+		       struct err *err)
 {
 	const struct user *user = user_sandbox(call->server->config->user, err);
-	const struct dial_wait wait = { .all = call_until(call, clock_ms() + CONNECT_MS),
-					.connect_ms = CONNECT_MS };
+	const struct dial_wait patience = { .all = *wait, .connect_ms = CONNECT_MS };
 	struct user_view view;
 	if (!user || user_enter(user, &view, err) < 0)
 		return -1;
-	int fd = dial_unix(display_rfb(run), &wait, err);
+	int fd = dial_unix(display_rfb(run), &patience, err);
 	user_leave(&view);
 	return fd;
 }
@@ -185,7 +186,8 @@ static int open_rfb(struct call *call, struct service_run **ret, struct err *err
 		struct service_run *run = display_use(&wait, err);
 		if (!run)
 			return -1;
-		auto_close int fd = connect_rfb(call, run, err);
+		const struct wait soon = call_until(call, clock_ms() + CONNECT_MS);
+		auto_close int fd = connect_rfb(call, run, &soon, err);
 		if (fd >= 0 && says_hello(call, fd)) {
 			*ret = run;
 			return TAKE_FD(fd);
@@ -233,6 +235,15 @@ static int run(struct vnc_tunnel *t, struct err *err)
 	return result;
 }
 
+/* Not while the server stops: the desktop ends then, too. */
+static void let_go(struct vnc_tunnel *t)
+{
+	const struct wait wait = { clock_ms() + LAST_MS, -1, server_stop_fd(t->call->server) };
+	auto_close int fd = connect_rfb(t->call, t->desktop, &wait, NULL);
+	if (fd >= 0)
+		rfb_release(fd, display_gui(t->desktop), &wait);
+}
+
 static int attach(struct call *call, const void *in, struct err *err)
 {
 	struct vnc_tunnel t = { .call = call, .input = BUF(MESSAGE_MAX + RFB_HEAD_MAX) };
@@ -245,6 +256,8 @@ static int attach(struct call *call, const void *in, struct err *err)
 	}
 	int result = run(&t, err);
 	close(t.rfb);
+	if (!call->view && !t.ended)
+		let_go(&t);
 	service_release(t.desktop);
 	buf_done(&t.input);
 	return result;

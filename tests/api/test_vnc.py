@@ -147,6 +147,22 @@ def test_the_last_input_arrives(server, peer):
             assert peer.event(KEY_PRESS)
 
 
+@pytest.mark.parametrize("leave", [lambda vnc: vnc.socket.close(), lambda vnc: vnc.socket.socket.close()], ids=["in order", "cut"])
+def test_what_is_held_is_let_go_of(server, peer, leave):
+    """When its client is gone: the next click would drag something."""
+    def held():
+        pointer, keys = peer.ask(38, 0, struct.pack("<I", peer.root)), peer.ask(44, 0)
+        return struct.unpack_from("<hh", pointer, 16), struct.unpack_from("<H", pointer, 24)[0], any(keys[8:40])
+
+    with Rfb(server) as vnc:
+        vnc.pointer(10, 20)
+        vnc.pointer(30, 40, 1)
+        vnc.key(A, 1)
+        assert eventually(lambda: held() == ((30, 40), 1 << 8, True))
+        leave(vnc)
+        assert eventually(lambda: held() == ((30, 40), 0, False)), held()
+
+
 def test_text_is_refused(server):
     with Rfb(server, hello=False) as vnc:
         vnc.socket.send("RFB 003.008\n")
