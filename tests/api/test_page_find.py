@@ -44,6 +44,14 @@ def test_in_a_shadow_tree(browsing, site):  # noqa: F811
     assert [match["context"] for match in find(browsing, "by the component")] == ["Above, by the component.", "Below, by the component."]
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_in_a_frame(browsing, site, host):  # noqa: F811
+    """Of this site or of another one; one that hangs is passed over."""
+    inner = site.add("/inner-find", "<body style='margin:0'><p>A tide in a frame").replace("127.0.0.1", host)
+    page_of(browsing, site, f"<p>The tide<iframe src={inner}></iframe>")
+    assert [(match["context"], match["frame"]) for match in find(browsing, "tide")] == [("The tide", None), ("A tide in a frame", inner)]
+
+
 @pytest.mark.parametrize("keyword, count", [("磨坊", 2), ("[a](b) $1.50*", 1), ("👩‍👩‍👧", 1), ("straße", 1), ("\\d+", 0), (".", 1), ("^", 0)])
 def test_any_text(browsing, site, keyword, count):  # noqa: F811
     page_of(browsing, site, "<p>港口的磨坊和磨坊主</p><p>[a](b) $1.50*</p><p>👩‍👩‍👧 STRAßE")
