@@ -30,9 +30,9 @@ def plain(colour):
 
 
 def changing(*colours, ms=1000):
-    """A page that shows them one after the other."""
+    """A page that shows them one after the other, once its begin() is called."""
     steps = "".join(f"setTimeout(() => document.body.style.background = '{colour}', {i * ms});" for i, colour in enumerate(colours))
-    return f"{plain(colours[0])}<script>{steps}</script>"
+    return f"{plain(colours[0])}<script>function begin() {{ {steps} }}</script>"
 
 
 def record(server, action, **more):
@@ -108,18 +108,21 @@ def own(tester, start_server):  # noqa: F811
 def test_a_recording_is_what_the_page_has_shown(browsing, site, there, tester):  # noqa: F811
     path = there / "new" / "folder" / "film.mp4"
     show(browsing, site.add("/three", changing("red", "green", "blue", ms=1500)))
-    reply = PAGE.reply(browsing, "record", duration=4, save_path=str(path))
+    with browsing.begin("/v1/browser/page/record", duration=8, save_path=str(path)) as peer:
+        recorded(browsing, 0.2)
+        PAGE.ask(browsing, "evaluate", expression="begin()")
+        reply = peer.answer("POST").json()
     done, about = reply["data"], probe(path)
     assert reply["success"] and done == {
-        "status": "stopped", "save_path": str(path), "duration": done["duration"], "file_size_bytes": path.stat().st_size, "frames": 60,
+        "status": "stopped", "save_path": str(path), "duration": done["duration"], "file_size_bytes": path.stat().st_size, "frames": 120,
         "width": about["width"], "height": about["height"], "fps": 15, "reason": "its whole duration was recorded"}
-    assert about["seconds"] == pytest.approx(4, abs=0.01) and done["duration"] == pytest.approx(4, abs=0.01)
-    assert (about["pix_fmt"], about["r_frame_rate"]) == ("yuv420p", "15/1") and len(frames(path, SMALL)) == 60
+    assert about["seconds"] == pytest.approx(8, abs=0.01) and done["duration"] == pytest.approx(8, abs=0.01)
+    assert (about["pix_fmt"], about["r_frame_rate"]) == ("yuv420p", "15/1") and len(frames(path, SMALL)) == 120
     width, height = PAGE.ask(browsing, "evaluate", expression="[innerWidth, innerHeight]")
     assert about["width"] - width in (0, 1) and about["height"] - height in (0, 1)
     assert colours(path, RED, GREEN, BLUE) == [RED, GREEN, BLUE]
     shown = [picture.is_all(GREEN) for picture in frames(path, SMALL)]
-    assert sum(shown) == pytest.approx(1.5 * 15, abs=6)
+    assert sum(shown) == pytest.approx(1.5 * 15, abs=12)
     assert path.owner() == path.parent.owner() == tester
     assert PAGE.reply(browsing, "record", action="status")["data"] == done
 
@@ -133,7 +136,7 @@ def test_from_start_to_stop(browsing, site, there):  # noqa: F811
     started = time.monotonic()
     recorded(browsing, 1)
     paint(browsing, "blue")
-    recorded(browsing, 1)
+    recorded(browsing, 2)
     stopping = time.monotonic()
     done = record(browsing, "stop")
     assert done["status"] == "stopped" and done["reason"] == "it was stopped" and done["file_size_bytes"] == path.stat().st_size
@@ -185,9 +188,9 @@ def test_it_follows_the_tab_to_other_pages(browsing, site, there):  # noqa: F811
     record(browsing, "start", save_path=str(path))
     recorded(browsing, 0.5)
     show(browsing, site.url.replace("127.0.0.1", "localhost") + "/green")  # by another process
-    recorded(browsing, 0.7)
+    recorded(browsing, 2)
     show(browsing, site.add("/blue", plain("blue")))
-    recorded(browsing, 0.7)
+    recorded(browsing, 2)
     record(browsing, "stop")
     seen = [picture for picture in frames(path, SMALL)]
     assert seen[0].is_all(RED) and seen[-1].is_all(BLUE) and sum(picture.is_all(GREEN) for picture in seen) > 3
@@ -208,7 +211,7 @@ def test_what_a_busy_page_shows_at_rest_is_seen(browsing, site, there):  # noqa:
         PAGE.ask(browsing, "reload")
         record(browsing, "start", save_path=str(path), fps=fps)
         assert eventually(lambda: tabs(browsing)[0]["title"] == "done")
-        recorded(browsing, 1.5)
+        recorded(browsing, 2.5)
         record(browsing, "stop")
         assert frames(path, SMALL)[-1].is_all(BLUE)
 
@@ -223,7 +226,7 @@ def test_the_page_becomes_smaller_and_larger(browsing, site, there):  # noqa: F8
         for size in ("800x600", "1920x1080"):
             BROWSER.ask(browsing, "config", resolution=size)
             paint(browsing, "blue")
-            recorded(browsing, 1.5)
+            recorded(browsing, 2.5)
         done = record(browsing, "stop")
     finally:
         BROWSER.ask(browsing, "config", resolution="1280x1024")
@@ -329,7 +332,7 @@ def test_several_tabs_at_once(browsing, site, there):  # noqa: F811
             page.evaluate(f"document.body.style.background = '{name}'")
     for i, name in enumerate(names):
         assert browsing.request("PUT", f"/v1/browser/tabs/{i}/activate").status_code == 200
-        recorded(browsing, 1)
+        recorded(browsing, 2)
         assert record(browsing, "stop")["save_path"] == str(there / name)
         again = PAGE.reply(browsing, "record", action="stop")
         assert again["data"]["save_path"] == str(there / name) and (i == 3 or f"Tab {i + 1} is being recorded" in again["message"])
@@ -436,7 +439,7 @@ def test_the_page_crashes(browsing, site, there):  # noqa: F811
     assert eventually(lambda: "crashed" in browsing.get("/v1/browser/page/text").json()["message"])
     recorded(browsing, 0.5)
     PAGE.ask(browsing, "navigate", url=site.add("/blue", plain("blue")))
-    recorded(browsing, 1)
+    recorded(browsing, 2)
     record(browsing, "stop")
     seen = frames(path, SMALL)
     assert seen[0].is_all(RED) and seen[-1].is_all(BLUE)
@@ -520,14 +523,14 @@ def test_a_client_with_a_screencast_of_its_own(browsing, site, there):  # noqa: 
         record(browsing, "start", save_path=str(there / "film.mp4"))
         paint(browsing, "green")
         page.call("Page.screencastFrameAck", sessionId=page.event("Page.screencastFrame")["params"]["sessionId"])
-        recorded(browsing, 1)
+        recorded(browsing, 2)
         record(browsing, "stop")
         paint(browsing, "blue")
         assert page.event("Page.screencastFrame")["params"]["metadata"]["deviceWidth"] > 300
         record(browsing, "start", save_path=str(there / "next.mp4"))
         page.call("Page.stopScreencast")
         paint(browsing, "red")
-        recorded(browsing, 1)
+        recorded(browsing, 2)
         record(browsing, "stop")
     assert frames(there / "film.mp4", SMALL)[-1].is_all(GREEN) and colours(there / "next.mp4", BLUE, RED) == [BLUE, RED]
 
@@ -542,7 +545,7 @@ def test_playwright_drives_the_page_meanwhile(browsing, site, there):  # noqa: F
         page = browser.contexts[0].pages[0]
         page.goto(site.add("/blue", plain("blue")))
         assert page.screenshot()[:4] == b"\x89PNG" and page.title() == "blue"
-        recorded(browsing, 0.7)
+        recorded(browsing, 2)
         browser.close()
     assert record(browsing, "stop")["reason"] == "it was stopped"
     seen = frames(there / "film.mp4", SMALL)
