@@ -216,32 +216,9 @@ int browser_wait(struct browser *browser, browser_found_fn *found, void *arg,
 				  : err_set(err, ERR_UNAVAILABLE, "the browser has ended");
 }
 
-static bool shows_page(struct tab *tab)
-{
-	pthread_mutex_lock(&tab->lock);
-	bool blank = !strcmp(tab->url, "about:blank") || !*tab->url ||
-		     !strncmp(tab->url, "chrome://newtab", 15);
-	pthread_mutex_unlock(&tab->lock);
-	return !blank;
-}
-
 bool browser_is_busy(struct browser *browser)
 {
 	return atomic_load(&browser->outsiders) > 0 || browser_downloading(browser);
-}
-
-bool browser_shows_pages(struct browser *browser)
-{
-	struct arena arena = { 0 };
-	struct tab **tabs;
-	size_t count = browser_tabs(browser, &arena, &tabs);
-	bool any = false;
-	for (size_t i = 0; i < count; i++) {
-		any |= shows_page(tabs[i]);
-		tab_release(tabs[i]);
-	}
-	arena_done(&arena);
-	return any;
 }
 
 static bool has_no_tab(struct browser *browser, void *arg)

@@ -34,9 +34,6 @@ const char *browser_id(const struct browser *browser); /* in the URL that client
 /* Whether it downloads, or is driven by a client of others. */
 bool browser_is_busy(struct browser *browser);
 
-/* Whether it shows more than blank pages. */
-bool browser_shows_pages(struct browser *browser);
-
 /* Whether its window has been seen on the screen with something in it. */
 bool browser_is_painted(struct browser *browser);
 void browser_set_painted(struct browser *browser);

@@ -21,6 +21,8 @@
 #include "base/own.h"
 #include "browser/browser.h"
 #include "browser/chromium_args.h"
+#include "browser/local_state.h"
+#include "browser/restore.h"
 #include "config/config.h"
 #include "desktop/display.h"
 #include "desktop/record.h"
@@ -44,8 +46,8 @@ static struct {
 	struct service *service;
 	int lock_fd; /* of its profile */
 	_Atomic int watchers;
-	_Atomic bool
-		restore; /* the next one shows the tabs that the last one had: it was closed for being idle */
+	struct restore
+		*restore; /* the service's thread has it; of one that was closed for being idle */
 } chromium = { .lock_fd = -1 };
 
 /* ---- the program ---- */
@@ -106,7 +108,7 @@ int chromium_set_policy(const struct chromium_policy *policy, struct err *err)
 /* In the arena. */
 static struct chromium_policy current_policy(struct arena *arena)
 {
-	struct chromium_policy now = { .restore = atomic_load(&chromium.restore) };
+	struct chromium_policy now = { .restore = chromium.restore != NULL };
 	pthread_mutex_lock(&policies.lock);
 	now.blocked = policies.blocked ? arena_strdup(arena, policies.blocked) : NULL;
 	now.allowed = policies.allowed ? arena_strdup(arena, policies.allowed) : NULL;
@@ -220,6 +222,7 @@ static int write_preferences(const char *profile, struct err *err)
  * and after a crash, or in the copy of a sandbox, these names are of one that is gone. */
 static int prepare_profile(const struct user *user, const char *profile, struct err *err)
 {
+	const char *dns = chromium.server->config->browser_dns;
 	struct user_view view;
 	auto_free char *path = xstrdup(profile);
 	auto_free char *downloads = xasprintf("%s/Downloads", user->home);
@@ -235,6 +238,8 @@ static int prepare_profile(const struct user *user, const char *profile, struct 
 		result = remove_stale(profile, err);
 	if (result == 0)
 		result = write_preferences(profile, err);
+	if (result == 0 && dns && *dns)
+		result = local_state_set_dns(profile, dns, err);
 	user_leave(&view);
 	return result;
 }
@@ -358,8 +363,10 @@ static int open_chromium(struct service_run *run, const struct wait *wait, struc
 {
 	const struct server *server = run->arg;
 	run->value = browser_open(run->in, run->out, server->config, dialogs_allowed(), wait, err);
+	if (run->value && chromium.restore)
+		restore_await(chromium.restore, run->value, wait);
 	if (run->value)
-		atomic_store(&chromium.restore, false);
+		restore_free(TAKE(chromium.restore));
 	if (!run->value && err->code == ERR_UNAVAILABLE)
 		explain_end(run, err);
 	return run->value ? 0 : -1;
@@ -368,8 +375,10 @@ static int open_chromium(struct service_run *run, const struct wait *wait, struc
 /* Also of a start that failed, perhaps before there was a program. Closed in order, it keeps its session. */
 static void close_chromium(struct service_run *run)
 {
-	if (run->value && run->unwanted && browser_shows_pages(run->value))
-		atomic_store(&chromium.restore, true);
+	if (run->value && run->unwanted) {
+		restore_free(chromium.restore);
+		chromium.restore = restore_save(run->value);
+	}
 	if (run->program && (!run->value || browser_quit(run->value) < 0))
 		program_terminate(run->program);
 }

@@ -339,10 +339,12 @@ static void reached(struct tab *tab, const char *session, const json_t *params)
 	struct frame *frame = tab_frame(tab, cdp_text(params, "frameId"));
 	const char *name = cdp_text(params, "name"), *loader = cdp_text(params, "loaderId");
 	unsigned now = 0;
-	(void)session;
 	for (size_t i = 0; i < COUNT(rows); i++)
 		if (!strcmp(name, rows[i].name))
 			now = rows[i].reached;
+	/* A tab that was brought back counts as crashed until it is loaded, and does not report that. */
+	if (frame && frame == tab->frames && strcmp(loader, frame->loader) != 0)
+		revive(tab, session);
 	if (frame && !strcmp(loader, frame->loader))
 		frame->reached |= now;
 	else if (frame)
