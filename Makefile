@@ -179,8 +179,8 @@ docs-check: all ## docs/configuration.md says what the program says
 	@build/aio serve --help-markdown | diff -u docs/configuration.md -
 	@build/aio up --help-markdown | diff -u docs/configuration-host.md -
 # What attacks a box, or is attacked from one.
-ATTACKS := tests/escape $(patsubst %,tests/host/test_%.py,code credentials hostile hostile_server import_hostile jwt \
-	inside logs makers mounts neighbours network pages rootless_attacks sockets)
+ATTACKS := tests/escape $(patsubst %,tests/host/test_%.py,browser_attacks code credentials hostile hostile_server \
+	import_hostile jwt inside logs makers mounts neighbours network pages rootless_attacks sockets view)
 escape-report: test-deps ## attack boxes, and write what held into docs/security.md
 	+@$(SUB) VARIANT=asan all fixture
 	@AIO=$(CURDIR)/build/asan/aio FIXTURE=$(CURDIR)/build/asan/fixture $(FIXED) build/venv/bin/python \
