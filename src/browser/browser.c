@@ -442,13 +442,25 @@ static void show(struct tab *tab, const char *url, const struct wait *wait)
 		       json_pack("{s:s}", "url", url));
 }
 
+static int check_room(struct browser *browser, struct err *err)
+{
+	pthread_mutex_lock(&browser->lock);
+	bool full = browser->tab_count >= TABS_MAX;
+	pthread_mutex_unlock(&browser->lock);
+	return full ? err_set(err, ERR_LIMIT,
+			      "%d tabs are open, which is the most: close some first", TABS_MAX)
+		    : 0;
+}
+
 /* A blank one that is then navigated: the first request of one that is made with its URL is sent before
  * its session could be told to report requests, or to change them. */
 struct tab *browser_new_tab(struct browser *browser, const char *url, const struct wait *wait,
 			    struct err *err)
 {
-	json_t *made = cdp_call(browser->cdp, NULL, "Target.createTarget",
-				json_pack("{s:s}", "url", "about:blank"), wait, err);
+	json_t *made = check_room(browser, err) < 0
+			       ? NULL
+			       : cdp_call(browser->cdp, NULL, "Target.createTarget",
+					  json_pack("{s:s}", "url", "about:blank"), wait, err);
 	struct wanted_tab wanted = { .target = cdp_text(made, "targetId") };
 	if (made && browser_wait(browser, has_target, &wanted, wait, err) == 0 && wanted.tab)
 		browser_set_current(browser, wanted.tab);

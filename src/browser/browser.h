@@ -65,7 +65,7 @@ size_t browser_tabs(struct browser *browser, struct arena *arena, struct tab ***
 int browser_update_titles(struct browser *browser, const struct wait *wait, struct err *err);
 
 /* Opens a tab, which becomes the current one. It does not wait for the page. NULL with ERR_NOT_FOUND: it has
- * closed again already, as the browser does where the address is a download. */
+ * closed again already, as the browser does where the address is a download; ERR_LIMIT: too many are open. */
 struct tab *browser_new_tab(struct browser *browser, const char *url, const struct wait *wait,
 			    struct err *err);
 

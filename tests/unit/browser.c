@@ -427,6 +427,31 @@ static void tabs_come_and_go(void)
 	finish();
 }
 
+static bool has_tabs(struct browser *of, void *arg)
+{
+	return of->tab_count >= *(size_t *)arg;
+}
+
+/* One more would not be ours to drive, and waited for in vain. */
+static void too_many_tabs(void)
+{
+	const struct wait wait = seconds(20);
+	struct err err = { 0 };
+	size_t all = TABS_MAX;
+	begin();
+	for (int i = 1; i < TABS_MAX; i++) {
+		auto_free char *text = xasprintf(
+			"{\"method\":\"Target.attachedToTarget\",\"params\":{\"sessionId\":\"M%d\","
+			"\"targetInfo\":{\"targetId\":\"N%d\",\"type\":\"page\",\"url\":\"about:blank\"}}}",
+			i, i);
+		say(text);
+	}
+	CHECK(browser_wait(browser, has_tabs, &all, &wait, &err) == 0);
+	CHECK(!browser_new_tab(browser, "about:blank", &wait, &err));
+	CHECK(err.code == ERR_LIMIT && strstr(err.msg, "256 tabs"));
+	finish();
+}
+
 static void dialogs(void)
 {
 	const struct wait wait = seconds(20);
@@ -565,6 +590,7 @@ int main(void)
 	numbers();
 	odd_answers();
 	tabs_come_and_go();
+	too_many_tabs();
 	dialogs();
 	crashes();
 	crashes_as_it_arrives();
