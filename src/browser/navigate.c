@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "browser/browser_state.h"
 #include "browser/cdp_params.h"
@@ -15,7 +16,7 @@
 #include "config/config.h"
 #include "config/reach.h"
 
-enum { SHOWN = 160, FAILED_MS = 2000, IDLE_MS = 500, NEXT_MS = 50 };
+enum { SHOWN = 160, FAILED_MS = 2000, CRASH_MS = 200, IDLE_MS = 500, NEXT_MS = 50 };
 
 /* ---- what is waited for ---- */
 
@@ -208,30 +209,72 @@ static bool is_empty_response(const char *text)
 	return strstr(text, "ERR_HTTP_RESPONSE_CODE_FAILURE") != NULL;
 }
 
-int navigate_to(struct tab *tab, const char *url, unsigned reached, bool *ret_download,
-		const struct wait *wait, struct err *err)
+static bool has_crashed(struct tab *tab, void *arg, int64_t *again)
 {
-	if (schemes_check(url, err) < 0)
-		return -1;
-	struct arrival arrival = depart(tab, reached);
+	const struct arrival *arrival = arg;
+	(void)again;
+	return tab->crashed && tab->crashes > arrival->crashes;
+}
+
+/* Where that was the reason to abort, it is told a little later. */
+static void await_crash(struct tab *tab, struct arrival *arrival, const struct wait *wait)
+{
+	struct wait soon = *wait;
+	struct err ignored;
+	if (clock_ms() + CRASH_MS < soon.until_ms)
+		soon.until_ms = clock_ms() + CRASH_MS;
+	(void)tab_wait_revived(tab, has_crashed, arrival, arrival->crashes, &soon, &ignored);
+}
+
+static int navigate_once(struct tab *tab, const char *url, struct arrival *arrival,
+			 bool *ret_download, const struct wait *wait, struct err *err)
+{
 	json_t *answer = tab_call(tab, "Page.navigate", json_pack("{s:s}", "url", url), wait, err);
 	if (!answer)
 		return refused(url, err);
 	const char *text = cdp_text(answer, "errorText");
 	int result = 0;
 	*ret_download = cdp_true(answer, "isDownload");
-	(void)cdp_id(arrival.loader, sizeof arrival.loader, cdp_text(answer, "loaderId"));
+	(void)cdp_id(arrival->loader, sizeof arrival->loader, cdp_text(answer, "loaderId"));
 	if (*ret_download) {
 		result = 0;
 	} else if (*text && !is_empty_response(text)) {
-		if (!strstr(text, "ERR_ABORTED"))
-			await_error_page(tab, &arrival, wait);
+		if (strstr(text, "ERR_ABORTED"))
+			await_crash(tab, arrival, wait);
+		else
+			await_error_page(tab, arrival, wait);
 		result = failed(tab, url, text, err);
 	} else {
-		result = arrive(tab, &arrival, wait, err);
+		result = arrive(tab, arrival, wait, err);
 	}
 	json_decref(answer);
 	return result;
+}
+
+static bool has_crashed_before_it_came(struct tab *tab, struct arrival *arrival)
+{
+	pthread_mutex_lock(&tab->lock);
+	const struct frame *frame = tab_main_frame(tab);
+	bool result = has_crashed(tab, arrival, NULL) && frame &&
+		      frame->documents == arrival->documents;
+	pthread_mutex_unlock(&tab->lock);
+	return result;
+}
+
+/* On a busy machine Chromium's renderers crash now and then when their window is given the focus while they
+ * have no document yet. The page has no part in that. */
+int navigate_to(struct tab *tab, const char *url, unsigned reached, bool *ret_download,
+		const struct wait *wait, struct err *err)
+{
+	if (schemes_check(url, err) < 0)
+		return -1;
+	struct arrival arrival = depart(tab, reached);
+	int result = navigate_once(tab, url, &arrival, ret_download, wait, err);
+	if (result == 0 || !has_crashed_before_it_came(tab, &arrival))
+		return result;
+	log_warn("the tab crashed before it had the page: it is opened once more");
+	arrival = depart(tab, reached);
+	return navigate_once(tab, url, &arrival, ret_download, wait, err);
 }
 
 /* ---- the same again, and through the history ---- */

@@ -8,6 +8,11 @@
 #include "browser/browser_state.h"
 #include "browser/cdp.h"
 
+enum {
+	BETWEEN_MS = 2000, /* for a tab to go from one process to another */
+	MOMENT_MS = 20,
+};
+
 /* ---- life ---- */
 
 struct tab *tab_new(struct browser *browser, const char *target, const char *session,
@@ -78,13 +83,33 @@ static bool is_closed(struct tab *tab)
 	return closed;
 }
 
+/* While a tab goes from one process to another, some questions have no answer. That takes a moment. */
+static json_t *call_between_pages(struct tab *tab, const char *session, const char *method,
+				  json_t *params, const struct wait *wait, struct err *err)
+{
+	int64_t until = clock_ms() + BETWEEN_MS;
+	json_t *result;
+	for (;;) {
+		result = cdp_call(tab->browser->cdp, session, method, json_incref(params), wait,
+				  err);
+		if (result || err->code != ERR_CONFLICT || clock_ms() >= until ||
+		    !strstr(err->msg, "Not attached to an active page"))
+			break;
+		const struct wait moment = { clock_ms() + MOMENT_MS, wait->client_fd,
+					     wait->stop_fd };
+		(void)wait_fd(&moment, -1, 0);
+	}
+	json_decref(params);
+	return result;
+}
+
 /* The browser's words for a session that is gone say nothing to those who know tabs only. */
 json_t *frame_call(struct tab *tab, const char *session, const char *method, json_t *params,
 		   const struct wait *wait, struct err *err)
 {
 	struct err own;
 	err = err ? err : &own;
-	json_t *result = cdp_call(tab->browser->cdp, session, method, params, wait, err);
+	json_t *result = call_between_pages(tab, session, method, params, wait, err);
 	if (!result && err->code == ERR_CONFLICT && is_closed(tab))
 		err_set(err, ERR_CONFLICT, "the tab was closed");
 	return result;

@@ -282,6 +282,17 @@ def test_a_page_that_crashed(server, site):  # noqa: F811
     assert go(server, site.url + "/broken")["title"] == "Broken"
 
 
+def test_a_renderer_killed_before_the_page_has_come(server, site):  # noqa: F811
+    """Not by the page, which has not been there: it is asked for once more."""
+    go(server, site.url + "/hello")
+    peer = server.begin("/v1/browser/page/navigate", url=site.url + "/slow?once-more")
+    assert eventually(lambda: ("GET", "/slow?once-more") in site.seen)
+    kill(server, "renderer")
+    assert eventually(lambda: site.seen.count(("GET", "/slow?once-more")) == 2)
+    site.release()
+    assert peer.answer("POST").json()["data"]["title"] == "Slow"
+
+
 def test_a_renderer_killed_in_mid_call(server, site):  # noqa: F811
     go(server, site.url + "/hello")
     peer = server.begin("/v1/browser/page/evaluate", expression="new Promise(() => {})")
