@@ -571,12 +571,28 @@ static bool is_no_profile(const char *path, const struct stat *st)
 	return !S_ISDIR(st->st_mode) || len < tail || strcmp(path + len - tail, profile) != 0;
 }
 
+/* Where it is not what is_no_profile() knows. */
+static int check_profile(const struct box *box, struct err *err)
+{
+	const char *place = text(json_object_get(box->spec, "env"), "AIO_BROWSER_PROFILE");
+	if (!place || !*place)
+		return 0;
+	return err_set(
+		err, ERR_CONFLICT,
+		"the browser's profile is at '%.200s', by AIO_BROWSER_PROFILE, and a snapshot "
+		"cannot leave it out from there: set include_browser, if its cookies may be "
+		"in the template",
+		place);
+}
+
 int life_snapshot(struct host *host, const char *id, bool browser, const char *to, struct err *err)
 {
 	struct box *box;
 	char cgroup[64];
 	if (begin(host, id, &box, err) < 0)
 		return -1;
+	if (!browser && check_profile(box, err) < 0)
+		return end(host, box, -1);
 	auto_free char *dir = host_path(host, "boxes", id, "");
 	return end(host, box,
 		   box_snapshot(dir, running_cgroup(host, box, cgroup, sizeof cgroup),

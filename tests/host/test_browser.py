@@ -144,6 +144,21 @@ def test_a_snapshot_leaves_the_profile_out(host, box):
         host.api("DELETE", f"/v1/templates/{name}")
 
 
+def test_a_snapshot_that_cannot_leave_the_profile_out(host):
+    """It is made of it only if that is asked for."""
+    elsewhere = host.create(env={"AIO_BROWSER_PROFILE": "/home/gem/elsewhere"})
+    try:
+        make = lambda **more: host.client.post(f"/v1/sandboxes/{elsewhere.id}/snapshot", headers=host.auth,
+                                               json={"name": f"{elsewhere.id}-profile", **more})
+        refused = make()
+        assert refused.status_code == 409 and "include_browser" in refused.text and "/home/gem/elsewhere" in refused.text
+        made = make(include_browser=True)
+        assert made.status_code < 300, made.text
+        host.client.delete(f"/v1/templates/{elsewhere.id}-profile", headers=host.auth)
+    finally:
+        elsewhere.delete()
+
+
 @pytest.mark.parametrize("limits, word", [({"pids": 60}, "processes"), ({"memory": 100 << 20}, "memory")])
 def test_a_box_that_has_too_little_says_so(host, limits, word):
     small = host.create(limits=limits)
