@@ -136,23 +136,11 @@ static int prepare_files(const struct user *user, const unsigned char cookie[COO
 	return result;
 }
 
-static int prepare_xvnc(struct service_run *run, struct service_start *start, struct err *err)
+static char *const *xvnc_args(const struct service_start *start)
 {
-	const struct server *server = run->arg;
-	const struct user *user = user_sandbox(server->config->user, err);
-	struct display *display = xcalloc(1, sizeof *display);
-	struct spawn *spawn = &start->program.spawn;
-	int ready[2];
-	run->value = display;
-	if (!user || getrandom(display->cookie, COOKIE, 0) != COOKIE)
-		return user ? err_set(err, errno, "no random numbers") : -1;
-	if (prepare_files(user, display->cookie, err) < 0)
-		return -1;
-	if (pipe2(ready, O_CLOEXEC) < 0)
-		return err_set(err, ERR_LIMIT, "no pipe for the desktop");
 	const unsigned size = desktop.size;
 	char *geometry = arena_printf(start->arena, "%ux%u", size >> 16, size & 0xffff);
-	char *argv[] = { (char *)spawn->path,
+	char *argv[] = { (char *)start->program.spawn.path,
 			 desktop.name,
 			 (char *)"-displayfd",
 			 (char *)"3",
@@ -183,10 +171,27 @@ static int prepare_xvnc(struct service_run *run, struct service_start *start, st
 			 NULL };
 	char **copy = arena_alloc(start->arena, sizeof argv);
 	memcpy(copy, argv, sizeof argv);
+	return copy;
+}
+
+static int prepare_xvnc(struct service_run *run, struct service_start *start, struct err *err)
+{
+	const struct server *server = run->arg;
+	const struct user *user = user_sandbox(server->config->user, err);
+	struct display *display = xcalloc(1, sizeof *display);
+	struct spawn *spawn = &start->program.spawn;
+	int ready[2];
+	run->value = display;
+	if (!user || getrandom(display->cookie, COOKIE, 0) != COOKIE)
+		return user ? err_set(err, errno, "no random numbers") : -1;
+	if (prepare_files(user, display->cookie, err) < 0)
+		return -1;
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return err_set(err, ERR_LIMIT, "no pipe for the desktop");
 	run->in = ready[0];
 	spawn->fds[3] = ready[1];
 	spawn->extras = 1;
-	spawn->argv = copy;
+	spawn->argv = xvnc_args(start);
 	spawn->cwd = "/";
 	start->program.group = true;
 	start->ready = (struct ready){ .how = READY_LINE, .fd = run->in };

@@ -38,12 +38,6 @@ static json_t *number_or_null(double value)
 	return isnan(value) ? json_null() : json_real(value);
 }
 
-static const char *text_in(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
-}
-
 /* ---- which element ---- */
 
 struct tool_target {
@@ -67,7 +61,7 @@ static json_t *target_args(const struct tool_target *target)
 /* What it was, by what the route says of it or how it was named. */
 static const char *named(struct tool_use *use, const struct tool_target *target, const json_t *data)
 {
-	const char *element = text_in(data, "element");
+	const char *element = browser_text(data, "element");
 	if (*element)
 		return arena_printf(use->arena, "%.500s", element);
 	if (target->index != INT_ABSENT)
@@ -116,9 +110,9 @@ static void put_facts(struct buf *text, const json_t *element)
 	static const char *const texts[] = { "type", "value", "placeholder" };
 	static const char *const states[] = { "checked", "selected", "expanded", "disabled" };
 	for (size_t i = 0; i < COUNT(texts); i++)
-		if (*text_in(element, texts[i]))
+		if (*browser_text(element, texts[i]))
 			buf_printf(text, " %s=\"%.*s\"", texts[i], TEXT_SHOWN,
-				   text_in(element, texts[i]));
+				   browser_text(element, texts[i]));
 	for (size_t i = 0; i < COUNT(states); i++)
 		if (json_is_true(json_object_get(element, states[i])))
 			buf_printf(text, " %s", states[i]);
@@ -128,13 +122,13 @@ static void put_facts(struct buf *text, const json_t *element)
 /* Of what is written on it; a field has a name, if not that then what it shows while it is empty. */
 static const char *caption(const json_t *element)
 {
-	const char *name = text_in(element, "name");
-	return *name ? name : text_in(element, "text");
+	const char *name = browser_text(element, "name");
+	return *name ? name : browser_text(element, "text");
 }
 
 static void put_line(struct buf *text, const json_t *element)
 {
-	const char *tag = text_in(element, "tag");
+	const char *tag = browser_text(element, "tag");
 	buf_printf(text, "[%lld]<%s>%.*s</%s>",
 		   (long long)json_integer_value(json_object_get(element, "index")), tag,
 		   TEXT_SHOWN, caption(element), tag);
@@ -481,8 +475,8 @@ int dialog_tool(struct tool_use *use, const void *in, struct err *err)
 			 err);
 	if (data)
 		browser_said(use, "%s the %s '%.1000s'", request->accept ? "Accepted" : "Dismissed",
-			     *text_in(data, "type") ? text_in(data, "type") : "dialog",
-			     text_in(data, "message"));
+			     *browser_text(data, "type") ? browser_text(data, "type") : "dialog",
+			     browser_text(data, "message"));
 	json_decref(data);
 	return 0;
 }

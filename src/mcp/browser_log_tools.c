@@ -8,12 +8,6 @@
 
 enum { LOG_MAX = 1 << 20, URL_SHOWN = 300, TEXT_SHOWN = 2000 };
 
-static const char *text_in(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
-}
-
 struct requests_args {
 	const char *filter;
 	int64_t limit;
@@ -31,16 +25,16 @@ const struct schema requests_in = SCHEMA(requests_args, "NetworkRequests", reque
 static void put_request(struct buf *text, const json_t *request)
 {
 	long long status = json_integer_value(json_object_get(request, "status"));
-	const char *failure = text_in(request, "failure");
-	buf_printf(text, "%s ", text_in(request, "method"));
+	const char *failure = browser_text(request, "failure");
+	buf_printf(text, "%s ", browser_text(request, "method"));
 	if (*failure)
 		buf_printf(text, "%s", failure);
 	else if (status)
 		buf_printf(text, "%lld", status);
 	else
 		buf_str(text, "pending");
-	buf_printf(text, " %.*s (%s, %lld bytes", URL_SHOWN, text_in(request, "url"),
-		   text_in(request, "resource_type"),
+	buf_printf(text, " %.*s (%s, %lld bytes", URL_SHOWN, browser_text(request, "url"),
+		   browser_text(request, "resource_type"),
 		   (long long)json_integer_value(json_object_get(request, "body_size")));
 	if (json_is_number(json_object_get(request, "duration_ms")))
 		buf_printf(text, ", %.0f ms",
@@ -86,12 +80,13 @@ static void put_message(struct buf *text, const json_t *entry)
 {
 	const json_t *place = json_object_get(entry, "location"),
 		     *line = json_object_get(place, "lineNumber");
-	buf_printf(text, "[%s] %.*s", text_in(entry, "level"), TEXT_SHOWN, text_in(entry, "text"));
-	if (*text_in(place, "url"))
-		buf_printf(text, " (%.*s:%lld)", URL_SHOWN, text_in(place, "url"),
+	buf_printf(text, "[%s] %.*s", browser_text(entry, "level"), TEXT_SHOWN,
+		   browser_text(entry, "text"));
+	if (*browser_text(place, "url"))
+		buf_printf(text, " (%.*s:%lld)", URL_SHOWN, browser_text(place, "url"),
 			   (long long)json_integer_value(line) + 1);
-	if (*text_in(entry, "stack"))
-		buf_printf(text, "\n%.*s", TEXT_SHOWN, text_in(entry, "stack"));
+	if (*browser_text(entry, "stack"))
+		buf_printf(text, "\n%.*s", TEXT_SHOWN, browser_text(entry, "stack"));
 	buf_str(text, "\n");
 }
 

@@ -21,12 +21,6 @@ enum {
 	TEXT_CHARS_MAX = 1000000
 };
 
-static const char *text_in(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
-}
-
 /* ---- going ---- */
 
 static const char *const moments[] = { "load", "domcontentloaded", "networkidle", "commit", NULL };
@@ -76,10 +70,10 @@ static const char *complete(struct tool_use *use, const char *url)
 static void put_document(struct tool_use *use, const char *did, const json_t *data)
 {
 	int status = (int)json_integer_value(json_object_get(data, "status"));
-	const char *title = text_in(data, "title");
+	const char *title = browser_text(data, "title");
 	char *refused = status >= 400 ? arena_printf(use->arena, "\nHTTP status: %d", status)
 				      : NULL;
-	browser_said(use, "%s %.*s%s%.*s%s%s", did, URL_SHOWN, text_in(data, "url"),
+	browser_said(use, "%s %.*s%s%.*s%s%s", did, URL_SHOWN, browser_text(data, "url"),
 		     *title ? "\nTitle: " : "", TITLE_SHOWN, title, refused ? refused : "",
 		     json_is_true(json_object_get(data, "download"))
 			     ? "\nIt is a download; the tab shows what it did before."
@@ -209,6 +203,19 @@ int get_markdown_tool(struct tool_use *use, const void *in, struct err *err)
 }
 
 static const char *const formats[] = { "markdown", "text", "html", NULL };
+#define PART(s)                                                                                 \
+	{ .name = "offset",                                                                     \
+	  .type = T_INT,                                                                        \
+	  .at = offsetof(struct s, part.offset),                                                \
+	  .flags = MIN,                                                                         \
+	  .help = "Character to begin at.",                                                     \
+	  .def = "0",                                                                           \
+	  .min = 0 },                                                                           \
+	{                                                                                       \
+		.name = "max_length", .type = T_INT, .at = offsetof(struct s, part.max_length), \
+		.flags = MIN | MAX, .help = "Characters at most.", .def = "30000", .min = 1,    \
+		.max = TEXT_CHARS_MAX                                                           \
+	}
 struct extract_args {
 	struct read_args part; /* first */
 	const char *selector, *format;
@@ -218,21 +225,7 @@ static const struct field extract_fields[] = {
 	    "CSS selector of the elements to read; the whole page when absent.", .max_len = 10000),
 	ENUM(extract_args, format, OPTIONAL, "How to read it; of elements, markdown is their text.",
 	     .def = "markdown", .choices = formats, .alias = "type"),
-	{ .name = "offset",
-	  .type = T_INT,
-	  .at = offsetof(struct extract_args, part.offset),
-	  .flags = MIN,
-	  .help = "Character to begin at.",
-	  .def = "0",
-	  .min = 0 },
-	{ .name = "max_length",
-	  .type = T_INT,
-	  .at = offsetof(struct extract_args, part.max_length),
-	  .flags = MIN | MAX,
-	  .help = "Characters at most.",
-	  .def = "30000",
-	  .min = 1,
-	  .max = TEXT_CHARS_MAX },
+	PART(extract_args),
 };
 const struct schema extract_in = SCHEMA(extract_args, "Extract", extract_fields);
 
@@ -293,21 +286,7 @@ struct snapshot_args {
 static const struct field snapshot_fields[] = {
 	STR(snapshot_args, selector, OPTIONAL, "Only this element; the page when absent.",
 	    .max_len = 10000),
-	{ .name = "offset",
-	  .type = T_INT,
-	  .at = offsetof(struct snapshot_args, part.offset),
-	  .flags = MIN,
-	  .help = "Character to begin at.",
-	  .def = "0",
-	  .min = 0 },
-	{ .name = "max_length",
-	  .type = T_INT,
-	  .at = offsetof(struct snapshot_args, part.max_length),
-	  .flags = MIN | MAX,
-	  .help = "Characters at most.",
-	  .def = "30000",
-	  .min = 1,
-	  .max = TEXT_CHARS_MAX },
+	PART(snapshot_args),
 };
 const struct schema snapshot_in = SCHEMA(snapshot_args, "Snapshot", snapshot_fields);
 
@@ -318,8 +297,8 @@ int snapshot_tool(struct tool_use *use, const void *in, struct err *err)
 				json_pack("{s:s*}", "selector", request->selector), err);
 	if (!data)
 		return 0;
-	const char *text = arena_printf(use->arena, "%s\n%s\n\n%s", text_in(data, "title"),
-					text_in(data, "url"), text_in(data, "snapshot"));
+	const char *text = arena_printf(use->arena, "%s\n%s\n\n%s", browser_text(data, "title"),
+					browser_text(data, "url"), browser_text(data, "snapshot"));
 	browser_put_part(use, text, strlen(text), request->part.offset, request->part.max_length);
 	json_decref(data);
 	return 0;
@@ -344,12 +323,12 @@ static void put_matches(struct tool_use *use, const char *keyword, const json_t 
 	json_array_foreach(matches, i, match) {
 		if (i == MATCHES_SHOWN)
 			break;
-		buf_printf(&text, "\n<%s> at (%lld, %lld)%s: %.*s", text_in(match, "element"),
+		buf_printf(&text, "\n<%s> at (%lld, %lld)%s: %.*s", browser_text(match, "element"),
 			   (long long)json_integer_value(json_object_get(match, "x")),
 			   (long long)json_integer_value(json_object_get(match, "y")),
 			   json_is_true(json_object_get(match, "in_viewport")) ? ""
 									       : ", out of view",
-			   CONTEXT_SHOWN, text_in(match, "context"));
+			   CONTEXT_SHOWN, browser_text(match, "context"));
 	}
 	if (count > MATCHES_SHOWN)
 		buf_printf(&text, "\n… and %zu more", count - MATCHES_SHOWN);

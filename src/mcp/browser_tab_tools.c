@@ -21,7 +21,7 @@ int browser_said(struct tool_use *use, const char *format, ...)
 	return 0;
 }
 
-static const char *text_in(const json_t *object, const char *key)
+const char *browser_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 	return text ? text : "";
@@ -71,7 +71,7 @@ int switch_tab_tool(struct tool_use *use, const void *in, struct err *err)
 	if (!data)
 		return 0;
 	browser_said(use, "Switched to tab %lld, %.500s %.2000s", (long long)index,
-		     text_in(data, "title"), text_in(data, "url"));
+		     browser_text(data, "title"), browser_text(data, "url"));
 	json_decref(data);
 	return 0;
 }
@@ -204,14 +204,14 @@ static json_t *progress_of(const json_t *download)
 {
 	double total = json_number_value(json_object_get(download, "total"));
 	double received = json_number_value(json_object_get(download, "received"));
-	if (!strcmp(text_in(download, "state"), "completed"))
+	if (!strcmp(browser_text(download, "state"), "completed"))
 		return json_real(1);
 	return total > 0 ? json_real(received < total ? received / total : 1) : json_null();
 }
 
 static json_t *download_item(struct tool_use *use, const json_t *download)
 {
-	const char *path = text_in(download, "path"), *slash = strrchr(path, '/');
+	const char *path = browser_text(download, "path"), *slash = strrchr(path, '/');
 	return json_pack("{s:O,s:O,s:s,s:s,s:s,s:o,s:O}", "guid", json_object_get(download, "guid"),
 			 "url", json_object_get(download, "url"), "suggestedFilename",
 			 slash ? slash + 1 : path, "path", path, "resourceUri",

@@ -13,6 +13,9 @@ int browser_said(struct tool_use *use, const char *format, ...)
 int browser_picture(struct tool_use *use, const char *route, json_t *args, const char *what,
 		    struct err *err);
 
+/* A text of an object; "" where there is none. */
+const char *browser_text(const json_t *object, const char *key);
+
 /* browser_tab_tools.c */
 extern const struct schema new_tab_in, switch_tab_in, close_tab_in, tab_list_out, download_list_out;
 tool_call new_tab_tool, switch_tab_tool, close_tab_tool, tab_list_tool, download_list_tool,
