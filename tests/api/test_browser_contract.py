@@ -684,13 +684,17 @@ def test_what_never_comes_is_waited_for_as_long_as_it_says(server, page, site): 
 @BROWSER_NEEDED
 def test_a_captcha_is_looked_for_every_two_seconds(server, page):  # noqa: F811
     """It is gone after the first look; the next one is what sees that."""
-    for more, least in (({}, 1.8), ({"poll_interval": 0.6}, 0.5)):
+    def seconds(more):
         page.show("<div class=h-captcha style='width:300px;height:80px'></div>")
         assert server.get("/v1/browser/captcha/detect").json()["data"]["detected"]
         with server.begin("/v1/browser/captcha/wait", timeout=60, **more) as peer:
             began = time.monotonic()
             page.later("document.querySelector('.h-captcha').remove()", 100)
-            assert peer.answer("POST").json()["data"] == {"resolved": True} and time.monotonic() - began > least
+            assert peer.answer("POST").json()["data"] == {"resolved": True}
+            return time.monotonic() - began
+
+    for more, least in (({}, 1.8), ({"poll_interval": 0.6}, 0.5)):
+        assert eventually(lambda: seconds(more) > least)  # the first look may come after the end, on a busy machine
 
 
 @BROWSER_NEEDED
