@@ -151,32 +151,30 @@ static int create_tab(struct call *call, const void *in, struct err *err)
 	return reply_with(call, browser, tab, err);
 }
 
-static int close_tab(struct call *call, const void *in, struct err *err)
+/* Does that to the tab of an index, and answers with it, if there is one then. */
+static int change_tab(struct call *call, const struct tab_index *request,
+		      int (*change)(struct tab *tab, const struct wait *wait, struct err *err),
+		      struct err *err)
 {
-	const struct tab_index *request = in;
 	struct wait wait;
 	struct err cause = { 0 };
 	struct browser *browser = browser_lease(call, &wait, err);
 	if (!browser)
 		return -1;
 	struct tab *tab = find_tab(call, browser, request->index, &cause);
-	if (!tab || tab_close(tab, &wait, &cause) < 0)
+	if (!tab || change(tab, &wait, &cause) < 0)
 		return browser_lease_failed(call, &cause, err);
-	return call_reply(call, NULL, err);
+	return reply_with(call, browser, tab, err);
+}
+
+static int close_tab(struct call *call, const void *in, struct err *err)
+{
+	return change_tab(call, in, tab_close, err);
 }
 
 static int activate_tab(struct call *call, const void *in, struct err *err)
 {
-	const struct tab_index *request = in;
-	struct wait wait;
-	struct err cause = { 0 };
-	struct browser *browser = browser_lease(call, &wait, err);
-	if (!browser)
-		return -1;
-	struct tab *tab = find_tab(call, browser, request->index, &cause);
-	if (!tab || tab_activate(tab, &wait, &cause) < 0)
-		return browser_lease_failed(call, &cause, err);
-	return reply_with(call, browser, tab, err);
+	return change_tab(call, in, tab_activate, err);
 }
 
 static const struct route routes[] = {

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "browser/cdp_params.h"
 #include "browser/elements.h"
+#include "browser/navigate.h"
 #include "browser/tab.h"
 
 enum { PIECE = 256 << 10, QUALITY = 80 };
@@ -226,15 +227,6 @@ static int capture_once(struct tab *tab, const struct capture *capture, struct c
 	return result;
 }
 
-static uint64_t documents_of(struct tab *tab)
-{
-	pthread_mutex_lock(&tab->lock);
-	const struct frame *frame = tab_main_frame(tab);
-	uint64_t documents = frame ? frame->documents : 0;
-	pthread_mutex_unlock(&tab->lock);
-	return documents;
-}
-
 /* Once more if the page went to another document meanwhile. */
 int capture_page(struct tab *tab, const struct capture *capture, struct captured *ret,
 		 const struct wait *wait, struct err *err)
@@ -242,9 +234,9 @@ int capture_page(struct tab *tab, const struct capture *capture, struct captured
 	uint64_t documents;
 	int result;
 	do {
-		documents = documents_of(tab);
+		documents = navigate_documents(tab);
 		result = capture_once(tab, capture, ret, wait, err);
-	} while (result < 0 && err->code == ERR_CONFLICT && documents_of(tab) != documents &&
+	} while (result < 0 && err->code == ERR_CONFLICT && navigate_documents(tab) != documents &&
 		 clock_ms() < wait->until_ms);
 	return result;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 /* "" where it is absent, or not a string. */
 static inline const char *cdp_text(const json_t *params, const char *key)
@@ -28,6 +29,17 @@ static inline int64_t cdp_int(const json_t *params, const char *key)
 static inline bool cdp_true(const json_t *params, const char *key)
 {
 	return json_is_true(json_object_get(params, key));
+}
+
+/* Of headers, an object, the one of that name in whatever case; NULL: there is none, or it is not a string. */
+static inline const char *cdp_header(const json_t *headers, const char *wanted)
+{
+	const char *name;
+	json_t *value;
+	json_object_foreach((json_t *)(uintptr_t)headers, name, value)
+		if (!strcasecmp(name, wanted))
+			return json_string_value(value);
+	return NULL;
 }
 
 /* Takes an id of the browser's, which fits. False, and "": this one does not, or is empty. */

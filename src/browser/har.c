@@ -81,16 +81,6 @@ static void put_headers(struct jw *jw, const json_t *headers)
 	jw_close(jw, ']');
 }
 
-static const char *header_of(const json_t *headers, const char *wanted)
-{
-	const char *name;
-	json_t *value;
-	json_object_foreach((json_t *)(uintptr_t)headers, name, value)
-		if (!strcasecmp(name, wanted))
-			return json_string_value(value);
-	return NULL;
-}
-
 /* "a=1" up to `end`. */
 static void put_cookie(struct jw *jw, const char *at, const char *end)
 {
@@ -108,7 +98,7 @@ static void put_cookie(struct jw *jw, const char *at, const char *end)
  * semicolon. */
 static void put_cookies(struct jw *jw, const json_t *headers, bool response)
 {
-	const char *at = header_of(headers, response ? "set-cookie" : "cookie");
+	const char *at = cdp_header(headers, response ? "set-cookie" : "cookie");
 	jw_key(jw, "cookies");
 	jw_open(jw, '[');
 	while (at && *at) {
@@ -157,7 +147,7 @@ static const char *version(const struct request_info *r)
 
 static void put_post_data(struct jw *jw, const struct request_info *r, const json_t *headers)
 {
-	const char *type = header_of(headers, "content-type");
+	const char *type = cdp_header(headers, "content-type");
 	jw_key(jw, "postData");
 	jw_open(jw, '{');
 	jw_key_str(jw, "mimeType", type ? type : "");
@@ -254,7 +244,7 @@ static void put_response(struct har *har, const struct request_info *r)
 {
 	struct jw *jw = har->jw;
 	json_t *headers = json_loads(*r->response_headers ? r->response_headers : "{}", 0, NULL);
-	const char *location = r->redirected_to ? header_of(headers, "location") : NULL;
+	const char *location = r->redirected_to ? cdp_header(headers, "location") : NULL;
 	jw_key(jw, "response");
 	jw_open(jw, '{');
 	jw_key_int(jw, "status", r->status);

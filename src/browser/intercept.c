@@ -207,16 +207,6 @@ void intercept_free(struct browser *browser)
 	}
 }
 
-static const char *header_of(const json_t *headers, const char *wanted)
-{
-	const char *name;
-	json_t *value;
-	json_object_foreach((json_t *)(uintptr_t)headers, name, value)
-		if (!strcasecmp(name, wanted))
-			return json_string_value(value);
-	return NULL;
-}
-
 static bool has_header(const json_t *list, const char *wanted)
 {
 	const json_t *one;
@@ -230,7 +220,7 @@ static bool has_header(const json_t *list, const char *wanted)
 /* A page of another origin may read what it was given here, as it could not if it were blocked. */
 static void allow_origin(json_t *list, const json_t *request)
 {
-	const char *origin = header_of(json_object_get(request, "headers"), "origin");
+	const char *origin = cdp_header(json_object_get(request, "headers"), "origin");
 	size_t len = origin ? strlen(origin) : 0;
 	const char *url = cdp_text(request, "url");
 	bool same = origin && !strncmp(url, origin, len) && (url[len] == '/' || !url[len]);
@@ -261,19 +251,19 @@ static void fulfill(struct tab *tab, const char *session, const json_t *params,
 static bool is_preflight(const json_t *request)
 {
 	return !strcmp(cdp_text(request, "method"), "OPTIONS") &&
-	       header_of(json_object_get(request, "headers"), "access-control-request-method");
+	       cdp_header(json_object_get(request, "headers"), "access-control-request-method");
 }
 
 static void answer_preflight(struct tab *tab, const char *session, const json_t *params)
 {
 	const json_t *asked = json_object_get(json_object_get(params, "request"), "headers");
-	const char *origin = header_of(asked, "origin"),
-		   *names = header_of(asked, "access-control-request-headers");
+	const char *origin = cdp_header(asked, "origin"),
+		   *names = cdp_header(asked, "access-control-request-headers");
 	json_t *headers = json_array();
 	json_array_append_new(headers,
 			      header("access-control-allow-origin", origin ? origin : "*"));
 	json_array_append_new(headers, header("access-control-allow-methods",
-					      header_of(asked, "access-control-request-method")));
+					      cdp_header(asked, "access-control-request-method")));
 	json_array_append_new(headers, header("access-control-allow-credentials", "true"));
 	if (names)
 		json_array_append_new(headers, header("access-control-allow-headers", names));
