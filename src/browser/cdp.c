@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -424,8 +425,10 @@ static void take_message(struct cdp *c)
 	if (id)
 		deliver(c, id, value, &err);
 	c->message.len = 0;
-	if (c->message.room > KEEP)
+	if (c->message.room > KEEP) {
 		buf_done(&c->message);
+		malloc_trim(0); /* a million values leave a hundred megabytes of holes */
+	}
 }
 
 static void skip_message(struct cdp *c)

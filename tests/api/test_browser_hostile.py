@@ -8,7 +8,7 @@ import pytest
 
 import desktop
 from desktop import BROWSER_NEEDED, browser_processes, tabs, tester  # noqa: F401
-from harness import ANSWER_SECONDS, Calls, connect, eventually
+from harness import ANSWER_SECONDS, START_SECONDS, Calls, connect, eventually, sanitizer
 
 pytestmark = BROWSER_NEEDED
 BROWSER = Calls("/v1/browser")
@@ -118,6 +118,17 @@ def test_an_element_whose_name_is_too_long_to_be_told(server):
             assert pointed["success"] and pointed["data"]["element"].startswith(f'<{tag} name="漢'), pointed
             assert "\ufffd" not in pointed["data"]["element"]
         assert evaluate(server, "document.body.textContent") == "1"
+
+
+@pytest.mark.skipif(sanitizer() is not None, reason="a sanitizer keeps what is freed")
+def test_what_a_page_writes_to_its_console_takes_no_memory_for_good(server):
+    show(server, "")
+    evaluate(server, "console.log(1); 1")
+    before = server.memory()
+    server.reset_peak()
+    evaluate(server, "for (let i = 0; i < 3; i++) console.log(...new Array(40000).fill(1).map((_, i) => ({a: i}))); 1", timeout=60)
+    assert eventually(lambda: server.memory("VmHWM") > before + (64 << 20), START_SECONDS)  # it was as much
+    assert eventually(lambda: server.memory() < before + (24 << 20), START_SECONDS), (before, server.memory())
 
 
 # --- clients ------------------------------------------------------------------------------------
