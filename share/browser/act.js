@@ -143,9 +143,30 @@ const preparedElement = (number) => {
   return element && dom.connected(element) ? element : null;
 };
 
-const place = ({ element, point }) => ({
-  ...point, width: innerWidth, height: innerHeight, element: describe(element), prepared: prepare(element),
-});
+// Where the page was last told that the pointer is. A frame may be of another process, and that has the pointer by the last picture that
+// was made of the page: what has just been scrolled is elsewhere there for a moment, and a click then would be one beside the frame.
+const pointer = { watched: false, at: null, missed: 0 };
+const MISSED = 20; // then the page keeps such events to itself
+
+const watchPointer = () => {
+  pointer.at = null;
+  if (pointer.watched || window === top) return;
+  pointer.watched = true;
+  addEventListener('pointermove', ({ isTrusted, clientX, clientY }) => {
+    if (isTrusted) pointer.at = { x: clientX, y: clientY };
+  }, { capture: true, passive: true });
+};
+
+const hasArrived = (element) => {
+  if (!pointer.watched || (pointer.at && !inTheWay(element, pointer.at))) pointer.missed = 0;
+  else pointer.missed++;
+  return pointer.missed === 0 || pointer.missed > MISSED;
+};
+
+const place = ({ element, point }) => {
+  watchPointer();
+  return { ...point, width: innerWidth, height: innerHeight, element: describe(element), prepared: prepare(element) };
+};
 
 library.has = ({ target }) => !!find(target);
 
@@ -164,7 +185,8 @@ library.still = ({ x, y, prepared: number }) => {
   const element = preparedElement(number);
   if (!element) return 'the element was removed from the page';
   const other = inTheWay(element, { x, y });
-  return other ? `${describe(element)} cannot be clicked: ${other} in the way` : null;
+  if (other) return `${describe(element)} cannot be clicked: ${other} in the way`;
+  return hasArrived(element) ? null : `${describe(element)} is in a frame that the pointer does not come to`;
 };
 
 // The same point seen from the frame around: `owner` shows the frame that the point is of.

@@ -337,6 +337,18 @@ def test_a_frame_that_comes_later(server, page, site):  # noqa: F811
     page.becomes("document.title", "clicked")
 
 
+@pytest.mark.parametrize("origin", ["url", "other"])
+def test_a_frame_that_keeps_the_pointer_to_itself(server, page, site, origin):  # noqa: F811
+    """Whether the pointer has come there cannot be seen then. It is waited for a while, and clicked all the same."""
+    inner = getattr(site, origin)(site.put("<script>for (const name of ['pointermove', 'mousemove'])"
+                                           "  addEventListener(name, (event) => event.stopImmediatePropagation(), true)</script>" + FRAME.format(100)))
+    page.show(OUTER.format(0, f"<iframe style='width:400px; height:200px' src='{inner}'></iframe>"))
+    for _ in range(2):
+        page.evaluate("document.title = ''")
+        done(server, "click", selector="#inner")
+        page.becomes("document.title", "clicked")
+
+
 # --- hostile pages -----------------------------------------------------------------------------
 
 
