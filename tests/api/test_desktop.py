@@ -466,7 +466,8 @@ def test_one_that_is_killed_in_the_middle(start_server, tester):  # noqa: F811
     for user in users:
         user.join()
     assert {reply.status_code for reply in replies} <= {200, 503}
-    assert first_that_works(lambda: server.get("/v1/browser/screenshot"))
+    # One that was killed while it started is not started again at once.
+    assert eventually(lambda: server.get("/v1/browser/screenshot").status_code == 200)
     server.stop()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from contents import PAGES, ask, blank, browsing, reply, sdk, show, site  # noqa: F401
 from desktop import BROWSER_NEEDED, devtools, tester  # noqa: F401
+from harness import eventually
 
 pytestmark = BROWSER_NEEDED
 NAMES = sorted(path.stem for path in PAGES.glob("*.md"))
@@ -90,7 +91,12 @@ def test_ten_thousand_levels(browsing, site):  # noqa: F811
     assert read(browsing)["markdown"] == ""
     with devtools(browsing) as page:
         page.send("Runtime.evaluate", expression="document.body.style.display = ''")
-    body = reply(browsing, "page/markdown")
+
+        def told():
+            body = reply(browsing, "page/markdown")
+            return body if not body["success"] or body["data"]["markdown"] else None  # not done yet
+
+        body = eventually(told)
     assert body["data"]["markdown"] == "the bottom" if body["success"] else "crashed" in body["message"], body
 
 
