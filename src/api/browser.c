@@ -232,7 +232,8 @@ static int get_pac(struct call *call, const void *in, struct err *err)
 static const struct route routes[] = {
 	{ "GET", "/v1/browser/info", get_info, NULL, &info_data, "Describe the browser",
 	  "Where its DevTools protocol and its desktop are, and how large it is. Starts the browser if "
-	  "need be." },
+	  "need be.",
+	  URLS },
 	{ "POST", "/v1/browser/restart", restart, &restart_schema, NULL, "Restart the browser",
 	  "The profile is kept: cookies, storage, downloads. The body may be null." },
 	{ "GET", "/v1/browser/proxy.pac", get_pac, .summary = "Read the proxy configuration",

@@ -380,7 +380,7 @@ static int attach_page(struct call *call, const void *in, struct err *err)
 #define JSON_TYPE "application/json"
 /* clang-format off */
 #define ROW(method_, path_, handler_, in_, what)                                             \
-	{ (method_), (path_), (handler_), (in_), .summary = (what), .flags = BARE | INTERNAL, \
+	{ (method_), (path_), (handler_), (in_), .summary = (what), .flags = BARE | INTERNAL | URLS, \
 	  .type = JSON_TYPE }
 /* At the addresses that Chromium has, and below /cdp; Playwright asks with a slash at the end. A GET opens
  * no tab: any page could have a browser send it. */

@@ -18,6 +18,8 @@ static const char *credentials(const struct call *call)
 						    *kept ? "&" : "?", (int)len, at);
 		at += len;
 	}
+	if (!*kept && call->ticket)
+		return arena_printf(call->arena, "?ticket=%s", call->ticket);
 	return kept;
 }
 

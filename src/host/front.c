@@ -581,12 +581,27 @@ static bool is_below(const struct front_request *r)
 	       (r->address.prefix || !r->address.port);
 }
 
+/* Whoever has the key in the URL can send no header: the URLs in the answer open with a ticket. A ticket
+ * in the query does not get another one: none renews itself. */
+static const char *url_ticket(const struct front_request *r, char *to, size_t room)
+{
+	const struct box *box = r->link->target;
+	const struct auth_request by = { .query = r->query, .no_ticket = true };
+	int ttl;
+	if (r->place != TO_BOX || !r->by_query || r->view || r->address.port ||
+	    !route_flagged(api_groups, URLS, r->own_path) ||
+	    auth_check(box->auth, &by, NULL) != AUTH_ALL ||
+	    auth_ticket(box->auth, AUTH_ALL, to, room, &ttl) < 0)
+		return NULL;
+	return to;
+}
+
 static void write_head(struct front_request *r)
 {
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
 	bool looks_itself = r->place == TO_HOST || is_ticket(r, PUBLIC);
-	char below[OUTER_MAX + BOX_ID_MAX + 4], port[8] = "";
+	char below[OUTER_MAX + BOX_ID_MAX + 4], port[8] = "", ticket[AUTH_TICKET_ROOM];
 	snprintf(below, sizeof below, "%s%s%s", r->outer, is_below(r) ? "/s/" : "",
 		 is_below(r) ? r->address.id : "");
 	if (r->address.port)
@@ -599,6 +614,7 @@ static void write_head(struct front_request *r)
 		{ WIRE_BOX, r->place == TO_TICKETS ? r->address.id : NULL },
 		{ WIRE_PORT, port },
 		{ WIRE_VIEW, r->place == TO_BOX && r->view ? "1" : NULL },
+		{ WIRE_TICKET, url_ticket(r, ticket, sizeof ticket) },
 	};
 	r->tokens = 0;
 	struct head_request how = {

@@ -42,6 +42,7 @@ struct call {
 	const char *id;       /* in the log */
 	const char *base_url; /* as the caller reached us: "http://localhost:8080" */
 	const char *query;    /* of the request, as it came, without its '?'; NULL: none */
+	const char *ticket;   /* of an URLS route: for the URLs; NULL: none is needed */
 	const char *if_none_match, *if_range, *range; /* for call_file(); may be NULL */
 	bool head_only;                               /* the caller wants no body */
 	bool wants_events;                            /* the caller accepts Server-Sent Events */

@@ -160,8 +160,8 @@ static bool is_stripped(const struct http_header *h, const struct head_request *
 {
 	const char *name = h->name;
 	if (is_framing(name) || !strcasecmp(name, WIRE_BOX) || !strcasecmp(name, WIRE_VIEW) ||
-	    starts(name, "x-forwarded-for") || starts(name, "x-forwarded-prefix") ||
-	    starts(name, "x-forwarded-host"))
+	    !strcasecmp(name, WIRE_TICKET) || starts(name, "x-forwarded-for") ||
+	    starts(name, "x-forwarded-prefix") || starts(name, "x-forwarded-host"))
 		return true;
 	if (how->keep_credentials)
 		return false;

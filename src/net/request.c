@@ -192,6 +192,12 @@ static bool is_viewers(const struct net_request *r)
 	return r->server->local && http_header(r->head, WIRE_VIEW);
 }
 
+/* The host has taken the key of the caller out of the query. */
+static const char *find_ticket(const struct net_request *r)
+{
+	return r->server->local && !r->conn->inside ? http_header(r->head, WIRE_TICKET) : NULL;
+}
+
 static int check_credentials(struct net_request *r, struct err *err)
 {
 	unsigned flags = r->entry ? r->entry->route->flags : 0;
@@ -418,6 +424,7 @@ static struct call make_call(struct net_request *r)
 					 r->host ? r->host : "localhost",
 					 prefix && *prefix == '/' ? prefix : ""),
 		.query = r->query,
+		.ticket = find_ticket(r),
 		.if_none_match = http_header(r->head, "if-none-match"),
 		.if_range = http_header(r->head, "if-range"),
 		.range = http_header(r->head, "range"),

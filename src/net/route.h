@@ -36,6 +36,7 @@ enum route_flag {
 	ANY_NAME = 1 << 9, /* also where the host name is for a program's port */
 	PAGE = 1 << 10,    /* people open it */
 	VIEW = 1 << 11,    /* also for credentials that are for looking at the desktop only */
+	URLS = 1 << 12,    /* gives URLs that its caller opens, perhaps unable to send a header */
 };
 
 /* A path may have parameters, "/v1/x/{id}", and may end with "*" for all that follows, which the

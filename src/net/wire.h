@@ -6,4 +6,5 @@
 #define WIRE_PORT    "X-AIO-Proxy-Port" /* the port of a program in the sandbox */
 #define WIRE_SANDBOX "X-AIO-Sandbox"    /* which box, to the host */
 #define WIRE_VIEW    "X-AIO-View"       /* from the gateway to a box: the caller may only look */
+#define WIRE_TICKET  "X-AIO-Ticket"     /* from the gateway to a box: for URLs in the answer */
 #define WIRE_BOX     "X-AIO-Box"        /* which box, from the gateway to the host's own server */

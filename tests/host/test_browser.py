@@ -3,6 +3,7 @@ copied, or has too little."""
 
 import socket
 
+import httpx
 import pytest
 
 from desktop import BROWSER_NEEDED, DevTools
@@ -183,6 +184,24 @@ def test_playwright_attaches_at_every_address(host, box, how):
         page.close()
         browser.close()
     assert len(tabs(box)) >= 1
+
+
+@pytest.mark.parametrize("path", ["/json/version", "/cdp/json/version", "/v1/browser/info"])
+@pytest.mark.parametrize("below", [True, False])
+def test_devtools_with_the_key_in_the_url(host, box, path, below):
+    """For clients that can set no header: the URL that they are given opens without one, for a while."""
+    at = f"http://127.0.0.1:{host.port}" + (f"/s/{box.id}" if below else "")
+    more = {} if below else {"x-aio-sandbox": box.id}
+    def asked(query="", **headers):
+        said = httpx.get(at + path + query, headers={**more, **headers}, timeout=START_SECONDS).json()
+        return said["data"]["cdp_url"] if "data" in said else said["webSocketDebuggerUrl"]
+    url = asked(f"?api_key={box.token}", **{"X-AIO-Ticket": "mine"})
+    address, ticket = url.split("?ticket=")
+    assert box.token not in url and ticket != "mine"
+    with DevTools(url) as browser:
+        assert browser.call("Browser.getVersion")["product"]
+    # None renews itself, and those who sent a header can send it again.
+    assert asked(f"?ticket={ticket}") == address == asked(Authorization=f"Bearer {box.token}", **{"X-AIO-Ticket": "mine"})
 
 
 def test_devtools_at_the_name_of_the_box(host, box):
