@@ -10,6 +10,8 @@
 #include "browser/cdp.h"
 #include "browser/cdp_params.h"
 
+enum { PAIR_MAX = 4096 }; /* of a name and its value: the browser takes no more */
+
 /* ---- asking ---- */
 
 static bool is_local(const char *host)
@@ -131,6 +133,10 @@ static int take_texts(const json_t *from, json_t *to, size_t index, struct err *
 	}
 	if (!json_object_get(to, "name") || !json_object_get(to, "value"))
 		return bad(index, "a name and a value are needed", err);
+	if (json_string_length(json_object_get(to, "name")) +
+		    json_string_length(json_object_get(to, "value")) >
+	    PAIR_MAX)
+		return bad(index, "its name and value have more than 4096 bytes together", err);
 	return 0;
 }
 
@@ -201,6 +207,23 @@ static json_t *make(const json_t *from, const char *url, size_t index, struct er
 	return NULL;
 }
 
+/* The browser does not say which. */
+static void refused(const json_t *cookies, struct err *err)
+{
+	size_t count = json_array_size(cookies);
+	const struct err why = *err;
+	if (count == 1)
+		err_set(err, ERR_CONFLICT,
+			"the browser refuses the cookie '%.100s': a character of its name or value, its "
+			"domain, or what a prefix such as __Host- asks for is not right (%.100s)",
+			cdp_text(json_array_get(cookies, 0), "name"), why.msg);
+	else
+		err_set(err, ERR_CONFLICT,
+			"the browser refuses one of the %zu cookies, and has set none (%.100s): set them one "
+			"by one to find it",
+			count, why.msg);
+}
+
 int cookies_set(struct browser *browser, const json_t *cookies, const char *url,
 		const struct wait *wait, struct err *err)
 {
@@ -215,8 +238,12 @@ int cookies_set(struct browser *browser, const json_t *cookies, const char *url,
 		}
 		json_array_append_new(list, to);
 	}
-	return cdp_ask(browser_cdp(browser), NULL, "Storage.setCookies",
-		       json_pack("{s:o}", "cookies", list), wait, err);
+	int result = cdp_ask(browser_cdp(browser), NULL, "Storage.setCookies",
+			     json_pack("{s:O}", "cookies", list), wait, err);
+	if (result < 0 && err->code == ERR_CONFLICT)
+		refused(list, err);
+	json_decref(list);
+	return result;
 }
 
 int cookies_clear(struct browser *browser, const struct wait *wait, struct err *err)

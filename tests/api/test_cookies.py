@@ -136,6 +136,17 @@ def test_hostile_cookies(server, cookie):
     assert names(server) == []
 
 
+def test_which_cookie_the_browser_refuses(server):
+    refused = {"name": "__Host-a", "value": "1", "domain": "x.test"}
+    one = BROWSER.reply(server, "cookies", cookies=[refused])
+    assert not one["success"] and "'__Host-a'" in one["message"]
+    several = BROWSER.reply(server, "cookies", cookies=[{"name": "good", "value": "1", "domain": "x.test"}, refused])
+    assert not several["success"] and "one of the 2 cookies" in several["message"] and names(server) == []
+    status, text = BROWSER.refused(server, "cookies", cookies=[{"name": "long", "value": "x" * 4093, "domain": "x.test"}])
+    assert status == 422 and "4096 bytes" in text
+    assert BROWSER.reply(server, "cookies", cookies=[{"name": "long", "value": "x" * 4092, "domain": "x.test"}])["success"]
+
+
 @pytest.mark.parametrize("body", [{}, {"cookies": 7}, {"cookies": {}}])
 def test_bad_requests(server, body):
     assert BROWSER.send(server, "cookies", **body).status_code == 422
