@@ -173,8 +173,15 @@ static void begin_transfer(struct clipboard *c, const unsigned char *request, ui
 	put_words(c, window, property, c->atoms[A_INCR], &size, 1);
 }
 
+/* Its callers press keys next, on another connection: the program has to have its text before these. */
+static void tell_taken(struct clipboard *c, const struct wait *wait)
+{
+	(void)x_link_sync(&c->link, wait, NULL);
+	tell(c, &c->taken);
+}
+
 /* A property was taken: the next piece, of which the last is empty. */
-static void go_on(struct clipboard *c, const unsigned char *event)
+static void go_on(struct clipboard *c, const unsigned char *event, const struct wait *wait)
 {
 	const uint32_t window = x_get32(event + 4), atom = x_get32(event + 8);
 	struct transfer *t = window ? find_transfer(c, window, atom) : NULL;
@@ -186,7 +193,7 @@ static void go_on(struct clipboard *c, const unsigned char *event)
 	if (len)
 		return;
 	if (t->counts)
-		tell(c, &c->taken);
+		tell_taken(c, wait);
 	end_transfer(t);
 }
 
@@ -236,10 +243,9 @@ static void answer(struct clipboard *c, const unsigned char *request, const stru
 		which++;
 	const bool given = which < SELECTIONS && give(c, request, property, which);
 	notify(c, request, given ? property : 0);
-	(void)x_link_flush(&c->link, wait, NULL);
 	if (given && is_text(c, target) && c->on_offer && which == c->which &&
 	    is_program(c, window) && c->held[which].len <= CHUNK)
-		tell(c, &c->taken);
+		tell_taken(c, wait);
 }
 
 static uint32_t owner_of(struct clipboard *c, uint32_t of, const struct wait *wait)
@@ -275,7 +281,7 @@ static void take_event(struct clipboard *c, const struct x_packet *packet, const
 	else if (packet->kind == X_SELECTION_CLEAR)
 		lose(c, x_get32(packet->data + 12), wait);
 	else if (packet->kind == X_PROPERTY_NOTIFY)
-		go_on(c, packet->data);
+		go_on(c, packet->data, wait);
 	(void)x_link_flush(&c->link, wait, NULL);
 }
 

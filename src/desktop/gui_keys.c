@@ -9,7 +9,7 @@
 enum {
 	LOCKED = 1 << 1, /* Caps Lock, in the state of the pointer */
 	GROUP_AT = 13,
-	SETTLE_MS = 500, /* until programs have seen keys that are to become others */
+	SETTLE_MS = 1000, /* until programs have seen keys that are to become others */
 	BATCH = 256,     /* keys, between two waits for the server */
 };
 
@@ -91,7 +91,7 @@ bool gui_fits_keys(struct gui *gui, const uint32_t *keysyms, size_t count)
 	for (unsigned i = gui->keyboard.first; i <= gui->keyboard.last; i++)
 		spare += gui->keyboard.keys[i].spare &&
 			 (!gui->keyboard.keys[i].ours ||
-			  gui->keyboard.keys[i].used_ms + 4 * SETTLE_MS < clock_ms());
+			  gui->keyboard.keys[i].used_ms + 2 * SETTLE_MS < clock_ms());
 	return missing(gui, keysyms, count, wanted) <= spare;
 }
 
