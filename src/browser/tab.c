@@ -11,6 +11,7 @@
 enum {
 	BETWEEN_MS = 2000, /* for a tab to go from one process to another */
 	MOMENT_MS = 20,
+	CLOSE_AGAIN_MS = 500,
 };
 
 /* ---- life ---- */
@@ -222,6 +223,30 @@ static bool is_last(struct browser *browser, const struct tab *tab)
 	return last;
 }
 
+static int ask_to_close(struct tab *tab, const struct wait *wait, struct err *err)
+{
+	return cdp_ask(tab->browser->cdp, NULL, "Target.closeTarget",
+		       json_pack("{s:s}", "targetId", tab->target), wait, err);
+}
+
+/* Chromium says that it closes a tab whose page is on its way, and then shows that page: it is asked until
+ * it has. */
+static int close_target(struct tab *tab, const struct wait *wait, struct err *err)
+{
+	if (ask_to_close(tab, wait, err) < 0)
+		return -1;
+	for (;;) {
+		const int64_t again_ms = clock_ms() + CLOSE_AGAIN_MS;
+		const struct wait moment = { again_ms < wait->until_ms ? again_ms : wait->until_ms,
+					     wait->client_fd, wait->stop_fd };
+		if (browser_wait(tab->browser, is_gone, tab, &moment, err) == 0)
+			return 0;
+		if (err->code != ERR_SLOW || clock_ms() >= wait->until_ms)
+			return -1;
+		(void)ask_to_close(tab, wait, NULL); /* fails where it has just gone */
+	}
+}
+
 /* With the turn. */
 static int close_in_turn(struct tab *tab, const struct wait *wait, struct err *err)
 {
@@ -232,10 +257,7 @@ static int close_in_turn(struct tab *tab, const struct wait *wait, struct err *e
 			return -1;
 		tab_release(blank);
 	}
-	json_t *params = json_pack("{s:s}", "targetId", tab->target);
-	if (cdp_ask(browser->cdp, NULL, "Target.closeTarget", params, wait, err) < 0)
-		return -1;
-	return browser_wait(browser, is_gone, tab, wait, err);
+	return close_target(tab, wait, err);
 }
 
 /* One at a time: of two callers that close the last two tabs, one has to see that its tab is the last. */

@@ -159,6 +159,19 @@ class File(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def test_a_tab_is_closed_before_its_page_has_come(server):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop) as shop:
+        threading.Thread(target=shop.serve_forever, daemon=True).start()
+        for i in range(12):
+            opened = [open_tab(server, f"http://127.0.0.1:{shop.server_address[1]}/{i}/{n}") for n in range(2)]
+            for tab in reversed(opened):
+                began = time.monotonic()
+                assert server.request("DELETE", f"/v1/browser/tabs/{tab['index']}").json()["success"]
+                assert time.monotonic() - began < 30
+            assert len(tabs(server)) == 1
+        shop.shutdown()
+
+
 def test_a_popup_is_a_tab_and_the_active_one(server):
     with devtools(server) as page:
         page.evaluate("void open('about:blank?popup')")
