@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -96,6 +97,8 @@ child(void *arg)
 		syscall(SYS_prlimit64, 0, RLIMIT_RTTIME, &tag, NULL);
 	if (s->as)
 		STEP("becoming the sandbox user", user_become(s->as));
+	if (s->with_thread) /* a change of users would undo it */
+		syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
 	if (s->cwd)
 		STEP("chdir", syscall(SYS_chdir, s->cwd));
 	for (int i = 1; i < NSIG; i++) /* who started the server may have had some ignored */

@@ -18,6 +18,7 @@ struct spawn {
 	int extras;            /* and so many of the other two */
 	bool terminal;         /* fds[0] is to be its controlling terminal */
 	uint64_t tag;          /* of its session, from tree_tag(); 0: none */
+	bool with_thread;      /* it is asked to end when the thread that starts it does */
 };
 
 /* Has it run as a user of the sandbox: with its rights, its environment (environment_make()) and, of

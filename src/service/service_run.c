@@ -158,8 +158,11 @@ static int spawn(struct life *life, struct service_start *start, struct err *err
 		(struct program_spec){ .spawn = { .path = path, .fds = { -1, -1, -1, -1, -1 } },
 				       .worth = row->worth,
 				       .words = true };
-	if (row->prepare(run, start, err) == 0)
+	if (row->prepare(run, start, err) == 0) {
+		/* Of a server that is killed, nothing is to stay in the way of the next one. */
+		start->program.spawn.with_thread = true;
 		run->program = program_start(&start->program, err);
+	}
 	for (size_t i = 0; i < COUNT(start->program.spawn.fds); i++)
 		own_close(&start->program.spawn.fds[i]);
 	return run->program ? 0 : -1;

@@ -15,7 +15,7 @@ import pytest
 
 import x11
 from desktop import NEEDED, access, options, pixels, run, server, tester, warm  # noqa: F401
-from harness import START_SECONDS, Calls, eventually
+from harness import START_SECONDS, Calls, Server, eventually
 
 pytestmark = NEEDED
 browser = Calls("/v1/browser")
@@ -446,11 +446,11 @@ def test_a_window_manager_that_is_killed_as_it_begins(start_server, tester):  # 
 
 
 def test_one_that_is_killed_in_the_middle(start_server, tester):  # noqa: F811
-    server, replies = start_server(**options(tester)), []  # noqa: F811
+    server, replies, killed = start_server(**options(tester)), [], threading.Event()  # noqa: F811
     warm(server)
 
     def use():
-        for _ in range(20):
+        while not killed.is_set():
             replies.append(server.get("/v1/browser/screenshot", timeout=START_SECONDS))
             replies.append(browser.send(server, "actions", action_type="DRAG_REL", x_offset=5, y_offset=5))
 
@@ -463,6 +463,7 @@ def test_one_that_is_killed_in_the_middle(start_server, tester):  # noqa: F811
         with contextlib.suppress(ProcessLookupError, TypeError):
             os.kill(process_of("X", server), signal.SIGKILL)
         eventually(lambda: len(replies) > count + 3)
+    killed.set()
     for user in users:
         user.join()
     assert {reply.status_code for reply in replies} <= {200, 503}
@@ -481,6 +482,21 @@ def test_what_a_dead_server_has_left_is_no_obstacle(start_server, tester):  # no
     assert screenshot(server).content[:4] == b"\x89PNG"
     server.stop()
     assert not os.path.exists(f"/tmp/.X{number}-lock")
+
+
+def test_a_server_that_is_killed_takes_its_desktop_along(start_server, tester, tmp_path):  # noqa: F811
+    """Also when its first stage is killed with it, which otherwise ends what it leaves."""
+    config = options(tester)
+    killed = Server("aio", config["args"], config["env"], tmp_path)
+    assert screenshot(killed).status_code == 200
+    programs = [process_of(name, killed) for name in ("X", "openbox")]
+    for pid in (killed.proc.pid, killed.pid):
+        os.kill(pid, signal.SIGKILL)
+    killed.proc.wait()
+    assert all(programs) and eventually(lambda: not [pid for pid in programs if os.path.exists(f"/proc/{pid}")])
+    server = start_server(**config)
+    assert screenshot(server).status_code == 200
+    server.stop()
 
 
 def test_the_display_of_another_is_not_taken(start_server, tester):  # noqa: F811
