@@ -10,7 +10,7 @@ enum {
 	LOCKED = 1 << 1, /* Caps Lock, in the state of the pointer */
 	GROUP_AT = 13,
 	SETTLE_MS = 1000, /* until programs have seen keys that are to become others */
-	BATCH = 256,     /* keys, between two waits for the server */
+	BATCH = 256,      /* keys, between two waits for the server */
 };
 
 static void put_key(struct gui *gui, uint8_t keycode, bool down)
