@@ -220,6 +220,7 @@ static void revive(struct tab *tab, const char *session)
 	tab->crashed = false;
 	cdp_release(tab->browser->cdp, session);
 	/* Who crashes before it has taken all that it was told forgets it. */
+	tab->has_focus = false;
 	tab_enable(tab->browser, session);
 }
 
@@ -327,6 +328,17 @@ static void keep_early(struct frame *frame, const char *loader, unsigned reached
 	frame->early |= reached;
 }
 
+/* A page that nobody looks at goes on as if it were looked at: each client has a tab of its own. Chromium
+ * crashes when it is told so before the tab has its first document. */
+static void keep_focus(struct tab *tab)
+{
+	if (tab->has_focus)
+		return;
+	tab->has_focus = true;
+	(void)cdp_post(tab->browser->cdp, tab->session, "Emulation.setFocusEmulationEnabled",
+		       json_pack("{s:b}", "enabled", 1));
+}
+
 static void reached(struct tab *tab, const char *session, const json_t *params)
 {
 	static const struct {
@@ -349,6 +361,8 @@ static void reached(struct tab *tab, const char *session, const json_t *params)
 		frame->reached |= now;
 	else if (frame)
 		keep_early(frame, loader, now);
+	if (frame && frame == tab->frames && now == TAB_LOAD)
+		keep_focus(tab);
 }
 
 /* ---- worlds ---- */

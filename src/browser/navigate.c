@@ -261,8 +261,7 @@ static bool has_crashed_before_it_came(struct tab *tab, struct arrival *arrival)
 	return result;
 }
 
-/* On a busy machine Chromium's renderers crash now and then when their window is given the focus while they
- * have no document yet. The page has no part in that. */
+/* A renderer that crashes before it has the document has not been crashed by it, and has run none of it. */
 int navigate_to(struct tab *tab, const char *url, unsigned reached, bool *ret_download,
 		const struct wait *wait, struct err *err)
 {

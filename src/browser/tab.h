@@ -65,6 +65,7 @@ struct tab {
 	bool crashed, closed;
 	bool opening;      /* made with a URL, of which it shows nothing yet */
 	uint64_t crashes;  /* how often it has crashed */
+	bool has_focus;    /* whatever has it: that is emulated */
 	struct turn input; /* who points, clicks or types: held from the first event to the last */
 	uint64_t windows;  /* how many it has asked to be opened */
 	int64_t numbering; /* of the elements that were listed last: act.h; 0: none were */

@@ -26,9 +26,6 @@ void tab_enable(struct browser *browser, const char *session)
 		       json_pack("{s:b, s:b, s:b, s:[{s:s}, {s:b}]}", "autoAttach", 1,
 				 "waitForDebuggerOnStart", 1, "flatten", 1, "filter", "type",
 				 "iframe", "exclude", 1));
-	/* A page that nobody looks at goes on as if it were looked at: each client has a tab of its own. */
-	(void)cdp_post(cdp, session, "Emulation.setFocusEmulationEnabled",
-		       json_pack("{s:b}", "enabled", 1));
 	if (!browser->file_dialogs)
 		(void)cdp_post(cdp, session, "Page.setInterceptFileChooserDialog",
 			       json_pack("{s:b, s:b}", "enabled", 1, "cancel", 1));

@@ -213,6 +213,23 @@ def test_the_first_click_is_on_the_browser(tester, start_server):  # noqa: F811
 # --- what pages do -----------------------------------------------------------------------------
 
 
+def test_a_tab_in_the_background_goes_on_as_if_it_were_looked_at(server):
+    open_tab(server)
+    background = next(tab for tab in tabs(server) if not tab["active"])
+    with devtools(server, background) as page:
+        assert eventually(lambda: page.look("document.hasFocus()"))
+        assert page.evaluate("document.visibilityState") == "visible"
+
+
+@pytest.mark.parametrize("time", range(3))
+def test_the_first_page_after_a_start(tester, start_server, time):  # noqa: F811
+    """A tab of a browser that has just begun does not crash on the way to it."""
+    server = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/first-{time}"))
+    answer = Calls("/v1/browser/page").reply(server, "navigate", url="file:///")
+    assert answer["success"] and answer["data"]["title"] == "Index of /" and answer["hint"] is None, answer
+    server.stop()
+
+
 def test_a_dialog_does_not_hold_up_the_browser(server):
     """What needs the page fails at once; the rest goes on."""
     with devtools(server) as page:
