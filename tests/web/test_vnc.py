@@ -146,6 +146,10 @@ def test_the_clipboard_both_ways(server, visit):
         page.locator("#clipboard-text").fill("typed by hand")
         assert peer.event(CLEAR), "it still owns the clipboard"
         assert eventually(lambda: peer.fetch(window) == b"typed by hand")
+        page.evaluate("navigator.clipboard.writeText('of the visitor')")
+        page.keyboard.press("Escape"), page.keyboard.press("Escape")
+        page.keyboard.press("Control+v")
+        assert peer.pasted(window) == b"typed by hand"
     assert page.watch.trouble == []
 
 

@@ -268,7 +268,9 @@
 
   // --- clipboard -------------------------------------------------------------------------------
   let shared = null; // the text that both sides have
+  let typed = false; // here, and nothing can have been copied elsewhere since
   function copied(text) {
+    typed = false;
     shared = text;
     $('clipboard-text').value = text;
     if (!navigator.clipboard || !document.hasFocus()) return;
@@ -282,6 +284,7 @@
   }
   // Only where the browser allows it without a question: for those who paste with the mouse.
   async function offer() {
+    typed = false;
     try {
       const { state: may } = await navigator.permissions.query({ name: 'clipboard-read' });
       if (may === 'granted' && document.hasFocus() && document.activeElement !== $('clipboard-text')) give(await navigator.clipboard.readText());
@@ -307,7 +310,7 @@
     pasting = null;
     if (event) {
       event.preventDefault();
-      give(event.clipboardData.getData('text/plain'));
+      if (!typed) give(event.clipboardData.getData('text/plain'));
     }
     if (!rfb) return;
     const control = MAC ? 0xffe3 : 0; // where ⌘ is for pasting
@@ -395,7 +398,10 @@
     $('full').addEventListener('click', fullScreen);
     $('cad').addEventListener('click', () => press([0xffe3, 'ControlLeft'], [0xffe9, 'AltLeft'], [0xffff, 'Delete']));
     $('escape').addEventListener('click', () => press([0xff1b, 'Escape']));
-    $('clipboard-text').addEventListener('input', () => give($('clipboard-text').value));
+    $('clipboard-text').addEventListener('input', () => {
+      typed = $('clipboard-text').value !== '';
+      give($('clipboard-text').value);
+    });
     $('clipboard').addEventListener('toggle', (event) => event.newState === 'open' && $('clipboard-text').focus());
     $('clipboard-how').textContent = navigator.clipboard
       ? 'Copying on the desktop fills your own clipboard, and Ctrl+V pastes what is in that.'
