@@ -87,14 +87,18 @@ static bool is_in(const struct crowd *crowd, const struct member *member, struct
 	       has_tag(text, crowd->tag);
 }
 
-/* "pid (name) state parent …"; the name may hold anything. */
+#define SKIP_15 " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+
+/* "pid (name) state parent …"; the name may hold anything. A process that has lost its first thread says
+ * that it is dead, and goes on with the others, also as a parent. */
 static bool parse_stat(const struct buf *stat, struct member *ret)
 {
 	char *end = stat->len ? memrchr(stat->data, ')', stat->len) : NULL;
 	char state;
-	if (!end || sscanf(end + 1, " %c %d", &state, &ret->parent) != 2)
+	int threads;
+	if (!end || sscanf(end + 1, " %c %d" SKIP_15 " %d", &state, &ret->parent, &threads) != 3)
 		return false;
-	ret->dead = state == 'Z' || state == 'X';
+	ret->dead = (state == 'Z' || state == 'X') && threads <= 1;
 	ret->stopped = state == 'T' || state == 't';
 	return true;
 }

@@ -89,6 +89,44 @@ def test_sigkill_leaves_nothing_behind(start_server):
     server.stop = lambda: None  # it did not end well, as it had to
 
 
+# Its first thread has ended, so that it says that it is dead; another one has a child.
+HEADLESS = """setsid python3 -c "
+import ctypes, platform, subprocess, sys, threading, time
+def go_on():
+    child = subprocess.Popen(['sleep', '1000'])
+    print(child.pid, file=open('child', 'w'), flush=True)
+    time.sleep(1000)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(93 if platform.machine() == 'aarch64' else 60, 0)
+" >/dev/null 2>&1 & echo $! >parent; wait"""
+
+
+def headless(server, **more):
+    """The process, once it is headless, and its child."""
+    run(server, HEADLESS, async_mode=True, **more)
+    child = text_of(server.home / "child")
+    pid = next(line for line in Path(f"/proc/{int(child)}/status").read_text().splitlines() if line.startswith("PPid:")).split()[1]
+    assert eventually(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z") and alive(pid)
+    return int(pid), int(child)
+
+
+def test_a_process_without_its_first_thread_ends_with_its_session(start_server):
+    server = start_server()
+    sid = ask(server, "sessions/create")["session_id"]
+    pids = headless(server, session_id=sid)
+    close(server, sid)
+    assert gone(*pids)
+
+
+def test_a_process_without_its_first_thread_ends_with_the_server(start_server):
+    server = start_server()
+    pids = headless(server)
+    os.kill(server.pid, signal.SIGKILL)
+    assert server.wait() == 128 + signal.SIGKILL
+    assert gone(*pids)
+    server.stop = lambda: None
+
+
 def test_end_of_the_first_stage_is_the_end_of_the_server(start_server):
     server, pids = busy_server(start_server)
     if server.pid == server.proc.pid:
