@@ -366,7 +366,8 @@ def test_a_page_that_crashes(server):
     """The tab stays, says so, and can be used again."""
     open_tab(server, PAGE % ("One", "one"))
     kill(server, "renderer")
-    assert eventually(lambda: info(server)["page_viewport"] is None)
+    assert eventually(lambda: "crashed" in server.get("/v1/browser/page/text").json()["message"])
+    assert info(server)["page_viewport"] is None
     with devtools(server) as page:
         page.call("Page.navigate", url=PAGE % ("Again", "again"))
     assert eventually(lambda: tabs(server)[1]["title"] == "Again" and info(server)["page_viewport"])

@@ -145,6 +145,7 @@ def test_a_dialog_is_named(browsing, site):  # noqa: F811
         body = reply(browsing, "page/markdown")
         assert not body["success"] and "Well?" in body["message"], body
         page.call("Page.handleJavaScriptDialog", accept=True)
+    assert eventually(lambda: reply(browsing, "page/markdown")["success"])
     assert read(browsing)["markdown"] == "asks"
 
 
