@@ -131,8 +131,13 @@ def test_a_page_that_loops_for_ever_is_given_up(browsing, site):  # noqa: F811
     show(browsing, site.add("/busy", "<p>busy"))
     with devtools(browsing) as page:
         page.send("Runtime.evaluate", expression="setTimeout(() => { for (;;); })")
-        body = reply(browsing, "page/markdown")
-        assert not body["success"] and "did not answer" in body["message"], body
+
+        def given_up():
+            body = reply(browsing, "page/markdown")
+            return body if not body["success"] else None  # before it loops
+
+        body = eventually(given_up)
+        assert body and "did not answer" in body["message"], body
         page.send("Runtime.terminateExecution")
 
 
