@@ -96,7 +96,7 @@ static int next_event(struct x_link *link, int pidfd, struct x_packet *ret, cons
 static bool await_change(struct x_link *link, uint32_t window, uint32_t atom, int pidfd,
 			 const struct wait *wait, struct err *err)
 {
-	struct x_packet packet;
+	struct x_packet packet = { 0 };
 	do {
 		if (next_event(link, pidfd, &packet, wait, err) < 0)
 			return false;

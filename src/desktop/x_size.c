@@ -127,7 +127,7 @@ static int switch_to(const struct resize *r, const struct x_outputs *outputs, st
 
 static int resize_once(const struct resize *r, struct err *err)
 {
-	struct x_outputs outputs;
+	struct x_outputs outputs = { 0 };
 	if (get_outputs(r, &outputs, err) < 0)
 		return -1;
 	if (!outputs.mode && make_mode(r, &outputs, err) < 0)
