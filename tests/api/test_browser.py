@@ -340,6 +340,7 @@ def test_killed_in_mid_call(server):
     caller = threading.Thread(target=lambda: answers.append(server.get("/v1/browser/tabs")))
     caller.start()
     peer = server.begin("/v1/browser/tabs", url="about:blank")
+    server.at_rest()  # both wait for the browser
     assert not answers
     began = time.monotonic()
     kill(server, "browser")
@@ -354,6 +355,7 @@ def test_killed_in_mid_call(server):
 def test_a_restart_does_not_wait_for_calls_to_a_browser_that_hangs(server):
     os.kill(browser_processes(server)["browser"][0], signal.SIGSTOP)
     peer = server.begin("/v1/browser/network/route", url_pattern="**/none", abort=True)
+    server.at_rest()
     began = time.monotonic()
     assert restart(server)["success"]
     took = time.monotonic() - began
