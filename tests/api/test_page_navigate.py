@@ -12,6 +12,7 @@ from agent_sandbox import Sandbox
 import desktop
 from desktop import BROWSER_NEEDED, browser_processes, devtools, free_port, tabs, tester  # noqa: F401
 from harness import ANSWER_SECONDS, Calls, eventually, sanitizer
+from processes import patiently
 from pages import site  # noqa: F401
 
 pytestmark = BROWSER_NEEDED
@@ -305,15 +306,20 @@ def test_a_renderer_killed_in_mid_call(server, site):  # noqa: F811
 
 @pytest.mark.parametrize("path", ["/slow", "/endless"])
 def test_a_browser_killed_in_mid_call(server, site, path):  # noqa: F811
-    """An error at once, and the next call has another browser."""
-    peer = server.begin("/v1/browser/page/navigate", url=site.url + path)
-    assert eventually(lambda: ("GET", path) in site.seen[-3:])
-    kill(server, "browser")
-    began = time.monotonic()
-    answer = peer.answer("POST")
-    assert answer.status == 503 and b"browser" in answer.body, answer
-    assert time.monotonic() - began < 10  # 2 s on a quiet machine
-    assert go(server, site.url + "/hello")["title"] == "Hello"
+    """An error within 2 s, and the next call has another browser. A busy machine may have to be asked again."""
+    def seconds(attempt):
+        url = f"{path}?{attempt}"
+        peer = server.begin("/v1/browser/page/navigate", url=site.url + url)
+        assert eventually(lambda: ("GET", url) in site.seen)
+        kill(server, "browser")
+        began = time.monotonic()
+        answer = peer.answer("POST")
+        took = time.monotonic() - began
+        assert answer.status == 503 and b"browser" in answer.body, answer
+        assert go(server, site.url + "/hello")["title"] == "Hello"
+        return took
+
+    assert patiently(seconds, lambda took: took < 2) < 2
     server.at_rest()
     server.baseline = server.possessions()
 

@@ -163,6 +163,20 @@ def test_what_is_held_is_let_go_of(server, peer, leave):
         assert eventually(lambda: held() == ((30, 40), 0, False)), held()
 
 
+def test_what_another_client_holds_is_left_to_it(server, peer):
+    def held():
+        return struct.unpack_from("<H", peer.ask(38, 0, struct.pack("<I", peer.root)), 24)[0]
+
+    with Rfb(server) as dragging:
+        dragging.pointer(30, 40, 1)
+        assert eventually(lambda: held() == 1 << 8)
+        with Rfb(server) as vnc:
+            vnc.picture()
+        server.at_rest()
+        assert held() == 1 << 8
+    assert eventually(lambda: held() == 0)
+
+
 def test_text_is_refused(server):
     with Rfb(server, hello=False) as vnc:
         vnc.socket.send("RFB 003.008\n")

@@ -43,13 +43,6 @@ PAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def box(host):
-    box = host.create()
-    yield box
-    box.delete()
-
-
 def ask(box, method, path, **more):
     answer = box.request(method, f"/v1/browser/{path}", timeout=START_SECONDS, **more)
     assert answer.status_code == 200 and answer.json()["success"], answer.text

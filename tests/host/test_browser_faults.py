@@ -17,13 +17,6 @@ from harness import START_SECONDS, eventually
 pytestmark = BROWSER_NEEDED
 
 
-@pytest.fixture(scope="module")
-def box(host):
-    box = host.create()
-    yield box
-    box.delete()
-
-
 def ask(box, method, path, **more):
     return box.request(method, path, timeout=START_SECONDS, **more)
 
