@@ -31,7 +31,7 @@ library.capture_box = async (args) => {
 library.capture_view = () => ({ width: innerWidth, height: innerHeight });
 
 // Without the scrollbars of the whole page: a picture of more than is in view has none. Where they are left to it, the browser lays the
-// page out anew after that has been measured, and forgets to bring them back.
+// page out again after that has been measured, and does not bring them back.
 const bars = { sheet: null, users: 0 };
 const { get: sheetsOf, set: setSheets } = Object.getOwnPropertyDescriptor(Document.prototype, 'adoptedStyleSheets');
 

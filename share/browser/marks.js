@@ -3,7 +3,7 @@
 
 const marks = { layer: null, users: 0, timer: 0 };
 const MARK_COLOURS = ['#c4001a', '#0b57d0', '#146c2e', '#8e24aa', '#a04000', '#006874'];
-const MARKS_LAST_MS = 30000; // should nobody take them away
+const MARKS_LAST_MS = 30000; // if they are not removed before
 const LABEL_HEIGHT = 14;
 
 const styled = (style) => {

@@ -328,8 +328,8 @@ static void keep_early(struct frame *frame, const char *loader, unsigned reached
 	frame->early |= reached;
 }
 
-/* A page that nobody looks at goes on as if it were looked at: each client has a tab of its own. Chromium
- * crashes when it is told so before the tab has its first document. */
+/* Has the page believe that it has the focus, also in the background: each client may have a tab of its own.
+ * If the tab has no document yet, Chromium crashes. */
 static void keep_focus(struct tab *tab)
 {
 	if (tab->has_focus)

@@ -13,7 +13,7 @@
 
 enum { STATE_MAX = 16 << 20 };
 
-/* An empty one where there is none, or none that can be read: Chromium makes it anew then, too. */
+/* An empty one if the file is missing or cannot be read: Chromium replaces it then, too. */
 static json_t *read_state(const char *path)
 {
 	struct stat st;

@@ -216,7 +216,7 @@ static bool has_crashed(struct tab *tab, void *arg, int64_t *again)
 	return tab->crashed && tab->crashes > arrival->crashes;
 }
 
-/* Where that was the reason to abort, it is told a little later. */
+/* If a crash is why it was aborted, Chromium reports the crash a little later. */
 static void await_crash(struct tab *tab, struct arrival *arrival, const struct wait *wait)
 {
 	struct wait soon = *wait;
@@ -343,7 +343,7 @@ int navigate_history(struct tab *tab, int by, unsigned reached, const struct wai
 /* ---- only waiting ---- */
 
 /* Another document may be on its way: asked for, and nothing of it there yet. Until it is there, or turns out to
- * be none, the browser lets nobody talk to the page. */
+ * be none, the browser answers no question about the page. */
 static void await_next(struct tab *tab, const struct wait *wait)
 {
 	struct err ignored;

@@ -581,7 +581,7 @@ static bool is_below(const struct front_request *r)
 	       (r->address.prefix || !r->address.port);
 }
 
-/* Whoever has the key in the URL can send no header: the URLs in the answer open with a ticket. A ticket
+/* A client with the key in its URL cannot send headers: the URLs in the answer have a ticket. A ticket
  * in the query does not get another one: none renews itself. */
 static const char *url_ticket(const struct front_request *r, char *to, size_t room)
 {

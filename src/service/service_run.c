@@ -270,7 +270,7 @@ static void note_failure(struct service *s, const struct err *err)
 	s->failures++;
 	s->failures_in_a_row++;
 	s->failure = *err;
-	/* Whoever makes room for it need not wait for long. */
+	/* Once there is room again, the wait is to be short. */
 	if (err->code == ERR_LIMIT || err->code == ENOSPC || err->code == EDQUOT)
 		pause = RETRY_LIMIT_MS;
 	s->retry_ms = clock_ms() + (pause < RETRY_MOST_MS ? pause : RETRY_MOST_MS);
