@@ -13,6 +13,7 @@
 enum {
 	MANY = 1024, /* words of a property */
 	PROBE_MS = 20,
+	OF_A_PAGER = 2, /* who asks for the focus: not the window's own program */
 };
 
 struct x {
@@ -133,6 +134,32 @@ static int ask_manager(struct x_link *link, int pidfd, const struct wait *wait, 
 	return -1;
 }
 
+/* Windows that were there before it have no focus: the uppermost gets it, unless one has. */
+static int focus_window(struct x_link *link, int pidfd, const struct wait *wait, struct err *err)
+{
+	const uint32_t root = link->setup.root,
+		       active = x_link_atom(link, "_NET_ACTIVE_WINDOW", wait),
+		       stacking = x_link_atom(link, "_NET_CLIENT_LIST_STACKING", wait);
+	struct x_property windows;
+	if (named_window(link, root, active, wait) ||
+	    x_link_property(link, root, stacking, false, MANY, &windows, wait, NULL) < 0 ||
+	    windows.format != 32 || windows.len < 4)
+		return 0;
+	const uint32_t upper = x_get32(windows.data + (windows.len / 4 - 1) * 4);
+	const uint32_t message[] = { root,
+				     X_SUBSTRUCTURE_MASK,
+				     X_CLIENT_MESSAGE | 32 << 8,
+				     upper,
+				     active,
+				     OF_A_PAGER,
+				     0,
+				     0,
+				     0,
+				     0 };
+	x_link_put(link, X_SEND_EVENT, 0, message, COUNT(message));
+	return ask_manager(link, pidfd, wait, err); /* it answers in order: then it has done so */
+}
+
 static int await_manager(struct x_link *link, int pidfd, const struct wait *wait, struct err *err)
 {
 	struct x_packet packet;
@@ -144,7 +171,7 @@ static int await_manager(struct x_link *link, int pidfd, const struct wait *wait
 	while (!has_manager(link, atom, wait))
 		if (next_event(link, pidfd, &packet, wait, err) < 0)
 			return -1;
-	return ask_manager(link, pidfd, wait, err);
+	return ask_manager(link, pidfd, wait, err) < 0 ? -1 : focus_window(link, pidfd, wait, err);
 }
 
 /* On a connection of its own: nobody else has to wait for their turn meanwhile, or gets its events. */

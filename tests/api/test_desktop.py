@@ -555,6 +555,21 @@ def test_programs_of_commands_appear_on_the_desktop(server):  # noqa: F811
     assert eventually(lambda: b"\xff\0\0" * 50 not in pixels(server, screenshot(server).content)[2])
 
 
+@needs("xterm", "xwininfo")
+def test_a_new_window_manager_gives_a_window_the_focus(start_server, tester):  # noqa: F811
+    """Windows that are there before it are taken for those that have been there always, which do not get it."""
+    server = start_server(**options(tester))  # noqa: F811
+    warm(server)
+    os.kill(process_of("openbox", server), signal.SIGKILL)
+    typed = "exec xterm -e 'read word; echo \"$word\" >~/typed'"
+    server.post("/v1/bash/exec", {"command": typed, "async_mode": True})
+    assert eventually(lambda: b"xterm" in run(server, "xwininfo", "-root", "-tree"))
+    first_that_works(lambda: server.get("/v1/browser/screenshot"))
+    act(server, "TYPING", text="heard\n", use_clipboard=False)
+    assert eventually(lambda: server.post("/v1/bash/exec", {"command": "cat ~/typed"}).json()["data"]["stdout"] == "heard\n")
+    server.stop()
+
+
 @pytest.mark.concurrency
 def test_many_at_once(server):  # noqa: F811
     def use(what):
