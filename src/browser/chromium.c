@@ -396,10 +396,11 @@ static bool is_busy(struct service_run *run)
 
 void chromium_setup(struct server *server)
 {
-	static const char *const needs[] = { "windows", NULL };
+	static const char *const needs[] = { "display", "windows", NULL };
 	static struct service_row row = { .name = "browser",
 					  .title = "the browser",
 					  .needs = needs,
+					  .beside = 1, /* it is there before there is a window */
 					  .find = find_chromium,
 					  .prepare = prepare_chromium,
 					  .open = open_chromium,

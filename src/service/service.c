@@ -168,6 +168,14 @@ int service_need(const char *name, const struct wait *wait, struct service_run *
 	return runs ? 0 : -1;
 }
 
+void service_begin_need(const char *name)
+{
+	struct service *s = find(name);
+	if (s)
+		(void)service_begin(s);
+	service_unref(s);
+}
+
 struct service_run *service_use(struct service *service, const struct wait *wait, struct err *err)
 {
 	return use(service, wait, NULL, err);

@@ -52,6 +52,7 @@ struct service_row {
 	const char *title; /* in errors: "the document worker" */
 	const char *const
 		*needs;      /* names of services that run while this one does; ends with NULL */
+	size_t beside;       /* so many of the last ones start while the program does */
 	const char *refused; /* why it cannot be used at all; NULL: it can */
 
 	/* The program, in the arena; NULL with err, which says what is missing. NULL: no program. */

@@ -139,12 +139,19 @@ static bool ask_dependents(struct life *life)
 
 /* ---- starting ---- */
 
-static int start_needs(struct life *life, const struct wait *wait, struct err *err)
+static int await_needs(struct life *life, size_t from, size_t end, const struct wait *wait,
+		       struct err *err)
 {
-	for (size_t i = 0; i < life->need_count; i++)
+	for (size_t i = from; i < end; i++)
 		if (service_need(life->run.service->row->needs[i], wait, &life->needs[i], err) < 0)
 			return -1;
 	return 0;
+}
+
+static void begin_needs(const struct life *life, size_t from)
+{
+	for (size_t i = from; i < life->need_count; i++)
+		service_begin_need(life->run.service->row->needs[i]);
 }
 
 static int spawn(struct life *life, struct service_start *start, struct err *err)
@@ -187,13 +194,18 @@ static int start(struct life *life, struct err *err)
 {
 	const struct service_row *row = life->run.service->row;
 	const struct wait wait = { clock_ms() + row->start_ms, -1, life->run.end_fd };
+	const size_t before = life->need_count - row->beside;
 	struct arena arena = { 0 };
 	struct service_start what = { .arena = &arena };
 	int result = limits_need(row->pids, row->memory, err);
 	if (result == 0)
-		result = start_needs(life, &wait, err);
+		result = await_needs(life, 0, before, &wait, err);
+	if (result == 0)
+		begin_needs(life, before);
 	if (result == 0 && row->find)
 		result = spawn(life, &what, err);
+	if (result == 0)
+		result = await_needs(life, before, life->need_count, &wait, err);
 	if (result == 0)
 		result = await_ready(life, &what.ready, &wait, err);
 	if (result == 0 && row->open)

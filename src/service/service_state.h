@@ -65,6 +65,9 @@ static inline struct life *life_of(struct service_run *run)
 int service_need(const char *name, const struct wait *wait, struct service_run **ret,
 		 struct err *err);
 
+/* service_begin() of the service of that name. */
+void service_begin_need(const char *name);
+
 /* ---- service_run.c ---- */
 
 /* A new one, with one reference. */
