@@ -53,7 +53,8 @@ static const struct field info_fields[] = {
 	STR(browser_info, cdp_ui_url, NULLABLE, "A page of DevTools; there is none."),
 	OBJ(browser_info, viewport, 0, "Size of the desktop.", .of = &viewport_schema),
 	OBJ(browser_info, page_viewport, NULLABLE,
-	    "Size of the page in the active tab; null where it does not answer.",
+	    "Size of the page in the active tab; null where it does not answer, or has not begun: right "
+	    "after the start of the browser.",
 	    .of = &viewport_schema),
 };
 static const struct schema info_schema = SCHEMA(browser_info, "BrowserInfoResult", info_fields);
@@ -66,11 +67,14 @@ static int64_t side(const json_t *value, size_t index)
 	return number >= 0 && number <= SIDE_MAX ? (int64_t)number : 0;
 }
 
-/* NULL where the page hangs, or a dialog is open. */
+/* NULL where the page hangs, or a dialog is open; or has not begun: the first one takes longer than the
+ * start of the browser, and whoever asks where that is need not wait for it. */
 static const struct viewport *look_at_page(struct call *call, struct browser *browser,
 					   const struct viewport *desktop, const struct wait *wait)
 {
 	struct tab *tab = browser_lease_tab(call, browser, wait, NULL);
+	if (tab && !tab_has_begun(tab))
+		return NULL;
 	const struct wait soon = { clock_ms() + LOOK_MS < wait->until_ms ? clock_ms() + LOOK_MS
 									 : wait->until_ms,
 				   wait->client_fd, wait->stop_fd };

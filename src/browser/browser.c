@@ -65,21 +65,37 @@ static int subscribe(struct browser *browser, const struct wait *wait, struct er
 	return cdp_ask(cdp, NULL, "Target.setAutoAttach", params, wait, err);
 }
 
+/* Once each: others read them without the lock. */
+void browser_set_version(struct browser *browser, const char *agent, const char *version)
+{
+	pthread_mutex_lock(&browser->lock);
+	if (!browser->agent) {
+		browser->agent = xstrdup(agent);
+		browser->version = xstrdup(version);
+	}
+	pthread_mutex_unlock(&browser->lock);
+}
+
+void browser_set_id(struct browser *browser, const char *id)
+{
+	pthread_mutex_lock(&browser->lock);
+	if (!browser->id)
+		browser->id = xstrdup(id);
+	pthread_mutex_unlock(&browser->lock);
+}
+
+static bool is_known(struct browser *browser, void *arg)
+{
+	return browser->agent && browser->id && has_tab(browser, arg);
+}
+
+/* All is asked at once: a browser that starts takes its time for each turn. */
 static int begin(struct browser *browser, const struct wait *wait, struct err *err)
 {
-	json_t *version = cdp_call(browser->cdp, NULL, "Browser.getVersion", NULL, wait, err);
-	if (!version)
-		return -1;
-	browser->agent = xstrdup(cdp_text(version, "userAgent"));
-	browser->version = xstrdup(cdp_text(version, "product"));
-	json_decref(version);
-	json_t *own = cdp_call(browser->cdp, NULL, "Target.getTargetInfo", NULL, wait, err);
-	if (!own)
-		return -1;
-	browser->id = xstrdup(cdp_text(json_object_get(own, "targetInfo"), "targetId"));
-	json_decref(own);
+	(void)cdp_post_heard(browser->cdp, NULL, "Browser.getVersion", NULL);
+	(void)cdp_post_heard(browser->cdp, NULL, "Target.getTargetInfo", NULL);
 	if (subscribe(browser, wait, err) < 0 ||
-	    browser_wait(browser, has_tab, NULL, wait, err) < 0)
+	    browser_wait(browser, is_known, NULL, wait, err) < 0)
 		return -1;
 	pthread_mutex_lock(&browser->lock);
 	browser->opened = true;

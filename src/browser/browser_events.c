@@ -227,10 +227,24 @@ static void note_download(struct browser *browser, const char *session, const js
 	downloads_progress(browser, params);
 }
 
+static void note_version(struct browser *browser, const char *session, const json_t *params)
+{
+	(void)session;
+	browser_set_version(browser, cdp_text(params, "userAgent"), cdp_text(params, "product"));
+}
+
+static void note_id(struct browser *browser, const char *session, const json_t *params)
+{
+	(void)session;
+	browser_set_id(browser, cdp_text(json_object_get(params, "targetInfo"), "targetId"));
+}
+
 static const struct {
 	const char *method;
 	void (*apply)(struct browser *browser, const char *session, const json_t *params);
 } rows[] = {
+	{ "Browser.getVersion", note_version },
+	{ "Target.getTargetInfo", note_id },
 	{ "Target.attachedToTarget", attached },
 	{ "Target.detachedFromTarget", detached },
 	{ "Target.targetInfoChanged", changed },

@@ -74,6 +74,10 @@ struct browser {
 
 void browser_unref(struct browser *browser);
 
+/* What it says of itself. */
+void browser_set_version(struct browser *browser, const char *agent, const char *version);
+void browser_set_id(struct browser *browser, const char *id);
+
 /* The tab of a session, to be given back; NULL: none. */
 struct tab *browser_find(struct browser *browser, const char *session);
 

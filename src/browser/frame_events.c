@@ -377,6 +377,7 @@ static void world_made(struct tab *tab, const char *session, const json_t *param
 	if (cdp_true(more, "isDefault")) {
 		set_session(frame, session);
 		frame->main_world = cdp_int(context, "id");
+		tab->begun |= frame == tab->frames;
 	} else if (!strcmp(cdp_text(context, "name"), FRAME_WORLD) &&
 		   !strcmp(session, frame->session)) {
 		free(TAKE(frame->library));

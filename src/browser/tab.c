@@ -183,6 +183,14 @@ int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, uint64_t cra
 
 /* ---- frames; with the lock ---- */
 
+bool tab_has_begun(struct tab *tab)
+{
+	pthread_mutex_lock(&tab->lock);
+	bool begun = tab->begun;
+	pthread_mutex_unlock(&tab->lock);
+	return begun;
+}
+
 struct frame *tab_main_frame(struct tab *tab)
 {
 	return tab->frames;

@@ -64,6 +64,7 @@ struct tab {
 	struct frame *frames;
 	bool crashed, closed;
 	bool opening;      /* made with a URL, of which it shows nothing yet */
+	bool begun;        /* it has had a document */
 	uint64_t crashes;  /* how often it has crashed */
 	bool has_focus;    /* whatever has it: that is emulated */
 	struct turn input; /* who points, clicks or types: held from the first event to the last */
@@ -109,6 +110,9 @@ int tab_wait_revived(struct tab *tab, tab_done_fn *done, void *arg, uint64_t cra
 /* With the lock: the main frame (NULL: there is none), and one by its id. */
 struct frame *tab_main_frame(struct tab *tab);
 struct frame *tab_frame(struct tab *tab, const char *id);
+
+/* Whether it has had a document: before, its process may be starting. */
+bool tab_has_begun(struct tab *tab);
 
 int tab_activate(struct tab *tab, const struct wait *wait, struct err *err);
 int tab_close(struct tab *tab, const struct wait *wait, struct err *err);

@@ -58,6 +58,8 @@ def restart(server, **body):
 
 
 def test_info(server):
+    info(server)
+    assert eventually(lambda: info(server)["page_viewport"])  # null while the first page has not begun
     data = info(server)
     assert "Chrome/" in data["user_agent"]
     assert re.fullmatch(rf"ws://{server.host}:{server.port}/devtools/browser/[0-9a-f-]{{36}}", data["cdp_url"])
@@ -67,8 +69,10 @@ def test_info(server):
 
 
 def test_the_page_has_the_size_of_the_window_at_once(server, tester, start_server):  # noqa: F811
-    """With the first answer of a browser, and right after the screen was resized."""
+    """As soon as it has begun, and right after the screen was resized."""
     try:
+        info(server)
+        assert eventually(lambda: info(server)["page_viewport"])
         for width, height in ((800, 600), (1920, 1080), (1024, 768), (1280, 1024)) * 2:
             assert server.post("/v1/browser/config", {"resolution": f"{width}x{height}"}).json()["success"]
             data = info(server)
@@ -77,7 +81,8 @@ def test_the_page_has_the_size_of_the_window_at_once(server, tester, start_serve
     finally:
         server.post("/v1/browser/config", {"resolution": "1280x1024"})
     other = start_server(**desktop.browser_options(tester, "--browser-profile", f"/home/{tester}/size"))
-    first = other.get("/v1/browser/info", timeout=START_SECONDS).json()["data"]["page_viewport"]
+    assert "page_viewport" in other.get("/v1/browser/info", timeout=START_SECONDS).json()["data"]
+    first = eventually(lambda: info(other)["page_viewport"])
     assert first["width"] == 1280 and first == info(other)["page_viewport"]
     other.at_rest()
     other.baseline = other.possessions()
