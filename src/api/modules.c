@@ -13,6 +13,7 @@
 #include "desktop/record.h"
 #include "document/documents.h"
 #include "fs/watchers.h"
+#include "hook/hooks.h"
 #include "mcp/mcp.h"
 #include "mcp/session.h"
 #include "net/server.h"
@@ -38,6 +39,7 @@ static void start_pump(struct server *server)
 const struct module modules[] = {
 	{ .start = start_pump },
 	{ .stop = child_end_all },
+	{ .end = hooks_end },
 	{ .start = document_setup },
 	{ .stop = record_ask_end, .end = record_end },
 	{ .stop = tab_records_ask_end, .end = tab_records_end },

@@ -4,6 +4,7 @@ const struct route_group *const api_groups[] = {
 	/* clang-format off */
 	&sandbox_group,
 	&sandbox_events_group,
+	&sandbox_hooks_group,
 	&shell_group,
 	&shell_sessions_group,
 	&shell_ws_group,

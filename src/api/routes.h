@@ -7,8 +7,8 @@ struct err;
 struct jw;
 struct server;
 
-extern const struct route_group sandbox_group, sandbox_events_group, shell_group,
-	shell_sessions_group, shell_ws_group, bash_group, auth_group, file_read_group,
+extern const struct route_group sandbox_group, sandbox_events_group, sandbox_hooks_group,
+	shell_group, shell_sessions_group, shell_ws_group, bash_group, auth_group, file_read_group,
 	file_write_group, file_transfer_group, file_list_group, file_editor_group, file_find_group,
 	file_search_group, file_watch_group, util_group, skills_group, jupyter_group, code_group,
 	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,

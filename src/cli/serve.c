@@ -16,6 +16,7 @@
 #include "code/kernels.h"
 #include "config/config.h"
 #include "config/reach.h"
+#include "hook/hooks.h"
 #include "net/auth.h"
 #include "net/offline.h"
 #include "net/server.h"
@@ -149,11 +150,13 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	if (result == 0) {
 		warn_exposed(&server);
 		answer_names(&server);
+		result = hooks_begin(&server, &err);
 	}
 	if (result == 0) {
+		server.ending = hooks_shutdown;
 		modules_start(&server);
 		warm_kernel(&server);
-		say_ready(&server);
+		hooks_ready(&server, say_ready);
 		bool ended = server_run(&server);
 		modules_stop();
 		if (!ended)

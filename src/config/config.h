@@ -33,6 +33,9 @@ struct config {
 		*browser_profile, *browser_dialogs;
 	const char *proxy_server, *proxy_exclude, *proxy_include, *browser_dns;
 	const char *skills;
+	const char *hook_init, *hook_pre_services, *hook_post_ready, *shutdown_hooks, *wait_ports;
+	bool hooks_strict;
+	int64_t hook_ms, wait_ms, shutdown_ms;
 	const char *mcp_servers;
 	int64_t mcp_idle_ms;
 	int64_t log_level, log_format;

@@ -91,6 +91,19 @@ static const struct field service_fields[] = {
 static const struct schema service_schema =
 	SCHEMA(journal_service, "JournalService", service_fields);
 
+static const struct field journal_hook_fields[] = {
+	STR(journal_hook, name, 0, "Its name, or the variable that it comes from."),
+	STR(journal_hook, event, 0,
+	    "When it runs: `init`, `pre_services`, `post_ready`, `shutdown`."),
+	STR(journal_hook, status, 0,
+	    "`completed`, `failed`, `timed_out`, or `cancelled`: the server was to stop."),
+	INT(journal_hook, exit_code, NULLABLE, "Its exit code; 128 and the number of a signal."),
+	INT(journal_hook, duration_ms, 0, "How long it ran, in milliseconds."),
+	STR(journal_hook, output, NULLABLE,
+	    "The last line that it printed, or why it did not start."),
+};
+static const struct schema hook_schema = SCHEMA(journal_hook, "JournalHook", journal_hook_fields);
+
 static const struct field page_fields[] = {
 	STR(journal_page, url, 0, "Its address; what looks like a secret is masked."),
 	STR(journal_page, tab, 0, "The tab's identifier."),
@@ -122,6 +135,7 @@ union data {
 	struct journal_session session;
 	struct journal_service service;
 	struct journal_page page;
+	struct journal_hook hook;
 };
 
 struct event {

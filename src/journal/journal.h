@@ -29,6 +29,7 @@ enum { JOURNAL_COUNT_MAX = 2048, JOURNAL_BYTES_MAX = 512 << 10, JOURNAL_TEXT_MAX
 	ROW(SERVICE_CHANGED, "service_changed", service,                                            \
 	    "A service was started, is ready, was stopped or has ended, or could not be started.")  \
 	ROW(PAGE_SHOWN, "page_shown", page, "The browser showed another page in a tab.")            \
+	ROW(HOOK_ENDED, "hook_ended", hook, "A hook was run, when the sandbox started or ended.")     \
 	ROW(LOST, "lost", lost,                                                                     \
 	    "Events that were asked for are not kept any more: others came after them, or the server was restarted.")
 /* clang-format on */
@@ -51,6 +52,10 @@ struct journal_tool {
 	const char *server, *tool;
 	bool failed;
 	int64_t duration_ms;
+};
+struct journal_hook {
+	const char *name, *event, *status, *output; /* output may be NULL */
+	int64_t exit_code, duration_ms;             /* exit_code may be INT_ABSENT */
 };
 struct journal_session {
 	const char *kind, *session_id;

@@ -26,6 +26,7 @@
 
 enum {
 	STOP_MS = 5000,
+	LEAST_MS = 1000, /* of these, when the others went by before it stopped */
 	FORCED_MS = 500,
 	PAUSE_MS = 50,   /* before what the machine did not give is asked for again */
 	MOMENT_MS = 100, /* that a connection keeps its thread for the next request */
@@ -450,7 +451,7 @@ static bool stop(struct server *server, int signal_fd)
 static bool handle(struct server *server, const struct epoll_event *event)
 {
 	void *what = event->data.ptr;
-	if (what == &server->signal)
+	if (what == &server->signal || what == &server->ending)
 		return false;
 	if (what == &server->offline_fd) {
 		offline_answer(server->offline_fd);
@@ -488,6 +489,17 @@ static int watch_names(struct server *server)
 	return fd < 0 ? 0 : epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
+/* Serves on until that is done, or a second signal comes. */
+static void finish(struct server *server)
+{
+	int fd = server->ending ? server->ending(server) : -1;
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &server->ending };
+	if (fd < 0 || epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return;
+	run(server);
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 bool server_run(struct server *server)
 {
 	sigset_t signals;
@@ -505,5 +517,8 @@ bool server_run(struct server *server)
 	if (read(signal_fd, &info, sizeof info) == sizeof info)
 		server->signal = (int)info.ssi_signo;
 	server->stop_by_ms = clock_ms() + STOP_MS;
+	finish(server);
+	if (server->stop_by_ms < clock_ms() + LEAST_MS)
+		server->stop_by_ms = clock_ms() + LEAST_MS;
 	return stop(server, signal_fd);
 }

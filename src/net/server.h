@@ -62,7 +62,10 @@ struct server {
 	const struct server_options *options;
 	const struct config *config; /* what handlers go by; set by who starts the server */
 	server_ask_key *ask_key;     /* likewise; NULL: people get the same errors as programs */
-	const char *offline_hint;    /* likewise; for calls during which a name was refused */
+	/* Likewise: begins what is to be done before the server stops, while it still serves. A descriptor
+	 * that becomes readable when that is done; -1: nothing is. NULL: there never is. */
+	int (*ending)(struct server *server);
+	const char *offline_hint; /* likewise; for calls during which a name was refused */
 	const struct route_group *const *groups;
 	struct auth *auth;
 	struct router router;
