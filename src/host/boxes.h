@@ -40,6 +40,7 @@ struct box {
 	_Atomic uint64_t requests;
 	_Atomic bool acting;        /* the keeper has something done to it */
 	_Atomic int waking;         /* BOX_…: a request wants it back */
+	_Atomic bool parted;        /* its shutdown hooks were run: see shutdown.h */
 	_Atomic int64_t refused_ms; /* of clock_ms(): when wrong credentials were last told of */
 	/* Of its log, for keeper_drain() alone: how many bytes may be written, as of when; how many
 	 * were not, since that was last told. */

@@ -42,6 +42,7 @@
 #include "host/network.h"
 #include "host/own_name.h"
 #include "host/progress.h"
+#include "host/shutdown.h"
 #include "host/store.h"
 #include "net/auth.h"
 #include "net/listen.h"
@@ -508,11 +509,24 @@ static int start(struct host *host, struct err *err)
 
 /* ---- ending ---- */
 
+/* Those that run, at once; paused ones when it is their turn. */
+static void part(struct host *host, struct box *const *list, size_t count)
+{
+	auto_free struct box **running = xcalloc(count + 1, sizeof *running);
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++)
+		if (boxes_state(&host->boxes, list[i]) == BOX_RUNNING)
+			running[n++] = list[i];
+	shutdown_hooks(host, running, n);
+}
+
 static void end_boxes(struct host *host)
 {
 	size_t count;
 	host->ending = true; /* the gateway still answers, and must not bring them back */
+	host->part_by_ms = clock_ms() + PART_MS;
 	struct box **list = boxes_list(&host->boxes, &count);
+	part(host, list, count);
 	for (size_t i = 0; i < count; i++) {
 		struct err err;
 		if (life_stop(host, list[i]->id, &err) < 0 && err.code != ERR_NOT_FOUND)

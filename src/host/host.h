@@ -58,6 +58,7 @@ struct host {
 	struct attempts *attempts; /* see denials.h */
 	int keeper_fd;             /* wakes the keeper */
 	pthread_t keeper;
+	_Atomic int64_t part_by_ms;    /* of clock_ms(): no shutdown hooks after that; 0: no end */
 	_Atomic bool stopping, ending; /* the keeper is to end; the boxes are being ended */
 };
 

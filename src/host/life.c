@@ -21,6 +21,7 @@
 #include "host/host.h"
 #include "host/network.h"
 #include "host/run.h"
+#include "host/shutdown.h"
 #include "host/store.h"
 #include "host/uids.h"
 #include "net/auth.h"
@@ -346,6 +347,8 @@ static int delete_box(struct host *host, struct box *box, const char *why, struc
 	boxes_set_state(&host->boxes, box, BOX_DELETED);
 	if (before == BOX_PAUSED)
 		(void)freeze(host, box, false, NULL);
+	if (before == BOX_RUNNING || before == BOX_PAUSED)
+		shutdown_hooks(host, &box, 1); /* while it still has its network */
 	int result = run_stop(host, box, err);
 	/* The row goes first: a crash here leaves files without a row, which the next start removes. */
 	if (result == 0)
@@ -498,6 +501,10 @@ int life_stop(struct host *host, const char *id, struct err *err)
 		return -1;
 	if (box->state == BOX_STOPPED)
 		return end(host, box, 0);
+	if (box->state == BOX_PAUSED)
+		(void)freeze(host, box, false, NULL);
+	if (box->state == BOX_RUNNING || box->state == BOX_PAUSED)
+		shutdown_hooks(host, &box, 1);
 	int result = settle_stopped(host, box, err);
 	record(host, box, HISTORY_STOPPED, NULL);
 	return end(host, box, result);
@@ -782,6 +789,7 @@ int life_end_left(struct host *host, size_t *ret_count, struct err *err)
 	if (load(host, err) < 0)
 		return -1;
 	int result = 0;
+	host->part_by_ms = clock_ms() + PART_MS;
 	struct box **list = boxes_list(&host->boxes, &count);
 	for (size_t i = 0; i < count; i++) {
 		struct err why;

@@ -260,6 +260,7 @@ int run_start(struct host *host, struct box *box, const char *root, struct err *
 	box->pidfd = pidfd;
 	box->log_fd = TAKE_FD(log);
 	box->oom_kills = 0;
+	box->parted = false;
 	box->denied_at = 0;
 	pthread_mutex_unlock(&host->boxes.lock);
 	box->used_ms = clock_ms();
