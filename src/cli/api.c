@@ -1,184 +1,112 @@
-/* aio browser, gui, sandbox, skills and mcp list: the API of a running sandbox for a shell. A table of them,
- * and one function for all. Text on a terminal, JSON elsewhere. */
+/* aio browser, gui, shell, file …: the API of a running sandbox for a shell, each operation a verb. Text on a
+ * terminal, JSON elsewhere. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/nearest.h"
 #include "base/own.h"
+#include "cli/answer.h"
+#include "cli/api_call.h"
+#include "cli/api_words.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/endpoint.h"
+#include "cli/flags.h"
 #include "cli/remote.h"
-#include "cli/table.h"
-#include "net/client.h"
+#include "cli/verbs.h"
 
-enum { ANSWER_MAX = 64 << 20, COLUMNS = 3 };
+enum { ANSWER_MAX = 64 << 20, LINE_MAX_LEN = 16 << 20, PIECE = 65536 };
 
-static const struct api_verb {
-	const char *group, *name, *usage, *about, *method, *path;
-	const char *body;             /* the field that the argument becomes; NULL: it takes none */
-	bool picture;                 /* the response is one: it goes to --output */
-	const char *list;             /* in the response or its data: a table of it */
-	const char *columns[COLUMNS]; /* fields of its items */
-} verbs[] = {
-	{ "browser", "navigate", "URL",
-	  "Opens a page in the active tab, and waits until it is loaded.", "POST",
-	  "/v1/browser/page/navigate", .body = "url" },
-	{ "browser", "screenshot", "-o FILE", "Takes a picture of the page in the active tab.",
-	  "GET", "/v1/browser/page/screenshot", .picture = true },
-	{ "gui", "screenshot", "-o FILE", "Takes a picture of the whole desktop.", "GET",
-	  "/v1/browser/screenshot", .picture = true },
-	{ "sandbox", "info", "", "Describes the sandbox: system, programs, network.", "GET",
-	  "/v1/sandbox" },
-	{ "skills", "list", "", "Lists the registered skills.", "GET", "/v1/skills/metadatas",
-	  .list = "skills", .columns = { "name", "path" } },
-	{ "mcp", "list", "", "Lists the MCP servers.", "GET", "/v1/mcp/servers", .list = "servers",
-	  .columns = { "name", "status", "kind" } },
-};
+/* ---- help ---- */
 
-struct api_options {
-	const char *url, *key, *output;
-	bool json;
-};
-static const struct opt opts[] = {
-	{ "api-url", "AIO_API_URL", OPT_STR, offsetof(struct api_options, url),
-	  "http://localhost:8080", "URL",
-	  "The sandbox's address. A box of a host has one that ends with /s/NAME: see 'aio inspect'." },
-	{ "api-key", "SANDBOX_API_KEY", OPT_STR, offsetof(struct api_options, key), NULL, "KEY",
-	  "The credential of the sandbox, where it needs one." },
-	{ "output", NULL, OPT_STR, offsetof(struct api_options, output), NULL, "FILE",
-	  "Also -o: where to write a picture. -: standard output." },
-	{ "json", NULL, OPT_BOOL, offsetof(struct api_options, json), "false", NULL,
-	  "Print the response as JSON, also on a terminal." },
-};
+static const char exit_help[] =
+	"Exit status: 0, or what the command or code ended with; 1: the sandbox refused it or\n"
+	"failed; 2: wrong usage; 124: the command or code took too long.\n";
 
-/* ---- arguments ---- */
-
-struct api_words {
-	char **argv; /* options first: for opt_parse() */
-	int argc;
-	const char *argument; /* NULL: there is none */
-};
-
-static bool takes_value(const char *flag)
+static void help_verb(const struct api_verb *verb)
 {
-	return !strchr(flag, '=') && strcmp(flag, "--json") != 0;
+	auto_buf struct buf usage = BUF(1000);
+	bool explained = false, file = api_gives_file(verb->route);
+	verbs_usage(verb, &usage);
+	printf("Usage: aio %s%s%s [flags]\n\n%s.\n", verb->name, usage.len ? " " : "",
+	       usage.len ? usage.data : "", verb->route->summary);
+	if (verb->variant && verb->variant->help)
+		printf("%s\n", verb->variant->help);
+	if (verb->route->help)
+		printf("%s\n", verb->route->help);
+	printf("\nThe same as %s %s%s%s.\n", verb->route->method, verb->route->path,
+	       verb->variant ? ", action_type " : "", verb->variant ? verb->variant->tag : "");
+	if (verb->note->input)
+		printf("Standard input gives the argument %s where it is absent or '-'.\n",
+		       verb->note->input);
+	printf("\nFlags%s:\n", verb->argument_count ? ", also for the arguments" : "");
+	for (size_t i = 0; verb->in && i < verb->in->count; i++)
+		if (verbs_has(&verb->in->fields[i]))
+			flags_print(&verb->in->fields[i], &explained);
+	if (file)
+		puts("  --output FILE\n      Also -o: where to write it. -: standard output, as where it "
+		     "is not a terminal.");
+	puts("  --json\n      Print the response as JSON, also on a terminal.\n"
+	     "  --plain\n      Print text as on a terminal, also elsewhere.");
+	endpoint_help();
+	printf("  --help\n      Print this and exit.\n\n%s", exit_help);
 }
 
-/* Options may stand before and behind the argument. */
-static int sort_words(struct api_words *words, int argc, char **argv, struct err *err)
+static const char *summary(const struct api_verb *verb)
 {
-	static char output[] = "--output";
-	words->argv[words->argc++] = argv[0];
-	for (int i = 1; i < argc; i++) {
-		bool option = argv[i][0] == '-' && argv[i][1];
-		if (!option && words->argument)
-			return err_set(err, ERR_INVALID, "unexpected argument '%s' (see --help)",
-				       argv[i]);
-		if (!option) {
-			words->argument = argv[i];
-			continue;
+	return verb->variant && verb->variant->help ? verb->variant->help : verb->route->summary;
+}
+
+static bool is_of(const struct api_verb *verb, const char *group)
+{
+	size_t len = strlen(group);
+	return !strncmp(verb->name, group, len) && verb->name[len] == ' ';
+}
+
+void api_help(FILE *to, const char *group)
+{
+	size_t count, width = 0;
+	const struct api_verb *verbs = verbs_all(&count);
+	for (int print = 0; print < 2; print++)
+		for (size_t i = 0; i < count; i++) {
+			auto_buf struct buf line = BUF(1000);
+			if (!is_of(&verbs[i], group))
+				continue;
+			buf_printf(&line, "%s ", verbs_own(&verbs[i]));
+			verbs_usage(&verbs[i], &line);
+			const char *about = summary(&verbs[i]);
+			size_t len = strlen(about);
+			if (print)
+				fprintf(to, "  %-*s  %.*s\n", (int)width, line.data,
+					(int)(len - (about[len - 1] == '.')), about);
+			else if (line.len > width && line.len <= 40)
+				width = line.len;
 		}
-		char *flag = !strcmp(argv[i], "-o") ? output : argv[i];
-		words->argv[words->argc++] = flag;
-		if (takes_value(flag) && i + 1 < argc)
-			words->argv[words->argc++] = argv[++i];
-	}
-	return 0;
 }
 
-static int check_words(const struct api_verb *verb, const struct api_words *words,
-		       const struct api_options *options, struct err *err)
+static void help_group(FILE *to, const char *group)
 {
-	bool given = words->argument, wanted = verb->body;
-	if (given != wanted || (verb->picture && !options->output))
-		return err_set(err, ERR_INVALID, "usage: aio %s %s%s%s", verb->group, verb->name,
-			       *verb->usage ? " " : "", verb->usage);
-	return 0;
+	fprintf(to, "Usage: aio %s VERB [arguments] [flags]\n\n", group);
+	api_help(to, group);
+	fprintf(to,
+		"\n'aio %s VERB --help' has the flags of each. On a terminal answers are text, elsewhere\n"
+		"JSON; --json and --plain choose.\n",
+		group);
 }
 
-/* ---- the call ---- */
+/* ---- what is answered ---- */
 
-struct api_answer {
-	int status;
-	char *data; /* owned */
-	size_t len;
-};
-
-static int call(const struct api_verb *verb, const struct api_options *options,
-		const char *argument, struct api_answer *ret, struct err *err)
+static int write_all(int fd, const char *path, const char *data, size_t len, struct err *err)
 {
-	struct client client;
-	auto_free char *bearer =
-		xasprintf("Authorization: Bearer %s", options->key ? options->key : "");
-	const char *prefix = strstr(options->url, "://");
-	prefix = prefix ? strchr(prefix + 3, '/') : NULL;
-	size_t length = prefix ? strlen(prefix) : 0;
-	while (length && prefix[length - 1] == '/')
-		length--;
-	auto_free char *target = xasprintf("%.*s%s", (int)length, prefix ? prefix : "", verb->path);
-	auto_free char *origin = prefix ? xstrndup(options->url, (size_t)(prefix - options->url))
-					: xstrdup(options->url);
-	json_t *body = verb->body ? json_pack("{s:s}", verb->body, argument) : NULL;
-	auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	const char *headers[] = { options->key ? bearer : NULL, NULL };
-	const struct client_request request = { verb->method, target, headers,
-						NULL,         text,   text ? strlen(text) : 0 };
-	json_decref(body);
-	if (client_open(&client, origin, NULL, err) < 0)
-		return -1;
-	ret->status = client_ask(&client, &request, err);
-	ret->data = ret->status < 0 ? NULL : client_body(&client, ANSWER_MAX, &ret->len, err);
-	client_close(&client);
-	return ret->data ? 0 : -1;
-}
-
-/* ---- what is printed ---- */
-
-static json_t *disarmed(json_t *string)
-{
-	auto_free char *text = xstrdup(json_string_value(string));
-	ask_make_plain(text, strlen(text), true);
-	return json_string(text);
-}
-
-static void disarm_all(json_t *json)
-{
-	const char *key;
-	json_t *value;
-	void *next;
-	size_t i;
-	json_array_foreach(json, i, value) {
-		if (json_is_string(value))
-			json_array_set_new(json, i, disarmed(value));
-		else
-			disarm_all(value);
-	}
-	json_object_foreach_safe(json, next, key, value) {
-		if (json_is_string(value))
-			json_object_set_new(json, key, disarmed(value));
-		else
-			disarm_all(value);
-	}
-}
-
-static int write_picture(const char *path, const struct api_answer *answer, struct err *err)
-{
-	if (!strcmp(path, "-") && isatty(STDOUT_FILENO))
-		return err_set(err, ERR_INVALID,
-			       "a picture is not for a terminal: name a file, or pass it on");
-	auto_close int file = strcmp(path, "-") != 0
-				      ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
-				      : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (file < 0)
-		return err_set(err, errno, "open '%s'", path);
-	for (size_t done = 0; done < answer->len;) {
-		ssize_t n = write(file, answer->data + done, answer->len - done);
+	for (size_t done = 0; done < len;) {
+		ssize_t n = write(fd, data + done, len - done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -188,130 +116,223 @@ static int write_picture(const char *path, const struct api_answer *answer, stru
 	return 0;
 }
 
-static void print_table(const struct api_verb *verb, const json_t *list)
+/* A file that is new, and not whole, goes again. */
+static int save(struct client *client, const char *path, struct err *err)
 {
-	size_t columns = 0, i;
-	json_t *item;
-	while (columns < COLUMNS && verb->columns[columns])
-		columns++;
-	struct table *table = table_new(verb->columns, columns);
-	json_array_foreach(list, i, item) {
-		const char *cells[COLUMNS] = { NULL };
-		for (size_t c = 0; c < columns; c++)
-			cells[c] = ask_text(item, verb->columns[c]);
-		table_row(table, cells);
+	bool out = !strcmp(path, "-"), there = access(path, F_OK) == 0;
+	auto_close int file = out ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+				  : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	auto_free char *piece = xmalloc(PIECE);
+	bool plain = out && isatty(STDOUT_FILENO);
+	ssize_t n = -1;
+	if (file < 0)
+		return err_set(err, errno, "open '%s'", path);
+	while ((n = client_read(client, piece, PIECE, err)) > 0) {
+		if (plain)
+			ask_make_plain(piece, (size_t)n, true);
+		if (write_all(file, path, piece, (size_t)n, err) < 0)
+			break;
 	}
-	table_print(table);
-	table_free(table);
+	if (n != 0 && !out && !there)
+		(void)unlink(path);
+	return n == 0 ? 0 : -1;
 }
 
-static void print_values(json_t *data)
+/* Server-Sent Events: on a terminal their name and data, elsewhere the data, one a line. */
+static void put_event(const struct api_wish *wish, const char *name, const char *data)
 {
-	const char *key;
-	json_t *value;
-	json_object_foreach(data, key, value) {
-		auto_free char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-		auto_free char *line =
-			xasprintf("%-14s %s", key,
-				  json_is_string(value) ? json_string_value(value) : dump);
-		ask_make_plain(line, strlen(line), true); /* names of members, too */
-		puts(line);
+	auto_free char *line = xasprintf("%s%s%s", wish->plain ? name : "",
+					 wish->plain && *name ? "  " : "", data);
+	if (isatty(STDOUT_FILENO))
+		ask_make_plain(line, strlen(line), false);
+	puts(line);
+	fflush(stdout);
+}
+
+static void take_line(const struct api_wish *wish, struct buf *line, char name[64])
+{
+	const char *text = line->data ? line->data : "";
+	if (!strncmp(text, "event: ", 7))
+		snprintf(name, 64, "%s", text + 7);
+	else if (!strncmp(text, "data: ", 6) && !line->full)
+		put_event(wish, name, text + 6);
+	line->len = 0;
+	line->full = false;
+	if (line->data)
+		*line->data = 0;
+}
+
+static int follow(const struct api_wish *wish, struct client *client, struct err *err)
+{
+	auto_buf struct buf line = BUF(LINE_MAX_LEN);
+	auto_free char *piece = xmalloc(PIECE);
+	char name[64] = "";
+	ssize_t n;
+	while ((n = client_read(client, piece, PIECE, err)) > 0) {
+		const char *at = piece, *end;
+		for (; (end = memchr(at, '\n', (size_t)(piece + n - at))); at = end + 1) {
+			buf_add(&line, at, (size_t)(end - at));
+			take_line(wish, &line, name);
+		}
+		buf_add(&line, at, (size_t)(piece + n - at));
 	}
+	return n == 0 ? 0 : -1;
 }
 
-static void print_text(const struct api_verb *verb, json_t *answer)
+static int take_json(const struct api_wish *wish, int status, struct client *client,
+		     struct err *err)
 {
-	json_t *data = json_object_get(answer, "data");
-	json_t *list = verb->list ? json_object_get(answer, verb->list) : NULL;
-	if (verb->list && !list)
-		list = json_object_get(data, verb->list);
-	if (list)
-		print_table(verb, list);
-	else if (json_is_string(data))
-		puts(json_string_value(data));
-	else if (json_is_object(data))
-		print_values(data);
-	else
-		puts(ask_text(answer, "message") ? ask_text(answer, "message") : "done");
-}
-
-static int print(const struct api_verb *verb, const struct api_options *options,
-		 const struct api_answer *answer, struct err *err)
-{
-	bool good = answer->status >= 200 && answer->status < 300;
-	if (good && verb->picture)
-		return write_picture(options->output, answer, err);
-	json_t *parsed = json_parse(answer->data, answer->len, err);
-	if (!good || !parsed || json_is_false(json_object_get(parsed, "success"))) {
-		if (parsed || !good)
-			remote_error(answer->status, parsed, err);
+	size_t len = 0;
+	bool good = status >= 200 && status < 300, bare = wish->verb->route->flags & BARE;
+	auto_free char *text = client_body(client, ANSWER_MAX, &len, err);
+	json_t *parsed = text ? json_parse(text, len, err) : NULL;
+	bool failed = !bare && json_is_false(json_object_get(parsed, "success"));
+	if (!good || !parsed || failed) {
+		if (text && (parsed || !good))
+			remote_error(status, parsed, err);
 		json_decref(parsed);
 		return -1;
 	}
-	if (options->json || !isatty(STDOUT_FILENO))
+	json_t *data = bare ? parsed : json_object_get(parsed, "data");
+	int result = answer_status(wish->verb, data);
+	if (wish->plain)
+		answer_print(wish->verb, parsed, data);
+	else
 		ask_print(parsed);
-	else {
-		disarm_all(parsed);
-		print_text(verb, parsed);
-	}
 	json_decref(parsed);
-	return 0;
+	return result;
+}
+
+static bool is_json(const struct client *client, const struct route *route)
+{
+	const char *type = http_header(&client->http.head, "content-type");
+	return type ? !strncmp(type, "application/json", 16) : !api_gives_file(route);
+}
+
+static int take_answer(const struct api_wish *wish, int status, struct client *client,
+		       struct err *err)
+{
+	const char *type = http_header(&client->http.head, "content-type");
+	bool good = status >= 200 && status < 300;
+	if (good && type && !strncmp(type, "text/event-stream", 17))
+		return follow(wish, client, err);
+	if (good && api_gives_file(wish->verb->route) && !is_json(client, wish->verb->route))
+		return save(client, wish->output ? wish->output : "-", err);
+	return take_json(wish, status, client, err);
+}
+
+static bool is_text(const struct route *route)
+{
+	return route->type && !strncmp(route->type, "text/", 5);
+}
+
+static int call(const struct api_wish *wish, struct err *err)
+{
+	auto_endpoint struct endpoint at = { 0 };
+	struct client client;
+	if (endpoint_find(&wish->where, &at, err) < 0)
+		return -1;
+	int status = api_call(wish, &at, &client, err);
+	int result = status < 0 ? -1 : take_answer(wish, status, &client, err);
+	client_close(&client);
+	return result;
 }
 
 /* ---- commands ---- */
 
-static int run(const struct api_verb *verb, int argc, char **argv)
+static int check(const struct api_wish *wish, struct err *err)
 {
-	struct api_options options = { 0 };
-	struct api_answer answer = { 0 };
-	struct err err = { 0 };
-	char usage[100];
-	snprintf(usage, sizeof usage, "aio %s %s %s [options]", verb->group, verb->name,
-		 verb->usage);
-	const struct opt_table table = { usage, verb->about, opts, COUNT(opts) };
-	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			opt_help(&table);
-			return 0;
-		}
-	struct api_words words = { .argv = xcalloc((size_t)argc + 1, sizeof *argv) };
-	int result = sort_words(&words, argc, argv, &err);
-	if (result == 0 && opt_parse(&table, words.argc, words.argv, &options, &err) < 0)
-		result = -1;
-	if (result == 0)
-		result = check_words(verb, &words, &options, &err);
-	int status = result < 0 ? 2 : 1;
-	if (result == 0)
-		result = call(verb, &options, words.argument, &answer, &err);
-	if (result == 0)
-		result = print(verb, &options, &answer, &err);
-	ask_make_plain(err.msg, strlen(err.msg), false);
-	if (result < 0)
-		fprintf(stderr, "aio %s %s: %s\n", verb->group, verb->name, err.msg);
-	free(words.argv);
-	free(answer.data);
-	return result < 0 ? status : 0;
+	const struct route *route = wish->verb->route;
+	bool terminal = isatty(STDOUT_FILENO) && (!wish->output || !strcmp(wish->output, "-"));
+	if (wish->json && wish->plain)
+		return err_set(err, ERR_INVALID, "--json and --plain: only one of them");
+	if (api_gives_file(route) && !is_text(route) && terminal)
+		return err_set(err, ERR_INVALID,
+			       "%s is not for a terminal: name a file with -o, or pass it on",
+			       route->type);
+	return 0;
 }
 
-static void help(FILE *to, const char *group)
+/* A message that begins with a field begins with its flag then. */
+static void name_flag(const struct api_verb *verb, struct err *err)
 {
-	fprintf(to, "Usage: aio %s COMMAND\n\n", group);
-	for (size_t i = 0; i < COUNT(verbs); i++)
-		if (!strcmp(verbs[i].group, group))
-			fprintf(to, "  aio %s %s %s\n      %s\n", group, verbs[i].name,
-				verbs[i].usage, verbs[i].about);
-	fprintf(to, "\nEach has --help.\n");
+	size_t len = strspn(err->msg, "abcdefghijklmnopqrstuvwxyz0123456789_");
+	for (size_t i = 0; verb->in && i < verb->in->count; i++) {
+		const char *name = verb->in->fields[i].name;
+		if (strlen(name) != len || memcmp(name, err->msg, len) != 0 ||
+		    strncmp(err->msg + len, ": ", 2) != 0)
+			continue;
+		auto_free char *rest = xstrdup(err->msg + len);
+		auto_free char *flag = xstrdup(name);
+		for (char *c = flag; *c; c++)
+			*c = *c == '_' ? '-' : *c;
+		(void)err_set(err, err->code, "--%s%s", flag, rest);
+		return;
+	}
+}
+
+static int run(const struct api_verb *verb, int argc, char **argv)
+{
+	struct api_wish wish = { .verb = verb, .fields = json_object() };
+	struct err err = { 0 };
+	int status = 2;
+	int result = api_words(&wish, argc, argv, &err);
+	if (result == 0 && wish.help) {
+		help_verb(verb);
+		json_decref(wish.fields);
+		return 0;
+	}
+	if (result == 0)
+		result = check(&wish, &err);
+	wish.plain |= !wish.json && isatty(STDOUT_FILENO);
+	if (result == 0) {
+		result = call(&wish, &err);
+		status = result < 0 ? 1 : result;
+	}
+	fflush(stdout);
+	ask_make_plain(err.msg, strlen(err.msg), false);
+	if (result < 0)
+		name_flag(verb, &err);
+	if (result < 0)
+		fprintf(stderr, "aio %s: %s\n", verb->name, err.msg);
+	json_decref(wish.fields);
+	return status;
+}
+
+/* The verb that was perhaps meant. */
+static const char *nearest(const char *group, int argc, char **argv)
+{
+	size_t count, best = NEAREST_FAR;
+	const struct api_verb *verbs = verbs_all(&count), *found = NULL;
+	for (size_t i = count; i-- > 0;) { /* of two that are as near, the longer one */
+		const char *own = verbs_own(&verbs[i]);
+		auto_buf struct buf said = BUF(200);
+		if (!is_of(&verbs[i], group))
+			continue;
+		int words = 1;
+		for (const char *c = own; *c; c++)
+			words += *c == ' ';
+		for (int k = 0; k < words && k < argc; k++)
+			buf_printf(&said, "%s%.60s", k ? " " : "", argv[k]);
+		if (said.data && nearest_better(said.data, own, &best))
+			found = &verbs[i];
+	}
+	return found ? verbs_own(found) : NULL;
 }
 
 int cmd_api(int argc, char **argv)
 {
-	const char *name = argc > 1 ? argv[1] : "";
-	for (size_t i = 0; i < COUNT(verbs); i++)
-		if (!strcmp(verbs[i].group, argv[0]) && !strcmp(verbs[i].name, name))
-			return run(&verbs[i], argc - 1, argv + 1);
-	bool asked = !strcmp(name, "--help") || !strcmp(name, "-h");
-	if (*name && !asked)
-		fprintf(stderr, "aio %s: unknown command '%s'\n", argv[0], name);
-	help(asked ? stdout : stderr, argv[0]);
-	return asked ? 0 : 2;
+	int words;
+	const struct api_verb *verb = verbs_find(argc, argv, &words);
+	if (verb)
+		return run(verb, argc - words, argv + words);
+	bool asked = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+	if (asked || argc < 2) {
+		help_group(asked ? stdout : stderr, argv[0]);
+		return asked ? 0 : 2;
+	}
+	const char *meant = nearest(argv[0], argc - 1, argv + 1);
+	fprintf(stderr, "aio %s: unknown verb '%s'%s%s%s (see 'aio %s --help')\n", argv[0], argv[1],
+		meant ? ": did you mean '" : "", meant ? meant : "", meant ? "'?" : "", argv[0]);
+	return 2;
 }

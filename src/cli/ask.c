@@ -84,7 +84,7 @@ void ask_make_plain(char *text, size_t len, bool lines)
 		n = utf8_char(text + i, len - i);
 		bool shown = n > 1 ? is_shown(text + i, n)
 				   : (text[i] >= ' ' && text[i] <= '~') ||
-					     (lines && text[i] == '\n');
+					     (lines && (text[i] == '\n' || text[i] == '\t'));
 		n = n ? n : 1;
 		if (!shown)
 			memset(text + i, '?', n);

@@ -27,7 +27,7 @@ static inline const char *ask_text(const json_t *object, const char *key)
 }
 
 /* What a sandbox chose of a text does nothing to a terminal: '?' takes the place of control characters (of
- * line ends too, but for `lines`) and of those that are not seen. */
+ * line ends and tabs too, but for `lines`) and of those that are not seen. */
 void ask_make_plain(char *text, size_t len, bool lines);
 
 /* For programs: on stdout. A terminal gets the same in ASCII. */

@@ -1,6 +1,7 @@
 /* commands.h - the commands of the program, one file each. */
 #pragma once
 #include <jansson.h>
+#include <stdio.h>
 
 struct err;
 struct remote;
@@ -15,7 +16,20 @@ int cmd_up(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_box(int argc, char **argv); /* all that speak to the host: argv[0] tells which */
 int cmd_mcp(int argc, char **argv);
-int cmd_api(int argc, char **argv); /* all that call the API of a sandbox */
+int cmd_api(int argc, char **argv); /* all that call the API of a sandbox: argv[0] is the group */
+int cmd_help(int argc, char **argv);
+
+/* The verbs of a group, a line each. */
+void api_help(FILE *to, const char *group);
+
+/* Those that are not groups of the API; ends with a NULL name. */
+extern const struct command_row {
+	const char *name, *about;
+	int (*run)(int argc, char **argv);
+} command_rows[];
+
+/* Runs the command that argv[0] names. */
+int commands_run(int argc, char **argv);
 
 /* What cmd_serve() does, with other routes. */
 int serve_groups(int argc, char **argv, const struct route_group *const *groups);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/desc.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/opt.h"
 #include "base/own.h"
 #include "base/size.h"
@@ -82,6 +83,40 @@ static json_t *mount(const char *text)
 			 more && !strcmp(more, ":rw"));
 }
 
+static json_t *from_json(const char *text)
+{
+	auto_free char *copy = xstrdup(text);
+	return json_parse(copy, strlen(copy), NULL);
+}
+
+/* Directories of a box, for which the table has no other word than objects. */
+static bool is_mounts(const struct field *f)
+{
+	return f->type == T_LIST && f->item == T_OBJ && !strcmp(f->name, "mounts");
+}
+
+static bool is_json(const struct field *f)
+{
+	enum desc_type type = f->type == T_LIST ? f->item : f->type;
+	return !is_mounts(f) && (type == T_OBJ || type == T_UNION || type == T_JSON);
+}
+
+static json_t *list_item(const struct field *f, const char *text)
+{
+	if (is_mounts(f))
+		return mount(text);
+	if (is_json(f))
+		return from_json(text);
+	return f->item == T_INT || f->item == T_NUM ? number(text, 0) : json_string(text);
+}
+
+/* A list as JSON, where its items are no texts. */
+static json_t *whole_list(const struct field *f, const char *text)
+{
+	bool texts = f->item == T_STR || f->item == T_ENUM;
+	return texts || *text != '[' ? NULL : from_json(text);
+}
+
 static bool is_choice(const struct field *f, const char *text)
 {
 	size_t i = 0;
@@ -90,7 +125,7 @@ static bool is_choice(const struct field *f, const char *text)
 	return f->choices[i];
 }
 
-static int set(const struct field *f, const char *text, json_t *to)
+int flags_set(const struct field *f, const char *text, json_t *to)
 {
 	json_t *value = NULL, *old = json_object_get(to, f->name);
 	const char *equals = strchr(text, '=');
@@ -114,12 +149,22 @@ static int set(const struct field *f, const char *text, json_t *to)
 	case T_LIST:
 		if (f->choices && !is_choice(f, text))
 			return -1;
+		value = whole_list(f, text);
+		if (value)
+			break;
 		value = old ? json_incref(old) : json_array();
-		if (json_array_append_new(value,
-					  f->item == T_OBJ ? mount(text) : json_string(text)) < 0) {
+		if (json_array_append_new(value, list_item(f, text)) < 0) {
 			json_decref(value);
 			return -1;
 		}
+		break;
+	case T_OBJ:
+	case T_UNION:
+		value = *text == '{' ? from_json(text) : NULL;
+		break;
+	case T_JSON:
+		value = from_json(text);
+		value = value ? value : json_string(text);
 		break;
 	case T_ENUM:
 		value = is_choice(f, text) ? json_string(text) : NULL;
@@ -147,39 +192,44 @@ void flags_name(const struct schema *schema, struct err *err)
 	err_set(err, err->code, "--%s%s", flag, rest);
 }
 
-static const char *argument(const struct field *f)
+const char *flags_argument(const struct field *f)
 {
+	enum desc_type type = f->type == T_LIST ? f->item : f->type;
 	return f->flags & SIZED                        ? " SIZE"
 	       : f->flags & TIMED                      ? " DURATION"
-	       : f->type == T_INT || f->type == T_NUM  ? " N"
+	       : is_mounts(f)                          ? " SOURCE:TARGET[:rw]"
+	       : is_json(f)                            ? " JSON"
+	       : type == T_INT || type == T_NUM        ? " N"
 	       : f->type == T_BOOL || f->type == T_TRI ? ""
 	       : f->type == T_MAP                      ? " NAME=VALUE"
-	       : f->type == T_LIST && f->item == T_OBJ ? " SOURCE:TARGET[:rw]"
+	       : f->type == T_FILE                     ? " FILE"
 						       : " TEXT";
 }
 
 /* What a value must be, in words. */
-static int refuse(const struct field *f, const char *flag, int len, const char *value,
-		  struct err *err)
+int flags_refuse(const struct field *f, const char *flag, int len, const char *value,
+		 struct err *err)
 {
 	auto_buf struct buf choices = BUF(256);
 	bool quoted = f->example && *f->example == '"';
 	if (!value)
 		return err_set(err, ERR_INVALID, "--%.*s needs a value:%s (see --help)", len, flag,
-			       argument(f));
+			       flags_argument(f));
 	for (size_t i = 0; f->choices && f->choices[i]; i++)
 		buf_printf(&choices, "%s%s", i ? ", " : "", f->choices[i]);
 	if (f->example)
 		buf_printf(&choices, ", such as %.*s", (int)strcspn(f->example + quoted, "\""),
 			   f->example + quoted);
 	return err_set(err, ERR_INVALID, "--%.*s: '%s' is not %s%s", len, flag, value,
-		       f->choices                              ? "one of "
-		       : f->flags & SIZED                      ? "a size: " SIZE_SYNTAX
-		       : f->flags & TIMED                      ? "a duration: " OPT_DURATION_SYNTAX
-		       : f->type == T_INT || f->type == T_NUM  ? "a number"
-		       : f->type == T_BOOL || f->type == T_TRI ? "true or false"
-		       : f->type == T_MAP                      ? "NAME=VALUE"
-					  : "SOURCE:TARGET or SOURCE:TARGET:rw",
+		       f->choices         ? "one of "
+		       : f->flags & SIZED ? "a size: " SIZE_SYNTAX
+		       : f->flags & TIMED ? "a duration: " OPT_DURATION_SYNTAX
+		       : is_mounts(f)     ? "SOURCE:TARGET or SOURCE:TARGET:rw"
+		       : is_json(f)       ? "JSON of its type"
+		       : f->type == T_INT || f->type == T_NUM || f->type == T_LIST ? "a number"
+		       : f->type == T_BOOL || f->type == T_TRI                     ? "true or false"
+		       : f->type == T_MAP                                          ? "NAME=VALUE"
+										   : "UTF-8",
 		       choices.data ? choices.data : "");
 }
 
@@ -202,37 +252,39 @@ int flags_parse(const struct schema *schema, int argc, char **argv, int *at, jso
 			object = json_object();
 			json_object_set_new(to, owner->name, object);
 		}
-		if (!value || set(f, value, object) < 0)
-			return refuse(f, arg, (int)len, value, err);
+		if (!value || flags_set(f, value, object) < 0)
+			return flags_refuse(f, arg, (int)len, value, err);
 	}
 	return 0;
 }
 
-/* explained: what a duration is, which the first one says for all. */
+void flags_print(const struct field *f, bool *explained)
+{
+	char flag[64];
+	size_t n = 0;
+	for (const char *c = f->flag ? f->flag : f->name; *c && n + 1 < sizeof flag; c++)
+		flag[n++] = *c == '_' ? '-' : *c;
+	flag[n] = 0;
+	printf("  --%s%s\n      %s", flag, flags_argument(f), f->help);
+	for (size_t c = 0; f->choices && f->choices[c]; c++)
+		printf("%s%s", c ? ", " : " One of ", f->choices[c]);
+	printf("%s", f->choices ? "." : "");
+	printf("%s%s%s", f->def ? " Default " : "", f->def ? f->def : "", f->def ? "." : "");
+	bool explain = f->flags & TIMED && !*explained;
+	printf("%s\n", explain ? " A DURATION is " OPT_DURATION_SYNTAX "." : "");
+	*explained |= explain;
+}
+
 static void print_flags(const struct schema *schema, bool *explained)
 {
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct field *f = &schema->fields[i];
 		if (f->flags & NOT_BODY)
 			continue;
-		if (f->type == T_OBJ) {
+		if (f->type == T_OBJ)
 			print_flags(f->of, explained);
-			continue;
-		}
-		char flag[64];
-		size_t n = 0;
-		for (const char *c = f->flag ? f->flag : f->name; *c && n + 1 < sizeof flag; c++)
-			flag[n++] = *c == '_' ? '-' : *c;
-		flag[n] = 0;
-		printf("  --%s%s\n      %s", flag, argument(f), f->help);
-		for (size_t c = 0; f->choices && f->choices[c]; c++)
-			printf("%s%s", c ? ", " : " One of ", f->choices[c]);
-		printf("%s", f->choices ? "." : "");
-		printf("%s%s%s", f->def ? " Default " : "", f->def ? f->def : "",
-		       f->def ? "." : "");
-		bool explain = f->flags & TIMED && !*explained;
-		printf("%s\n", explain ? " A DURATION is " OPT_DURATION_SYNTAX "." : "");
-		*explained |= explain;
+		else
+			flags_print(f, explained);
 	}
 }
 

@@ -18,6 +18,7 @@
 #include "cli/mcp_relay.h"
 #include "cli/own_box.h"
 #include "cli/remote.h"
+#include "cli/verbs.h"
 #include "config/config.h"
 #include "host/host.h"
 #include "mcp/stdio.h"
@@ -27,7 +28,7 @@
 
 static const char help[] =
 	"Usage: aio mcp [--box NAME | --no-box] [options]\n"
-	"       aio mcp list (see its --help)\n\n"
+	"       aio mcp list | tools | call: those of a sandbox (each has --help)\n\n"
 	"An MCP server on standard input and output, for clients that start their servers themselves:\n\n"
 	"  { \"mcpServers\": { \"sandbox\": { \"command\": \"aio\", \"args\": [\"mcp\"] } } }\n\n"
 	"Where a host runs ('aio up'), it makes a box for this client, which is deleted when the client\n"
@@ -224,7 +225,8 @@ static int find_host(struct mcp_wish *wish, struct err *err)
 
 int cmd_mcp(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "list"))
+	int words;
+	if (verbs_find(argc, argv, &words))
 		return cmd_api(argc, argv);
 	struct err err;
 	struct mcp_wish wish = { .remote = { .state = remote_state() },
@@ -235,6 +237,8 @@ int cmd_mcp(int argc, char **argv)
 	if (result == 1) {
 		fputs(help, stdout);
 		flags_help(&sandboxes_create_schema);
+		puts("\nVerbs, for the MCP servers of a sandbox:");
+		api_help(stdout, "mcp");
 		return 0;
 	}
 	if (result == 0)
