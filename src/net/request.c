@@ -119,6 +119,13 @@ static bool is_relayed(const struct net_request *r)
 	return r->entry && r->entry->route->upstream;
 }
 
+/* To a program of the sandbox, whose pages are its own. A part of the product that is a server of its own
+ * is called as the rest of the product is. */
+static bool is_guests(const struct net_request *r)
+{
+	return is_relayed(r) && r->entry->route->flags & GUEST;
+}
+
 static int check_caller(struct net_request *r, struct err *err)
 {
 	const struct guard *guard = r->conn->guard;
@@ -128,7 +135,7 @@ static int check_caller(struct net_request *r, struct err *err)
 		.known = guard_knows(guard, r->head),
 		/* No page can send this header uninvited. */
 		.vouched = http_header(r->head, WIRE_PORT),
-		.frames = is_relayed(r),
+		.frames = is_guests(r),
 	};
 	r->host = http_header(r->head, "host");
 	r->origin = http_header(r->head, "origin");
@@ -474,9 +481,10 @@ static void run_relay(struct net_request *r, const void *in)
 	struct upstream upstream = { .prefix = own_part(r) };
 	struct visit visit = visit_of(r);
 	struct err err = { 0 };
-	if (visit_trade(&visit))
+	if (is_guests(r) && visit_trade(&visit))
 		return;
 	struct call call = make_call(r);
+	upstream.call = &call;
 	if (r->entry->route->upstream(&call, in, &upstream, &err) < 0)
 		fail(r, &err);
 	else
@@ -489,7 +497,7 @@ static bool is_preflight(const struct net_request *r)
 {
 	return r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->upgrade &&
 	       http_header(r->head, "access-control-request-method") &&
-	       !(is_relayed(r) && r->head->length);
+	       !(is_guests(r) && r->head->length);
 }
 
 static void answer_request(struct net_request *r)
@@ -506,14 +514,14 @@ static void answer_request(struct net_request *r)
 		return;
 	}
 	bool preflight = is_preflight(r);
-	if (preflight && !is_relayed(r)) {
+	if (preflight && !is_guests(r)) {
 		answer_preflight(r);
 		return;
 	}
 	struct visit visit = visit_of(r);
 	if (!preflight && check_credentials(r, &err) < 0)
 		refuse(r, &err);
-	else if (!is_relayed(r) && !r->server->local && visit_clean(&visit))
+	else if (!is_guests(r) && !r->server->local && visit_clean(&visit))
 		return;
 	else if (!r->entry)
 		no_route(r);

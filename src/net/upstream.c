@@ -14,6 +14,7 @@
 #include "net/auth.h"
 #include "net/conn.h"
 #include "net/dial.h"
+#include "net/guard.h"
 #include "net/relay.h"
 #include "net/server.h"
 
@@ -23,6 +24,7 @@ struct upstream_job {
 	struct end client, server;
 	struct relay relay;
 	struct http http; /* the response's */
+	bool may_repeat;  /* the request, once, where the server ends without a word */
 	char piece[FLOW_PIECE];
 };
 
@@ -121,12 +123,15 @@ static bool is_sent(struct upstream_job *job)
 	       conn_send_raw(job->conn, client->out.data + client->out_at, left, &ignored) == 0;
 }
 
-static void relay(struct upstream_job *job)
+/* False: the server has ended its stream without a response, which was not said. */
+static bool relay(struct upstream_job *job)
 {
 	struct conn *conn = job->conn;
 	enum relay_step step;
 	const char *why;
 	bool ran = run(job, &step, &why);
+	if (ran && step == RELAY_CLOSED && job->may_repeat)
+		return false;
 	if (job->relay.answered) {
 		conn->status = job->relay.status;
 		conn->sink.begun = true;
@@ -136,6 +141,7 @@ static void relay(struct upstream_job *job)
 	else if (ran && (step != RELAY_DONE || !is_sent(job)))
 		conn->broken = true;
 	conn->close_after |= !job->relay.keep_alive;
+	return true;
 }
 
 static bool is_secret(void *auth, const char *text, size_t len)
@@ -191,32 +197,59 @@ static int connect_to(struct conn *conn, const struct upstream *upstream)
 	return -1;
 }
 
+static int open_stream(struct conn *conn, const struct upstream *upstream)
+{
+	struct err err;
+	if (!upstream->connect)
+		return connect_to(conn, upstream);
+	int fd = upstream->connect(upstream->call, &err);
+	if (fd < 0 && err.code == ERR_GONE)
+		conn->broken = true;
+	else if (fd < 0)
+		conn_fail(conn, err_status(err.code), err.msg, false);
+	return fd;
+}
+
+/* Sends the request on a new stream. False: it is to be sent once more. */
+static bool serve(struct upstream_job *job, int fd, const struct auth *auth)
+{
+	end_init(&job->server, fd);
+	relay_init(&job->relay, &job->conn->http.head);
+	write_request(job, auth);
+	bool done = true;
+	if (job->server.out.full)
+		conn_fail(job->conn, 431, "the head is too large to be passed on", false);
+	else
+		done = relay(job);
+	http_done(&job->http);
+	job->http = (struct http){ 0 };
+	end_close(&job->server);
+	return done;
+}
+
 void upstream_serve(struct conn *conn, const struct upstream *upstream, const struct auth *auth)
 {
-	if (upstream->guest && http_header(&conn->http.head, "service-worker")) {
+	const struct http_head *head = &conn->http.head;
+	if (upstream->guest && !upstream->workers && http_header(head, "service-worker")) {
 		conn_fail(conn, 403, "no service worker on an address that programs share", false);
 		return;
 	}
-	int fd = connect_to(conn, upstream);
+	int fd = open_stream(conn, upstream);
 	if (fd < 0)
 		return;
 	struct upstream_job *job = xcalloc(1, sizeof *job);
 	job->conn = conn;
 	job->upstream = upstream;
-	end_init(&job->client, conn->fd);
-	end_init(&job->server, fd);
-	job->client.readable = true;
+	job->may_repeat = upstream->connect && guard_is_safe(head) && conn->http.body_done;
 	job->relay.client = &job->client;
 	job->relay.server = &job->server;
-	relay_init(&job->relay, &conn->http.head);
-	write_request(job, auth);
-	if (job->server.out.full)
-		conn_fail(conn, 431, "the head is too large to be passed on", false);
-	else
-		relay(job);
-	http_done(&job->http);
+	end_init(&job->client, conn->fd);
+	job->client.readable = true;
+	while (fd >= 0 && !serve(job, fd, auth)) {
+		job->may_repeat = false;
+		fd = open_stream(conn, upstream);
+	}
 	job->client.fd = -1; /* the connection's own */
 	end_close(&job->client);
-	end_close(&job->server);
 	free(job);
 }
