@@ -12,6 +12,7 @@
 #include "desktop/display.h"
 #include "desktop/record.h"
 #include "document/documents.h"
+#include "editor/editor.h"
 #include "fs/watchers.h"
 #include "hook/hooks.h"
 #include "mcp/mcp.h"
@@ -45,6 +46,7 @@ const struct module modules[] = {
 	{ .stop = tab_records_ask_end, .end = tab_records_end },
 	{ .start = display_setup },
 	{ .start = chromium_setup },
+	{ .start = editor_setup },
 	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },
 	{ .stop = service_stop_all, .end = service_end_all, .metrics = metrics_services },
 	{ .sessions = &shell_sessions },

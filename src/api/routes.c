@@ -58,6 +58,7 @@ const struct route_group *const api_groups[] = {
 	&llms_group,
 	&metrics_group,
 	&page_group,
+	&editor_group,
 	&bash_ws_group,
 	&browser_screen_group,
 	&browser_actions_group,

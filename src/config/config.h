@@ -27,6 +27,7 @@ struct config {
 	int64_t document_ms, document_idle_ms, document_memory, max_document;
 	int64_t display, display_width, display_height;
 	int64_t service_idle_ms;
+	bool editor_ready;
 	bool browser_ready, browser_sandbox;
 	int64_t browser_port;
 	const char *browser_home, *browser_lang, *browser_ui_lang, *browser_agent, *browser_args,
