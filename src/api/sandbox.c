@@ -1,11 +1,10 @@
 /* What the sandbox is: its system, its interpreters, its tools. Every value is looked up, and again
  * every LOOK_MS by whichever request comes then; in between the answer is kept whole. */
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/utsname.h>
 
+#include "api/ports.h"
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -14,14 +13,13 @@
 #include "code/packages.h"
 #include "config/config.h"
 #include "config/reach.h"
-#include "kernel/kernel.h"
 #include "net/call.h"
 #include "net/server.h"
 #include "proc/listening.h"
 #include "proc/tools.h"
 #include "proc/user.h"
 
-enum { LOOK_MS = 2000, TEXT_MAX = 4 << 20, PORTS = 65536 };
+enum { LOOK_MS = 2000, TEXT_MAX = 4 << 20 };
 
 static const char version[] = "v" AIO_VERSION ".0"; /* clients expect four parts */
 
@@ -154,25 +152,10 @@ static const char *timezone_name(struct arena *arena, const struct config *confi
 	return *text ? zone_name(arena, text) : "UTC";
 }
 
-static void note_port(void *arg, unsigned port)
+static void note_port(void *arg, const struct listening *it)
 {
 	bool *listening = arg;
-	listening[port] = true;
-}
-
-/* Where this server itself and its kernels listen: nothing that the sandbox runs. */
-static void forget_own(const struct server *server, bool *listening)
-{
-	struct sockaddr_storage own = { 0 };
-	socklen_t len = sizeof own;
-	kernel_forget_ports(listening);
-	listening[server->inside.port] = false;
-	if (getsockname(server->listen_fd, (struct sockaddr *)&own, &len) < 0)
-		return;
-	if (own.ss_family == AF_INET)
-		listening[ntohs(((struct sockaddr_in *)&own)->sin_port)] = false;
-	else if (own.ss_family == AF_INET6)
-		listening[ntohs(((struct sockaddr_in6 *)&own)->sin6_port)] = false;
+	listening[it->port] = true;
 }
 
 static struct list occupied_ports(const struct server *server, struct arena *arena)
@@ -180,7 +163,7 @@ static struct list occupied_ports(const struct server *server, struct arena *are
 	auto_free bool *listening = xcalloc(PORTS, sizeof *listening);
 	size_t count = 0, used = 0;
 	listening_each(note_port, listening);
-	forget_own(server, listening);
+	ports_forget_own(server, listening);
 	for (unsigned port = 0; port < PORTS; port++)
 		count += listening[port];
 	const char **names = arena_alloc(arena, count * sizeof *names);

@@ -1,18 +1,25 @@
-/* What happened in the sandbox: commands, code, files, tools and sessions, from the journal. */
+/* What happened in the sandbox: commands, code, files, tools, sessions and ports, from the journal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "api/ports.h"
 #include "api/routes.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "journal/journal.h"
 #include "net/call.h"
 
-enum { BATCH = 65536 }; /* bytes that a stream holds at once, for however slow a reader */
+enum {
+	BATCH = 65536,   /* bytes that a stream holds at once, for however slow a reader */
+	PORTS_MS = 1000, /* how often ports are looked at for one */
+	PORTS_PER_PING = 15,
+	PORT_KINDS = 1u << JOURNAL_PORT_OPENED | 1u << JOURNAL_PORT_CLOSED,
+};
 
 struct sandbox_events_request {
 	const char *since, *last_event_id;
@@ -101,20 +108,36 @@ static int send_batch(struct call *call, struct journal_reader *reader, size_t *
 	return result;
 }
 
+/* Looks at the ports now and then, if they are of interest; false once the reader has left. */
+static bool wait_for_more(struct call *call, const struct journal_reader *reader)
+{
+	struct err ignored;
+	if (!(reader->kinds & PORT_KINDS))
+		return call_wait_events(call, reader->fd, INT64_MAX) == WAKE_READY;
+	for (int i = 1;; i++) {
+		enum wake wake = call_wait(call, reader->fd, clock_ms() + PORTS_MS);
+		if (wake != WAKE_TIMEOUT)
+			return wake == WAKE_READY;
+		ports_look(call->server, PORTS_MS);
+		if (i % PORTS_PER_PING == 0 && call_event_ping(call, &ignored) < 0)
+			return false;
+	}
+}
+
 static int follow(struct call *call, struct journal_reader *reader, struct err *err)
 {
 	auto_close int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	enum wake wake = WAKE_READY;
 	size_t count;
+	bool more = true;
 	if (fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "no descriptor to wait with");
 	reader->fd = fd;
 	journal_join(reader);
 	int result = call_event_ping(call, err);
-	while (result == 0 && wake == WAKE_READY) {
+	while (result == 0 && more) {
 		result = send_batch(call, reader, &count, err);
 		if (result == 0 && !count)
-			wake = call_wait_events(call, fd, INT64_MAX);
+			more = wait_for_more(call, reader);
 	}
 	journal_leave(reader);
 	return result;
@@ -127,6 +150,8 @@ static int show_events(struct call *call, const void *in, struct err *err)
 	struct journal_item *items;
 	if (reader_of(request, &reader, err) < 0)
 		return -1;
+	if (reader.kinds & PORT_KINDS)
+		ports_look(call->server, 0);
 	if (request->follow || call->wants_events)
 		return follow(call, &reader, err);
 	size_t count = journal_read(&reader, call->arena, SIZE_MAX, &items);
@@ -145,7 +170,8 @@ static const struct route routes[] = {
 	  "They begin with the server. Texts are cut at 500 bytes, and what looks like a secret is "
 	  "masked; the environment that a command was given is never shown. Each Server-Sent Event has "
 	  "the event's number as id, its type as name and the event as data. A reader that is too slow "
-	  "gets a `lost` event in the place of what it missed.",
+	  "gets a `lost` event in the place of what it missed. Ports are looked at when events are asked for, and "
+	  "once a second while a stream with such events is open: `at` is when a change was seen.",
 	  .flags = EVENTS },
 };
 const struct route_group sandbox_events_group = { "events", "What happened in the sandbox.", routes,

@@ -111,6 +111,15 @@ static const struct field page_fields[] = {
 };
 static const struct schema page_schema = SCHEMA(journal_page, "JournalPage", page_fields);
 
+static const struct field port_fields[] = {
+	INT(journal_port, port, 0, "Its number: see `/proxy/{port}/`."),
+	STR(journal_port, address, 0,
+	    "The address that it listens on: `0.0.0.0` and `::` are all of them."),
+	INT(journal_port, pid, NULLABLE, "The program's process."),
+	STR(journal_port, command, NULLABLE, "How its command line begins; secrets are masked."),
+};
+static const struct schema port_schema = SCHEMA(journal_port, "JournalPort", port_fields);
+
 struct journal_lost {
 	int64_t after, next;
 };
@@ -136,6 +145,7 @@ union data {
 	struct journal_service service;
 	struct journal_page page;
 	struct journal_hook hook;
+	struct journal_port port;
 };
 
 struct event {

@@ -30,6 +30,8 @@ enum { JOURNAL_COUNT_MAX = 2048, JOURNAL_BYTES_MAX = 512 << 10, JOURNAL_TEXT_MAX
 	    "A service was started, is ready, was stopped or has ended, or could not be started.")  \
 	ROW(PAGE_SHOWN, "page_shown", page, "The browser showed another page in a tab.")            \
 	ROW(HOOK_ENDED, "hook_ended", hook, "A hook was run, when the sandbox started or ended.")     \
+	ROW(PORT_OPENED, "port_opened", port, "A program listens on a port.")                       \
+	ROW(PORT_CLOSED, "port_closed", port, "No program listens there any more.")                 \
 	ROW(LOST, "lost", lost,                                                                     \
 	    "Events that were asked for are not kept any more: others came after them, or the server was restarted.")
 /* clang-format on */
@@ -68,8 +70,15 @@ struct journal_page {
 	bool failed;
 };
 
-/* Adds an event: FILE_WRITTEN, TOOL_CALLED, SESSION_OPENED, SESSION_CLOSED, SERVICE_CHANGED or PAGE_SHOWN,
- * with its struct. */
+struct journal_port {
+	int64_t port;
+	const char *address;
+	int64_t pid;         /* INT_ABSENT where that is not known */
+	const char *command; /* NULL likewise */
+};
+
+/* Adds an event: FILE_WRITTEN, TOOL_CALLED, SESSION_OPENED, SESSION_CLOSED, SERVICE_CHANGED, PAGE_SHOWN,
+ * PORT_OPENED or PORT_CLOSED, with its struct. */
 void journal_add(enum journal_kind kind, const void *event);
 
 /* What runs has two events. journal_begin() adds COMMAND_STARTED or CODE_STARTED and returns what

@@ -354,11 +354,11 @@ struct port_list {
 	size_t count;
 };
 
-static void note_port(void *arg, unsigned port)
+static void note_port(void *arg, const struct listening *it)
 {
 	struct port_list *list = arg;
 	if (list->count < OWN_PORTS)
-		list->ports[list->count++] = port;
+		list->ports[list->count++] = it->port;
 }
 
 /* A kernel may listen on more than its five: ipykernel does, for what its children print. It has run
