@@ -28,6 +28,10 @@
 /* It is text. */
 #define NO_MORE "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
 
+/* It is text, and one script of its own, which is this one (a test compares). */
+#define NO_MORE_BUT_RELOAD \
+	NO_MORE "; script-src 'sha256-yZqr+N3GLqsL+N8RD75cynYxHO2ej92aytGL+LK02WI='"
+
 const struct page_file page_files[] = {
 	[PAGE_DOCS] = { "web/docs/index.html", OWN_FILES_ONLY },
 	[PAGE_TERMINAL] = { "web/terminal/index.html", OWN_FILES_ONLY },
@@ -35,6 +39,7 @@ const struct page_file page_files[] = {
 	[PAGE_ICON] = { "web/favicon.svg", OWN_FILES_ONLY },
 	[PAGE_SIGN_IN] = { "web/sign-in/index.html", FORM_ONLY }, /* sign_in.c shows it */
 	[PAGE_OWN_NAME] = { "web/own-name/index.html", NO_MORE }, /* own_name.c of the host does */
+	[PAGE_PREVIEW] = { "web/preview/index.html", NO_MORE_BUT_RELOAD }, /* preview_page.c does */
 };
 
 /* What is served below /static/, from where below the home: folders, or a file where there is no

@@ -45,7 +45,15 @@ struct page_file {
 	const char *path;
 	const char *policy; /* what it may load */
 };
-enum page { PAGE_DOCS, PAGE_TERMINAL, PAGE_VNC, PAGE_ICON, PAGE_SIGN_IN, PAGE_OWN_NAME };
+enum page {
+	PAGE_DOCS,
+	PAGE_TERMINAL,
+	PAGE_VNC,
+	PAGE_ICON,
+	PAGE_SIGN_IN,
+	PAGE_OWN_NAME,
+	PAGE_PREVIEW
+};
 extern const struct page_file page_files[];
 
 /* All of them; ends with NULL. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/modules.h"
+#include "api/preview_page.h"
 #include "api/routes.h"
 #include "api/sign_in.h"
 #include "base/err.h"
@@ -143,6 +144,7 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 	server.config = &config;
 	if (result == 0)
 		result = server_listen(&server, &err);
+	preview_page_load(server.home);
 	if (result == 0)
 		ask_for_keys(&server);
 	if (result == 0)

@@ -5,6 +5,7 @@
 
 #include "api/routes.h"
 #include "base/buf.h"
+#include "base/html.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/url.h"
@@ -114,22 +115,13 @@ void own_name_load(const char *home)
 	*at = 0;
 }
 
-static void add_escaped(struct buf *to, const char *text)
-{
-	for (; *text; text++)
-		if (strchr("<>&\"'", *text))
-			buf_printf(to, "&#%d;", *text);
-		else
-			buf_add(to, text, 1);
-}
-
 static void add_link(struct buf *to, const char *before, const char *path, const char *shown)
 {
 	buf_str(to, "<a href=\"");
-	add_escaped(to, before);
-	add_escaped(to, path);
+	html_escape(to, before);
+	html_escape(to, path);
 	buf_str(to, "\">");
-	add_escaped(to, shown);
+	html_escape(to, shown);
 	buf_str(to, "</a>");
 }
 

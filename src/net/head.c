@@ -103,6 +103,8 @@ static void put_target(struct buf *out, const struct http_head *head,
 {
 	struct target target = { "/", 1, NULL };
 	(void)target_split(head, &target, NULL); /* or it would have been refused */
+	if (how->before)
+		buf_str(out, how->before);
 	if (target.path_len <= how->prefix)
 		buf_str(out, "/");
 	else
@@ -156,9 +158,17 @@ static bool names_secret(const char *value, const struct head_request *how)
 	return is_secret(how, value, strlen(value)) || is_secret(how, word, strlen(word));
 }
 
+static bool is_forwarded(const char *name)
+{
+	return starts(name, "x-forwarded-") || !strcasecmp(name, "forwarded") ||
+	       !strcasecmp(name, "x-real-ip");
+}
+
 static bool is_stripped(const struct http_header *h, const struct head_request *how)
 {
 	const char *name = h->name;
+	if (how->program && (is_forwarded(name) || !strcasecmp(name, "host")))
+		return true;
 	if (is_framing(name) || !strcasecmp(name, WIRE_BOX) || !strcasecmp(name, WIRE_VIEW) ||
 	    !strcasecmp(name, WIRE_TICKET) || starts(name, "x-forwarded-for") ||
 	    starts(name, "x-forwarded-prefix") || starts(name, "x-forwarded-host"))
@@ -171,6 +181,26 @@ static bool is_stripped(const struct http_header *h, const struct head_request *
 	       !strcasecmp(name, "proxy-authorization");
 }
 
+static void put_origin(struct buf *out, const char *value, const char *host,
+		       const struct head_request *how)
+{
+	if (how->program && guard_origin(value, host, NULL))
+		buf_printf(out, "Origin: http://localhost:%d\r\n", how->program);
+	else
+		put(out, "Origin", value);
+}
+
+static void put_forwarded(struct buf *out, const char *host, const char *before,
+			  const struct head_request *how)
+{
+	if (how->program)
+		before = NULL;
+	buf_printf(out, "X-Forwarded-For: %s%s%s\r\n", before ? before : "", before ? ", " : "",
+		   how->peer);
+	if (host && !how->program)
+		put(out, "X-Forwarded-Host", host);
+}
+
 void head_request(struct buf *out, const struct http_head *head, const struct head_request *how)
 {
 	const char *before = http_header(head, "x-forwarded-for");
@@ -178,7 +208,9 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 	buf_printf(out, "%s ", head->method);
 	put_target(out, head, how);
 	buf_str(out, " HTTP/1.1\r\n");
-	if (!host)
+	if (how->program)
+		buf_printf(out, "Host: localhost:%d\r\n", how->program);
+	else if (!host)
 		put(out, "Host", "localhost");
 	for (size_t i = 0; i < head->count; i++) {
 		const struct http_header *h = &head->headers[i];
@@ -188,13 +220,12 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 			put_cookies(out, h->value, how);
 		else if (!strcasecmp(h->name, "referer"))
 			put_referer(out, h->value, how);
+		else if (!strcasecmp(h->name, "origin"))
+			put_origin(out, h->value, host, how);
 		else
 			put(out, h->name, h->value);
 	}
-	buf_printf(out, "X-Forwarded-For: %s%s%s\r\n", before ? before : "", before ? ", " : "",
-		   how->peer);
-	if (host)
-		put(out, "X-Forwarded-Host", host);
+	put_forwarded(out, host, before, how);
 	for (size_t i = 0; i < how->own_count; i++)
 		if (how->own[i].value && *how->own[i].value)
 			put(out, how->own[i].name, how->own[i].value);
@@ -252,7 +283,8 @@ static void put_attribute(struct buf *out, const char *at, size_t len,
 	const char *word = at + strspn(at, " \t"), *value = memchr(at, '=', len);
 	if (value)
 		value += 1 + strspn(value + 1, " \t");
-	if (!how->trusted && is_attribute(word, "domain"))
+	/* A program names "localhost", or what is not its own: without it the cookie is its own. */
+	if ((!how->trusted || how->program) && is_attribute(word, "domain"))
 		return;
 	if (how->prefix && is_attribute(word, "path") && value && *value == '/') {
 		size_t path = (size_t)(at + len - value);
@@ -284,18 +316,41 @@ static void put_set_cookie(struct buf *out, const char *value, const struct head
 	buf_str(out, "\r\n");
 }
 
-/* A path, or the same at the address that the client has called, as servers make it of Host. */
+/* Whether an authority is that of the program itself. */
+static bool is_programs(const char *authority, size_t len, int port)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]", "0.0.0.0" };
+	char own[32];
+	for (size_t i = 0; port && i < COUNT(names); i++) {
+		int n = snprintf(own, sizeof own, "%s:%d", names[i], port);
+		if (len == (size_t)n && !strncasecmp(authority, own, len))
+			return true;
+	}
+	return false;
+}
+
+const char *head_own_path(const char *location, const struct head_response *how)
+{
+	if (!starts(location, "http://") && !starts(location, "https://"))
+		return *location == '/' && location[1] != '/' ? location : NULL;
+	const char *authority = strstr(location, "://") + 3;
+	size_t len = strcspn(authority, "/?#");
+	bool own = how->host && len == strlen(how->host) && !strncasecmp(authority, how->host, len);
+	if (!own && !is_programs(authority, len, how->program))
+		return NULL;
+	/* As a path, "//x" would be another host. */
+	return strncmp(authority + len, "//", 2) != 0 ? authority + len : NULL;
+}
+
+/* Programs make absolute URLs of the Host that they see: the client gets the path, at its own address. */
 static void put_location(struct buf *out, const char *value, const struct head_response *how)
 {
-	const char *path = value, *rest = strstr(value, "://");
-	size_t host = how->host ? strlen(how->host) : 0;
-	if (host && rest && (starts(value, "http://") || starts(value, "https://")) &&
-	    !strncasecmp(rest + 3, how->host, host) && strchr("/?#", rest[3 + host]))
-		path = rest + 3 + host;
-	bool is_path = path > value || (*path == '/' && path[1] != '/');
+	const char *path = head_own_path(value, how);
 	buf_str(out, "Location: ");
-	if (is_path)
+	if (path && how->prefix)
 		put_below(out, path, strlen(path), how->prefix);
+	else if (path)
+		buf_printf(out, "%s%s", *path == '/' ? "" : "/", path);
 	else
 		buf_str(out, value);
 	buf_str(out, "\r\n");
@@ -313,7 +368,7 @@ static void put_header(struct buf *out, const struct http_header *h,
 		return;
 	if (!strcasecmp(h->name, "set-cookie"))
 		put_set_cookie(out, h->value, how);
-	else if (!strcasecmp(h->name, "location") && how->prefix)
+	else if (!strcasecmp(h->name, "location") && (how->prefix || how->program))
 		put_location(out, h->value, how);
 	else
 		put(out, h->name, h->value);

@@ -15,8 +15,12 @@ struct pair;
 enum body_kind { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_TO_END };
 
 struct head_request {
-	const char *peer;       /* the client's address */
-	size_t prefix;          /* bytes of the target that are not the server's */
+	const char *peer;   /* the client's address */
+	size_t prefix;      /* bytes of the target that are not the server's */
+	const char *before; /* a path that is put before the rest of the target; NULL: none */
+	/* Port of a program of the sandbox, which sees itself at http://localhost:PORT, as its developer
+	 * would: see head_request(). 0: the server sees what the client sent. */
+	int program;
 	const struct pair *own; /* headers of our own, but for those that are NULL or "" */
 	size_t own_count;
 	bool keep_credentials; /* for the host's own server, which looks at them itself */
@@ -27,6 +31,11 @@ struct head_request {
 	void *arg;
 	bool upgrade;
 };
+
+/* A program gets Host: localhost:PORT, and the same origin in Origin where that is the page's own.
+ * Development servers refuse Host names they do not know, and compare Origin with Host (Django,
+ * SvelteKit) or with X-Forwarded-Host (Next.js, Rails): so all of them say the same, and what the client
+ * says in X-Forwarded-*, Forwarded and X-Real-IP is left out. */
 void head_request(struct buf *out, const struct http_head *head, const struct head_request *how);
 
 /* Appends a query (without '?', may be NULL) and the '?' before it, without credentials. Whether
@@ -41,6 +50,7 @@ struct head_response {
 	/* What the client sees before the server's paths, in Location and Set-Cookie: "/s/ID"; NULL: none. */
 	const char *prefix;
 	const char *host; /* where the client has called; NULL: a Location there is left as it is */
+	int program;      /* as in head_request: a Location there is one of this server, too */
 	const char *cookie; /* a Set-Cookie of the host; NULL: none */
 	enum body_kind kind;
 	bool close, upgrade;
@@ -48,6 +58,10 @@ struct head_response {
 };
 void head_response(struct buf *out, const struct http_head *head, const char *reason,
 		   const struct head_response *how);
+
+/* The path of a Location that leads to where the client has called or to the program itself; NULL: it
+ * leads elsewhere, or is relative. "" for the root. */
+const char *head_own_path(const char *location, const struct head_response *how);
 
 /* An answer of the host itself, whole. The body, of answer->length bytes, may be NULL: for a HEAD. */
 void head_answer(struct buf *out, const struct answer *answer, const char *body, bool close);

@@ -20,6 +20,7 @@ void relay_init(struct relay *relay, const struct http_head *request)
 	relay->get = !strcmp(request->method, "GET");
 	relay->upgrade = request->upgrade && request->length == 0 && request->minor > 0;
 	relay->head = (struct head_response){ 0 };
+	relay->look = NULL;
 }
 
 void relay_begin(struct relay *relay, const struct http *http, int64_t now_ms)
@@ -149,6 +150,8 @@ static enum relay_step begin_response(struct relay *relay, const struct http *ht
 		shown = BODY_LENGTH; /* of nothing */
 	if (kind == BODY_CHUNKED && relay->http10)
 		shown = BODY_TO_END;
+	if (relay->look && relay->look(relay->look_arg, head))
+		return RELAY_AGAIN;
 	/* A response without a length ends with its connection, whatever the server sends next. */
 	if (shown == BODY_TO_END)
 		relay->keep_alive = false;

@@ -27,6 +27,10 @@ struct relay {
 	size_t head_size; /* of its head, while client->in still holds it: it can be sent again */
 	struct head_response
 		head; /* how heads of the response are written: all but their framing */
+	/* Looks at the head of the response, before it is passed on: true for RELAY_AGAIN, to ask for
+	 * another one. NULL: nobody does. */
+	bool (*look)(void *arg, const struct http_head *head);
+	void *look_arg;
 
 	/* Of the response. */
 	bool answered, tunnel;         /* it has begun; both sides have switched protocols */
@@ -59,6 +63,7 @@ enum relay_step {
 	RELAY_CUT,    /* the client is gone, or one of the bodies was cut short or malformed */
 	RELAY_CLOSED, /* the server closed its stream without a response */
 	RELAY_WRONG,  /* the server sent something that cannot be passed on as a response */
+	RELAY_AGAIN,  /* look() wants another response: nothing of this one was passed on */
 };
 
 /* Goes on by one step. For RELAY_CLOSED and RELAY_WRONG *ret_why says what the server did: "sent …". */

@@ -478,13 +478,18 @@ static const char *own_part(const struct net_request *r)
 static void run_relay(struct net_request *r, const void *in)
 {
 	const struct auth *auth = auth_enabled(r->server->auth) ? r->server->auth : NULL;
-	struct upstream upstream = { .prefix = own_part(r) };
+	char outer[TARGET_OUTER_MAX + 1];
+	target_outer(r->head, outer);
+	struct upstream upstream = { .outer = outer, .own = own_part(r) };
+	upstream.prefix = upstream.own;
 	struct visit visit = visit_of(r);
 	struct err err = { 0 };
 	if (is_guests(r) && visit_trade(&visit))
 		return;
 	struct call call = make_call(r);
 	upstream.call = &call;
+	upstream.host = r->host;
+	upstream.visit = head_is_visit(r->head);
 	if (r->entry->route->upstream(&call, in, &upstream, &err) < 0)
 		fail(r, &err);
 	else

@@ -78,6 +78,20 @@ int target_label(const char *name, const char **ret_rest)
 	return port ? port : -1;
 }
 
+void target_outer(const struct http_head *head, char to[TARGET_OUTER_MAX + 1])
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-_.~/";
+	const char *prefix = http_header(head, "x-forwarded-prefix");
+	size_t len = prefix ? strspn(prefix, allowed) : 0;
+	to[0] = 0;
+	if (!len || prefix[len] || len > TARGET_OUTER_MAX || *prefix != '/' || strstr(prefix, "//"))
+		return;
+	len -= prefix[len - 1] == '/';
+	memcpy(to, prefix, len);
+	to[len] = 0;
+}
+
 int target_preview(const struct http_head *head, const char *domain)
 {
 	const char *header = http_header(head, WIRE_PORT), *rest;

@@ -31,6 +31,11 @@ int target_port(const char *text, size_t len);
  * '-'; -1: these digits are not a port. */
 int target_label(const char *name, const char **ret_rest);
 
+/* The path that a proxy before this server has taken from the target, as its X-Forwarded-Prefix says, without a
+ * slash at its end: "/sandbox". "" where there is none, or what it says is not a path and nothing else. */
+enum { TARGET_OUTER_MAX = 200 };
+void target_outer(const struct http_head *head, char to[TARGET_OUTER_MAX + 1]);
+
 /* The port of a program in the sandbox that x-aio-proxy-port names, or the host name "PORT-NAME" (NAME:
  * localhost, the domain, or below them); 0: none. */
 int target_preview(const struct http_head *head, const char *domain);

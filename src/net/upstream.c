@@ -8,6 +8,7 @@
 #include <sys/fsuid.h>
 #include <sys/socket.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -20,7 +21,7 @@
 
 struct upstream_job {
 	struct conn *conn;
-	const struct upstream *upstream;
+	struct upstream *upstream;
 	struct end client, server;
 	struct relay relay;
 	struct http http; /* the response's */
@@ -63,6 +64,15 @@ static bool wait_ready(struct upstream_job *job, int64_t until_ms)
 
 /* ---- relaying ---- */
 
+static void answer_failure(struct conn *conn, const struct upstream *upstream, int status,
+			   bool refused, const char *text)
+{
+	if (upstream->failed && !conn->sink.begun)
+		text = upstream->failed(upstream, status, refused, text);
+	if (text)
+		conn_fail(conn, status, text, false);
+}
+
 static void fail(struct upstream_job *job, int status, const char *what)
 {
 	const struct upstream *upstream = job->upstream;
@@ -72,7 +82,7 @@ static void fail(struct upstream_job *job, int status, const char *what)
 	else
 		snprintf(text, sizeof text, "the program on port %d %s", upstream->port, what);
 	job->conn->close_after = true;
-	conn_fail(job->conn, status, text, false);
+	answer_failure(job->conn, upstream, status, false, text);
 }
 
 /* Nothing has moved for too long. */
@@ -123,14 +133,14 @@ static bool is_sent(struct upstream_job *job)
 	       conn_send_raw(job->conn, client->out.data + client->out_at, left, &ignored) == 0;
 }
 
-/* False: the server has ended its stream without a response, which was not said. */
+/* False: the request is to be sent once more, of which nothing was said. */
 static bool relay(struct upstream_job *job)
 {
 	struct conn *conn = job->conn;
 	enum relay_step step;
 	const char *why;
 	bool ran = run(job, &step, &why);
-	if (ran && step == RELAY_CLOSED && job->may_repeat)
+	if (ran && ((step == RELAY_CLOSED && job->may_repeat) || step == RELAY_AGAIN))
 		return false;
 	if (job->relay.answered) {
 		conn->status = job->relay.status;
@@ -149,28 +159,71 @@ static bool is_secret(void *auth, const char *text, size_t len)
 	return auth_knows(auth, text, len);
 }
 
+static bool look(void *arg, const struct http_head *head)
+{
+	struct upstream_job *job = arg;
+	const char *location = http_header(head, "location");
+	return job->upstream->again(job->upstream, &job->conn->http.head, head->status,
+				    location ? head_own_path(location, &job->relay.head) : NULL);
+}
+
+/* The client's address, without its port: behind the host, as that says last. */
+static const char *client_of(struct conn *conn)
+{
+	const char *said = conn->server->local && !conn->inside
+				   ? http_header(&conn->http.head, "x-forwarded-for")
+				   : NULL;
+	const char *last = said ? strrchr(said, ',') : NULL;
+	const char *from = conn->peer + (*conn->peer == '[');
+	const char *end = strpbrk(conn->peer, *conn->peer == '[' ? "]" : ":");
+	return last   ? last + 1 + strspn(last + 1, " ")
+	       : said ? said
+		      : arena_strndup(&conn->arena, from,
+				      end ? (size_t)(end - from) : strlen(from));
+}
+
 static void write_request(struct upstream_job *job, const struct auth *auth)
 {
-	struct http *http = &job->conn->http;
-	const char *prefix = job->upstream->prefix;
-	struct head_request how = { .peer = job->conn->peer,
-				    .prefix = prefix ? strlen(prefix) : 0,
+	struct conn *conn = job->conn;
+	const struct upstream *upstream = job->upstream;
+	struct http *http = &conn->http;
+	const char *own = upstream->prefix ? upstream->prefix : "";
+	const char *said = conn->server->local ? "" : upstream->outer; /* the host adds it itself */
+	int port = upstream->program ? upstream->port : 0;
+	bool below = port && !upstream->sees_outer;
+	const struct pair above = { "X-Forwarded-Prefix",
+				    below ? arena_printf(&conn->arena, "%s%s", upstream->outer, own)
+					  : NULL };
+	struct head_request how = { .peer = client_of(conn),
+				    .prefix = strlen(own),
+				    .before = upstream->sees_outer ? upstream->outer : NULL,
+				    .program = port,
+				    .own = &above,
+				    .own_count = 1,
 				    .keep_authorization = true,
 				    .strip_query = auth != NULL,
 				    .is_secret = auth ? is_secret : NULL,
 				    .arg = (void *)auth,
 				    .upgrade = job->relay.upgrade };
 	head_request(&job->server.out, &http->head, &how);
-	job->relay.head = (struct head_response){ .trusted = true,
-						  .guest = job->upstream->guest,
-						  .prefix = prefix,
-						  .host = http_header(&http->head, "host") };
+	job->relay.head = (struct head_response){
+		.trusted = true,
+		.guest = upstream->guest,
+		.program = port,
+		.prefix = *said || *own ? arena_printf(&conn->arena, "%s%s", said, own) : NULL,
+		.host = http_header(&http->head, "host")
+	};
+	if (upstream->again && !http->head.chunked && http->head.length <= 0 &&
+	    !job->relay.upgrade) {
+		job->relay.look = look;
+		job->relay.look_arg = job;
+	}
 	/* Only what has no body leaves the connection's own reader in step. */
-	job->relay.keep_alive = http->body_done && !job->conn->close_after && !job->relay.upgrade;
+	job->relay.keep_alive = http->body_done && !conn->close_after && !job->relay.upgrade;
 	if (!job->relay.keep_alive) {
 		buf_add(&job->client.in, http->data + http->used, http->len - http->used);
 		http->used = http->len;
-		job->conn->close_after = true;
+		conn->close_after = true;
 	}
 }
 
@@ -189,11 +242,11 @@ static int connect_to(struct conn *conn, const struct upstream *upstream)
 		setfsuid((uid_t)before);
 	if (fd >= 0)
 		return fd;
-	bool slow = err.code == ERR_SLOW;
-	if (upstream->port && err.code == ERR_UNAVAILABLE)
+	bool slow = err.code == ERR_SLOW, refused = upstream->port && err.code == ERR_UNAVAILABLE;
+	if (refused)
 		err_set(&err, err.code, "nothing listens on port %d in the sandbox",
 			upstream->port);
-	conn_fail(conn, slow ? 504 : 502, err.msg, false);
+	answer_failure(conn, upstream, slow ? 504 : 502, refused, err.msg);
 	return -1;
 }
 
@@ -227,7 +280,7 @@ static bool serve(struct upstream_job *job, int fd, const struct auth *auth)
 	return done;
 }
 
-void upstream_serve(struct conn *conn, const struct upstream *upstream, const struct auth *auth)
+void upstream_serve(struct conn *conn, struct upstream *upstream, const struct auth *auth)
 {
 	const struct http_head *head = &conn->http.head;
 	if (upstream->guest && !upstream->workers && http_header(head, "service-worker")) {

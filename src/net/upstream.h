@@ -7,6 +7,7 @@ struct auth;
 struct call;
 struct conn;
 struct err;
+struct http_head;
 
 struct upstream {
 	int port;           /* on 127.0.0.1, else ::1; 0: it listens on a Unix socket */
@@ -19,6 +20,25 @@ struct upstream {
 	 * Locations and cookies' paths of its answers get it back. A route sets NULL for a server that
 	 * sees whole paths, and answers with them. */
 	const char *prefix;
+	/* What a proxy before this server has taken from the path ("" for nothing), set before the route
+	 * is asked, and whether the server sees that, too, before a whole path. */
+	const char *outer;
+	bool sees_outer;
+	bool program; /* a program of the sandbox, on `port`: see head_request() */
+	/* Looks at the response's head: true where the request is to be sent again, as `prefix` and
+	 * sees_outer say then. own_path is where its Location leads, as the client would ask for it, or
+	 * NULL. Not asked where the request has a body. NULL: nobody looks. */
+	bool (*again)(struct upstream *upstream, const struct http_head *request, int status,
+		      const char *own_path);
+	const char *own; /* the route's own part of the path, for again(), which counts */
+	int tries;
+	/* Has the last word on a failure, with upstream->call: the text for {"detail": …}, or NULL where it
+	 * has answered. refused: nothing listens there. NULL: nobody has. */
+	const char *(*failed)(const struct upstream *upstream, int status, bool refused,
+			      const char *text);
+	/* Set before the route is asked. */
+	const char *host; /* as the client named it; may be NULL */
+	bool visit;       /* a person opens a page */
 	/* It is a program of the sandbox, at an address that this server's own pages have, too: it gets no
 	 * power over those. */
 	bool guest;
@@ -28,4 +48,4 @@ struct upstream {
 /* Relays the request whose head conn->http holds, and its answer, whole: after an upgrade, bytes both
  * ways until one side ends. Each request has a stream of its own. Credentials that auth knows stay
  * here (NULL: there are none). */
-void upstream_serve(struct conn *conn, const struct upstream *upstream, const struct auth *auth);
+void upstream_serve(struct conn *conn, struct upstream *upstream, const struct auth *auth);
