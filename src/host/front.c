@@ -29,7 +29,7 @@
 #include "net/target.h"
 #include "net/wire.h"
 
-enum { REFUSED_MS = 1000, TOKENS_MAX = 8, OUTER_MAX = 200 };
+enum { REFUSED_MS = 1000, TOKENS_MAX = 8 };
 
 struct front_request {
 	struct link *link;
@@ -41,15 +41,16 @@ struct front_request {
 	const char *query;
 	struct address address;
 	enum place place;
-	struct box *box;           /* NULL: the host's own server, or there is none */
-	bool by_query;             /* the credential was in the query */
-	bool by_guest;             /* it was a ticket for guests there */
-	bool view;                 /* it is for looking at the desktop only */
-	int had_cookie;            /* the scope of a cookie that it came with, or -1 */
-	int tokens;                /* how many texts like a JWT were looked at for this head */
-	bool known;                /* it is from a page that may call this address */
-	char outer[OUTER_MAX + 1]; /* what a proxy before the host has taken from the path, or "" */
-	struct box *entered;       /* counted among its active requests, by nobody else yet */
+	struct box *box; /* NULL: the host's own server, or there is none */
+	bool by_query;   /* the credential was in the query */
+	bool by_guest;   /* it was a ticket for guests there */
+	bool view;       /* it is for looking at the desktop only */
+	int had_cookie;  /* the scope of a cookie that it came with, or -1 */
+	int tokens;      /* how many texts like a JWT were looked at for this head */
+	bool known;      /* it is from a page that may call this address */
+	char outer[TARGET_OUTER_MAX +
+		   1];       /* what a proxy before the host has taken from the path, or "" */
+	struct box *entered; /* counted among its active requests, by nobody else yet */
 };
 
 /* Whether the host answers in the box's place, by a row with this flag. */
@@ -195,19 +196,6 @@ static int query_scope(const struct front_request *r, const struct auth *auth)
 	return auth_check(auth, &(struct auth_request){ .query = r->query, .view = true }, NULL);
 }
 
-/* Such as "/sandbox": X-Forwarded-Prefix, if it is a path and nothing else. */
-static void find_outer(struct front_request *r)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789-_.~/";
-	const char *prefix = http_header(r->head, "x-forwarded-prefix");
-	size_t len = prefix ? strspn(prefix, allowed) : 0;
-	if (!len || prefix[len] || len > OUTER_MAX || *prefix != '/' || strstr(prefix, "//"))
-		return;
-	len -= prefix[len - 1] == '/';
-	snprintf(r->outer, sizeof r->outer, "%.*s", (int)len, prefix);
-}
-
 /* ---- pages, and where they are ---- */
 
 /* Whether somebody opens a page of a box at an address that boxes share. */
@@ -262,13 +250,42 @@ static bool tell_home(const struct front_request *r, const char *to)
 	return true;
 }
 
+/* Without an origin a program's page loads no modules and opens no WebSocket, which development servers need:
+ * who opens one is led to the name of its port, where it has an origin that is not the API's. -1: so it is. */
+static int send_to_port(const struct front_request *r, struct err *err)
+{
+	static const char *const forms[] = { "/proxy/", "/absproxy/" };
+	const struct address *at = &r->address;
+	auto_buf struct buf to = BUF(r->config->max_head + 512);
+	char id[BOX_ID_MAX + 8];
+	if (at->own_origin || at->port || (at->named && !at->prefix) || !own_name_is_visit(r->head))
+		return 0;
+	for (size_t i = 0; i < COUNT(forms); i++) {
+		size_t skip = strlen(forms[i]);
+		bool is = !strncmp(r->own_path, forms[i], skip);
+		size_t len = is ? strcspn(r->own_path + skip, "/") : 0;
+		int port = target_port(r->own_path + skip, len);
+		if (!is || !port)
+			continue;
+		snprintf(id, sizeof id, "%d-%s", port, at->id);
+		/* Where the name may not resolve, a page without an origin is better than none. */
+		if (own_name_find(r->head, r->config->guard.domain, id, &to) != OWN_NAME_KNOWN)
+			return 0;
+		const char *path = r->own_path + (i == 0 ? skip + len : 0);
+		buf_printf(&to, "%s%s", r->outer, *path ? path : "/");
+		add_query(r, &to);
+		return redirect(r, 307, to.data, NULL, err);
+	}
+	return 0;
+}
+
 /* Who opens a page of a box is led to the box's own name: elsewhere the page would have no origin. -1: so
  * it is, or there is no such name. */
 static int send_home(const struct front_request *r, struct err *err)
 {
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
 	if (!is_away(r))
-		return 0;
+		return send_to_port(r, err);
 	enum own_name known = own_name_find(r->head, r->config->guard.domain, r->address.id, &to);
 	if (known != OWN_NAME_NONE) {
 		buf_printf(&to, "%s%s", r->outer, r->path_len ? "" : "/");
@@ -601,7 +618,7 @@ static void write_head(struct front_request *r)
 	struct link *link = r->link;
 	const struct box *box = r->box ? r->box : link->target;
 	bool looks_itself = r->place == TO_HOST || is_ticket(r, PUBLIC);
-	char below[OUTER_MAX + BOX_ID_MAX + 4], port[8] = "", ticket[AUTH_TICKET_ROOM];
+	char below[TARGET_OUTER_MAX + BOX_ID_MAX + 4], port[8] = "", ticket[AUTH_TICKET_ROOM];
 	snprintf(below, sizeof below, "%s%s%s", r->outer, is_below(r) ? "/s/" : "",
 		 is_below(r) ? r->address.id : "");
 	if (r->address.port)
@@ -704,7 +721,7 @@ static int decide(struct front_request *r, struct err *err)
 	if (address_find(r->head, &r->config->names, &r->address, err) < 0)
 		return -1;
 	struct target target;
-	find_outer(r);
+	target_outer(r->head, r->outer);
 	if (target_split(r->head, &target, err) < 0)
 		return -1;
 	r->path = target.path + r->address.prefix;

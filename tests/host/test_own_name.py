@@ -57,7 +57,11 @@ NOT_OPENED = [
     ("GET", "/websockify", CHROME), ("GET", "/cdp", CHROME), ("GET", "/json/version/x", CHROME),
     ("GET", "/devtools/page/x", CHROME), ("GET", "/labs", CHROME), ("GET", "/v1/jupyter/sessions", CHROME),
     ("GET", "/lab", {**CHROME, "x-aio-sandbox": "default"}), ("GET", "/lab", {**CHROME, "x-aio-proxy-port": "1"}),
-    ("GET", "/lab", {**CHROME, "Host": "default.localhost"}), ("GET", "/proxy/1/lab", CHROME),
+    ("GET", "/lab", {**CHROME, "Host": "default.localhost"}), ("GET", "/proxy/1/lab", {"Accept": "*/*"}),
+    ("GET", "/proxy/1/lab", {**CHROME, "Sec-Fetch-Dest": "iframe"}), ("GET", "/absproxy/1/", {**CHROME, "Sec-Fetch-Dest": "empty"}),
+    ("POST", "/proxy/1/", CHROME), ("GET", "/proxy/1/", {**CHROME, "x-aio-sandbox": "default"}),
+    ("GET", "/proxy/1/", {**CHROME, "Host": "192.0.2.1"}), ("GET", "/proxy/1/", SAFARI),  # where no name may be known
+    ("GET", "/proxy/0/", CHROME), ("GET", "/proxy/1x/", CHROME), ("GET", "/proxy/", CHROME), ("GET", "/proxy/99999/", CHROME),
 ]
 
 
@@ -65,6 +69,20 @@ NOT_OPENED = [
 def test_everything_else_is_answered_where_it_was_asked_for(host, method, path, headers):
     got = host.client.request(method, path, headers=headers)
     assert "default.localhost" not in (location(got) or "") and "sandbox's own" not in got.text
+
+
+@pytest.mark.parametrize("path, led", [
+    ("/proxy/4000/", "/"), ("/proxy/4000", "/"), ("/proxy/4000/a%20b?x=1&y=", "/a%20b?x=1&y="),
+    ("/absproxy/4000/a?b=c", "/absproxy/4000/a?b=c"), ("/absproxy/4000", "/absproxy/4000"),
+])
+def test_a_preview_that_is_opened_is_at_the_name_of_its_port(host, box, path, led):
+    """Only there its page has an origin, without which a development server's scripts do not load."""
+    for headers in (CHROME, OPENED):
+        assert location(host.client.get(path, headers=headers)) == f"//4000-default.localhost:{host.port}{led}"
+        got = host.client.get(f"/s/{box.id}{path}", headers=headers)
+        assert got.status_code == 307 and location(got) == f"//4000-{box.id}.localhost:{host.port}{led}"
+    behind = {**CHROME, "Host": "localhost:9000", "X-Forwarded-Prefix": "/sandbox/"}
+    assert location(host.client.get(path, headers=behind)) == f"//4000-default.localhost:9000/sandbox{led}"
 
 
 @pytest.mark.parametrize("headers", [
@@ -287,7 +305,7 @@ def test_pages_of_the_default_box_are_at_the_plain_address(plain):
     assert plain.default().run("hostname") == "default\n" and "default" in plain.ids()
     other = plain.create()
     got = plain.client.get("/proxy/4000/", headers={**CHROME, **other.headers})
-    assert got.headers["content-security-policy"].startswith("sandbox")
+    assert got.headers.get_list("content-security-policy")[-1].startswith("sandbox")  # added to the page's own
 
 
 def test_the_hosts_page_is_elsewhere(plain):

@@ -21,6 +21,8 @@ pytestmark = NEEDED
 SECRET = "the-victims-secret"
 KEY = "the-operators-key"
 DOMAIN = "box.test"
+SAFARI = ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+          "Version/18.0 Safari/605.1.15")
 
 APP = r'''
 import http.server, urllib.parse
@@ -190,7 +192,8 @@ class World:
             box.begin("exec python3 /tmp/app.py")
         for box in (self.default, self.evil, self.victim):
             assert eventually(lambda: box.request("GET", "/proxy/4000/up").status_code == 200)
-        self.context = new_context(chromium, width=1280, height=720)
+        # As one that may not find names below localhost: previews stay at the plain address.
+        self.context = new_context(chromium, width=1280, height=720, user_agent=SAFARI)
         for name in ("localhost", DOMAIN):
             terminal = self.open(f"victim.{name}", "/terminal", self.victim)
             connected(terminal)
@@ -391,7 +394,7 @@ def test_a_page_cannot_read_the_key_that_it_was_opened_with(world):
         performance.getEntries(), self.navigation ? navigation.entries().map((e) => e.url) : []])"""
     for name, path in (("4000-evil.localhost", "/page.html"), (f"evil.{DOMAIN}", "/proxy/4000/page.html"),
                        ("localhost", "/s/evil/proxy/4000/page.html")):
-        context = new_context(world.context.browser)  # without cookies
+        context = new_context(world.context.browser, user_agent=SAFARI)  # without cookies
         page = context.new_page()
         page.goto(f"{world.at(name)}{path}?x=1&api_key={token}")
         assert page.locator("p").inner_text() == "a page" and "x=1" in page.url
@@ -406,7 +409,7 @@ def test_a_page_cannot_read_the_key_that_it_was_opened_with(world):
 def test_who_signed_in_on_the_plain_address_is_not_driven_there(world):
     """The default box of this host has a key, and its user a cookie for the address that all boxes share."""
     host = Host(folder(), env={"SANDBOX_API_KEY": KEY})
-    context = new_context(world.context.browser)
+    context = new_context(world.context.browser, user_agent=SAFARI)
     at = lambda name: f"http://{name}:{host.port}"
     try:
         default, evil = host.default(), host.create(name="evil")
