@@ -17,6 +17,7 @@
 #include "net/http.h"
 #include "net/request.h"
 #include "net/server.h"
+#include "net/upstream.h"
 
 enum {
 	HEAD_MAX = 16384,
@@ -371,6 +372,7 @@ bool conn_serve(struct peer *peer)
 	peer->served = true;
 	bool waits = serve(conn);
 	http_done(&conn->http);
+	upstream_job_free(conn->job);
 	buf_done(&conn->head);
 	free(conn);
 	return waits;

@@ -9,6 +9,7 @@
 
 struct guard;
 struct peer;
+struct upstream_job;
 struct server;
 
 struct conn {
@@ -31,6 +32,8 @@ struct conn {
 	bool broken; /* it cannot be ended as it began: the connection ends instead */
 	const char *request_id, *cors_origin, *allow;
 	bool vary_origin;
+
+	struct upstream_job *job; /* of the last relayed request, for the next one; NULL: none */
 };
 
 /* Serves a peer until nothing has come from it for a moment (true: it may be parked), or until it can

@@ -25,6 +25,8 @@ static ssize_t socket_receive(struct end *end, void *to, size_t room)
 static ssize_t socket_send(struct end *end, struct iovec *parts, size_t count)
 {
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
+	if (count == 1)
+		return send(end->fd, parts->iov_base, parts->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return sendmsg(end->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -262,6 +264,8 @@ static ssize_t receive(struct end *from, const struct flow *flow, char *piece)
 		return -1;
 	}
 	from->eof = n <= 0;
+	from->readable = (size_t)(n < 0 ? 0 : n) ==
+			 room; /* else there is no more: ask no more often */
 	return n < 0 ? 0 : n;
 }
 

@@ -26,6 +26,7 @@ struct upstream_job {
 	struct relay relay;
 	struct http http; /* the response's */
 	bool may_repeat;  /* the request, once, where the server ends without a word */
+	int kept_port;    /* of the program that server leads to, for the next request; 0: none */
 	char piece[FLOW_PIECE];
 };
 
@@ -133,6 +134,15 @@ static bool is_sent(struct upstream_job *job)
 	       conn_send_raw(job->conn, client->out.data + client->out_at, left, &ignored) == 0;
 }
 
+/* The program has got the whole request and said all that it has to say. */
+static bool may_keep(const struct upstream_job *job)
+{
+	const struct end *server = &job->server;
+	return job->upstream->program && !job->relay.tunnel && !job->relay.last &&
+	       job->relay.up.done && !server->eof && !server->broken && !end_held(server) &&
+	       !end_pending(server) && !job->conn->close_after;
+}
+
 /* False: the request is to be sent once more, of which nothing was said. */
 static bool relay(struct upstream_job *job)
 {
@@ -151,6 +161,8 @@ static bool relay(struct upstream_job *job)
 	else if (ran && (step != RELAY_DONE || !is_sent(job)))
 		conn->broken = true;
 	conn->close_after |= !job->relay.keep_alive;
+	if (ran && step == RELAY_DONE && may_keep(job))
+		job->kept_port = job->upstream->port;
 	return true;
 }
 
@@ -263,10 +275,34 @@ static int open_stream(struct conn *conn, const struct upstream *upstream)
 	return fd;
 }
 
-/* Sends the request on a new stream. False: it is to be sent once more. */
-static bool serve(struct upstream_job *job, int fd, const struct auth *auth)
+/* Whether the stream of the request before is still good: quiet, and to the same program. */
+static bool is_kept(const struct upstream_job *job, const struct upstream *upstream)
 {
+	char byte;
+	return job->server.fd >= 0 && upstream->program && job->kept_port == upstream->port &&
+	       job->may_repeat && recv(job->server.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+	       errno == EAGAIN;
+}
+
+static int next_stream(struct upstream_job *job, const struct upstream *upstream)
+{
+	if (is_kept(job, upstream))
+		return 0;
+	end_close(&job->server);
+	int fd = open_stream(job->conn, upstream);
+	if (fd < 0)
+		return -1;
 	end_init(&job->server, fd);
+	job->may_repeat &= upstream->connect != NULL;
+	return 0;
+}
+
+/* Sends the request. False: it is to be sent once more. */
+static bool serve(struct upstream_job *job, const struct auth *auth)
+{
+	job->relay.client = &job->client;
+	job->relay.server = &job->server;
+	job->kept_port = 0;
 	relay_init(&job->relay, &job->conn->http.head);
 	write_request(job, auth);
 	bool done = true;
@@ -276,7 +312,8 @@ static bool serve(struct upstream_job *job, int fd, const struct auth *auth)
 		done = relay(job);
 	http_done(&job->http);
 	job->http = (struct http){ 0 };
-	end_close(&job->server);
+	if (!job->kept_port)
+		end_close(&job->server);
 	return done;
 }
 
@@ -287,22 +324,25 @@ void upstream_serve(struct conn *conn, struct upstream *upstream, const struct a
 		conn_fail(conn, 403, "no service worker on an address that programs share", false);
 		return;
 	}
-	int fd = open_stream(conn, upstream);
-	if (fd < 0)
-		return;
-	struct upstream_job *job = xcalloc(1, sizeof *job);
+	struct upstream_job *job = conn->job;
+	if (!job) {
+		conn->job = job = xcalloc(1, sizeof *job);
+		end_init(&job->server, -1);
+	}
 	job->conn = conn;
 	job->upstream = upstream;
-	job->may_repeat = upstream->connect && guard_is_safe(head) && conn->http.body_done;
-	job->relay.client = &job->client;
-	job->relay.server = &job->server;
+	job->may_repeat = guard_is_safe(head) && conn->http.body_done;
 	end_init(&job->client, conn->fd);
 	job->client.readable = true;
-	while (fd >= 0 && !serve(job, fd, auth)) {
+	while (next_stream(job, upstream) == 0 && !serve(job, auth))
 		job->may_repeat = false;
-		fd = open_stream(conn, upstream);
-	}
 	job->client.fd = -1; /* the connection's own */
 	end_close(&job->client);
+}
+
+void upstream_job_free(struct upstream_job *job)
+{
+	if (job)
+		end_close(&job->server);
 	free(job);
 }

@@ -8,6 +8,7 @@ struct call;
 struct conn;
 struct err;
 struct http_head;
+struct upstream_job;
 
 struct upstream {
 	int port;           /* on 127.0.0.1, else ::1; 0: it listens on a Unix socket */
@@ -46,6 +47,10 @@ struct upstream {
 };
 
 /* Relays the request whose head conn->http holds, and its answer, whole: after an upgrade, bytes both
- * ways until one side ends. Each request has a stream of its own. Credentials that auth knows stay
+ * ways until one side ends. A stream to a port is used again for requests of the same client connection that
+ * may be repeated, while that is busy, and never for another client's. Credentials that auth knows stay
  * here (NULL: there are none). */
 void upstream_serve(struct conn *conn, struct upstream *upstream, const struct auth *auth);
+
+/* Closes what the last request has left open for the next one. NULL is fine. */
+void upstream_job_free(struct upstream_job *job);

@@ -65,7 +65,7 @@ def test_a_program_gets_no_power_over_our_pages(server, program):
 
 def answers(*lines, body=b"hi"):
     """What sends one answer with these headers."""
-    head = "\r\n".join(["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *lines, "", ""])
+    head = "\r\n".join(["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", "Connection: close", *lines, "", ""])
 
     def does(conn):
         head_of(conn)
@@ -306,3 +306,131 @@ def test_a_program_that_sees_whole_paths_answers_with_them(server, program):
         with server.connect() as peer:
             got = peer.ask(request(**how))
         assert got["location"] == "/login" and got["set-cookie"] == "a=1; Path=/"
+
+
+# --- streams that are used again ---------------------------------------------------------------
+
+
+@pytest.fixture
+def keeping():
+    """A program that keeps its connections: what each was asked. `says` may end one."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    class Program:
+        port = listener.getsockname()[1]
+        asked = []  # for each connection
+        says = staticmethod(lambda number, count: b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+    def talk(conn, number):
+        with conn:
+            while head := head_of(conn):
+                Program.asked[number].append(head.split()[0])
+                if "content-length" in head.lower():
+                    conn.recv(100)
+                if not (said := Program.says(number, len(Program.asked[number]))):
+                    return
+                conn.sendall(said)
+
+    def serve():
+        while True:
+            try:
+                conn, _ = listener.accept()
+            except OSError:
+                return
+            Program.asked.append([])
+            threading.Thread(target=talk, args=(conn, len(Program.asked) - 1), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield Program
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(10)
+
+
+def burst(peer, program, count, method="GET"):
+    """Requests that come at once: no moment passes between them in which the connection would be parked."""
+    body = b"" if method == "GET" else b"x"
+    peer.send(request(f"/proxy/{program.port}/", method, body=body) * count)
+    return [(answer := peer.answer(method)).status for _ in range(count)], answer.body
+
+
+def test_a_stream_is_used_again_by_the_same_client_only(server, keeping):
+    with server.connect() as one, server.connect() as other:
+        assert burst(one, keeping, 3) == ([200] * 3, b"hi")
+        assert keeping.asked == [["GET"] * 3]
+        assert burst(other, keeping, 2) == ([200] * 2, b"hi")
+        assert keeping.asked == [["GET"] * 3, ["GET"] * 2]
+
+
+def test_what_may_not_be_repeated_gets_a_stream_of_its_own(server, keeping):
+    """The program may end one at the very moment at which it is used again."""
+    with server.connect() as peer:
+        peer.send(request(f"/proxy/{keeping.port}/") + request(f"/proxy/{keeping.port}/", "DELETE"))
+        assert peer.answer().status == 200 and peer.answer().status == 200
+    assert keeping.asked == [["GET"], ["DELETE"]]
+
+
+def test_a_stream_that_the_program_ends_is_replaced(server, keeping):
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+    keeping.says = staticmethod(lambda number, count: answer if count == 1 else b"")  # without a word
+    with server.connect() as peer:
+        assert burst(peer, keeping, 3) == ([200] * 3, b"hi")
+    assert keeping.asked == [["GET", "GET"], ["GET", "GET"], ["GET"]]
+
+
+def test_a_program_that_never_has_a_word_is_asked_once(server, keeping):
+    keeping.says = staticmethod(lambda number, count: b"")
+    with server.connect() as peer:
+        assert peer.ask(request(f"/proxy/{keeping.port}/")).status == 502
+    assert keeping.asked == [["GET"]]
+
+
+def test_an_answer_that_nobody_asked_for_answers_nothing(server, keeping):
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+    keeping.says = staticmethod(lambda number, count: answer + b"hi" + answer + b"no")
+    with server.connect() as peer:
+        for _ in range(3):
+            assert peer.ask(request(f"/proxy/{keeping.port}/")).body == b"hi"
+
+
+def test_an_answer_that_says_it_is_the_last_ends_the_stream(server, keeping):
+    keeping.says = staticmethod(lambda number, count: b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi")
+    with server.connect() as peer:
+        assert burst(peer, keeping, 2) == ([200] * 2, b"hi")
+    assert keeping.asked == [["GET"], ["GET"]]
+
+
+def test_a_client_that_rests_holds_no_stream(server, keeping):
+    with server.connect() as peer:
+        assert peer.ask(request(f"/proxy/{keeping.port}/")).status == 200
+        assert eventually(lambda: not any(f":{keeping.port:04X} 01" in line for line in established()))
+        assert peer.ask(request(f"/proxy/{keeping.port}/")).status == 200
+    assert keeping.asked == [["GET"], ["GET"]]
+
+
+def established():
+    """Lines of /proc/net/tcp with the remote port and state behind each other."""
+    with open("/proc/net/tcp") as file:
+        return [" ".join(line.split()[2:4]) for line in file]
+
+
+def test_a_large_upload_that_waits_for_100_continue(server, program):
+    """The program's own: nothing of the body is sent before."""
+    size, got = 3_000_000, []
+
+    def does(conn):
+        head_of(conn)
+        conn.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        data = b""
+        while len(data) < size and (piece := conn.recv(1 << 16)):
+            data += piece
+        got.append(data)
+        conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+
+    program.does = staticmethod(does)
+    with server.connect() as peer:
+        peer.send(request(f"/proxy/{program.port}/", "PUT", {"Content-Length": str(size), "Expect": "100-continue"}))
+        assert peer.head().status == 100
+        peer.send(b"x" * size)
+        assert peer.answer().body == b"hi" and got == [b"x" * size]
