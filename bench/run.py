@@ -21,6 +21,7 @@ import httpx
 import kernels
 import measure
 import peers
+import proxies
 from measure import in_turns, median, ratio, wrk
 
 PATH = "/v1/sandbox"
@@ -270,6 +271,7 @@ ROWS = [
     ("file-read", ["wrk"], file_row(files.file_read)),
     ("file-write", [], file_row(files.file_write)),
     ("file-list", [], file_row(files.file_list)),
+    ("previews", ["wrk", "nginx"], lambda: proxies.rows(Line)),
     ("kernels", [], lambda: (Line(*row) for row in kernels.rows())),
     ("javascript", [], javascript),
     ("mcp", ["wrk"], mcp),
