@@ -24,7 +24,7 @@ int wake_err(enum wake wake, struct err *err);
 
 /* Waits until one of at most WAIT_FDS descriptors is ready, as its revents then says. That wins over
  * the rest: work that is done is done. A half-closed caller has not left. */
-enum { WAIT_FDS = 5 };
+enum { WAIT_FDS = 7 };
 enum wake wait_poll(const struct wait *wait, struct pollfd *fds, size_t count);
 enum wake wait_fd(const struct wait *wait, int fd, short events);
 

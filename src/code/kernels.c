@@ -47,6 +47,10 @@ struct kernel_session {
 	char lost[160];        /* how the kernel before ended, until the next call has told */
 	bool busy;
 	int64_t executions;
+	/* Of clients of Jupyter: how many are connected; that one which has left waits for the end of what runs
+	 * (stays); what they last heard of the kernel; that it has ever had any. */
+	int64_t clients;
+	bool stays, runs, shared;
 };
 
 static void session_done(void *arg)
@@ -254,6 +258,8 @@ static void leave(struct kernel_session *session)
 	if (session->kernel && !session->base.named)
 		kernel_set_expendable(session->kernel, true);
 	pthread_mutex_lock(&session->base.lock);
+	if (session->kernel && session->shared)
+		kernel_rest(session->kernel);
 	session->busy = false;
 	sessions_touch(&session->base);
 	waiter_wake(session->waiters);
@@ -313,6 +319,7 @@ static int have_kernel(struct call *call, struct kernel_session *session, struct
 	pthread_mutex_lock(&session->base.lock);
 	struct kernel *old = session->kernel;
 	session->kernel = kernel;
+	session->runs = false;
 	pthread_mutex_unlock(&session->base.lock);
 	kernel_unref(old);
 	return 0;
@@ -497,7 +504,9 @@ static int run(struct call *call, struct kernel_session *session, const struct k
 		return -1;
 	const struct wait wait = call_until(call, clock_ms() + job->timeout_ms);
 	int64_t killed = limits_killed();
+	pthread_mutex_lock(&session->base.lock);
 	session->executions++;
+	pthread_mutex_unlock(&session->base.lock);
 	if (kernel_run(session->kernel, &what, &wait, take_message, &running, &result, err) < 0)
 		return -1;
 	if (result.outcome == KERNEL_LEFT)
@@ -513,6 +522,10 @@ static int run(struct call *call, struct kernel_session *session, const struct k
 	ret->id = arena_strdup(call->arena, result.id);
 	if (result.lost)
 		add_notice(call, ret, "Some of the output did not arrive.");
+	if (result.unbegun)
+		add_notice(
+			call, ret,
+			"The code was not run: the kernel was busy with a notebook's all the time.");
 	if (kernel_ended(session->kernel))
 		tell_death(call, session, job, &result, limits_killed() > killed, ret);
 	return 0;
@@ -576,7 +589,8 @@ static struct kernels_info inform(struct kernel_session *session, struct arena *
 		.used = session->base.used,
 		.pid = session->kernel ? kernel_pid(session->kernel) : INT_ABSENT,
 		.executions = session->executions,
-		.busy = session->busy,
+		.clients = session->clients,
+		.busy = session->busy || session->runs,
 	};
 	pthread_mutex_unlock(&session->base.lock);
 	return info;
@@ -591,6 +605,177 @@ struct list kernels_list(struct arena *arena)
 	for (size_t i = 0; i < count; i++)
 		infos[i] = inform(all[i], arena);
 	return (struct list){ count, infos };
+}
+
+int kernels_look(const char *id, struct arena *arena, struct kernels_info *ret, struct err *err)
+{
+	struct kernel_session *session = sessions_find(&kernels_sessions, id, err);
+	if (!session)
+		return -1;
+	*ret = inform(session, arena);
+	ret->id = arena_strdup(arena, ret->id);
+	ret->kernel_name = arena_strdup(arena, ret->kernel_name);
+	ret->language = arena_strdup(arena, ret->language);
+	ret->context = NULL;
+	sessions_release(session);
+	return 0;
+}
+
+/* ---- clients of Jupyter ---- */
+
+/* A kernel that runs, with a reference; NULL: there is none. From now on nobody else takes its outputs between two
+ * executions of ours, so those are not kept for us. */
+static struct kernel *share_kernel(struct kernel_session *session)
+{
+	pthread_mutex_lock(&session->base.lock);
+	bool runs = session->kernel && !kernel_ended(session->kernel) && !session->base.closed;
+	struct kernel *kernel = runs ? kernel_ref(session->kernel) : NULL;
+	if (kernel && !session->busy)
+		kernel_rest(kernel);
+	if (kernel) {
+		session->shared = true;
+		session->clients++;
+	}
+	session->base.named = true;
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
+	return kernel;
+}
+
+/* Has a kernel started where there is none, once nobody runs code in it. */
+static int revive(struct call *call, struct kernel_session *session, struct err *err)
+{
+	if (enter(call, session, true, clock_ms() + START_MS, err) < 0)
+		return -1;
+	int result = have_kernel(call, session, err);
+	if (result == 0)
+		kernel_set_expendable(session->kernel, false);
+	leave(session);
+	return result;
+}
+
+int kernels_attach(struct call *call, const char *id, struct kernels_client *ret, struct err *err)
+{
+	struct kernel_session *session = sessions_find(&kernels_sessions, id, err);
+	if (!session)
+		return -1;
+	struct kernel *kernel = share_kernel(session);
+	if (!kernel && revive(call, session, err) == 0) {
+		kernel = share_kernel(session);
+		if (!kernel)
+			err_set(err, ERR_UNAVAILABLE,
+				"the kernel of session '%.80s' has just ended", id);
+	}
+	if (!kernel) {
+		sessions_release(session);
+		return -1;
+	}
+	kernel_set_expendable(kernel, false);
+	*ret = (struct kernels_client){ .session = session, .kernel = kernel };
+	return 0;
+}
+
+void kernels_detach(struct kernels_client *client)
+{
+	struct kernel_session *session = client->session;
+	pthread_mutex_lock(&session->base.lock);
+	session->clients -= !client->left;
+	if (client->stays)
+		session->stays = false;
+	if (session->clients == 0 && !session->stays)
+		session->runs = false;
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
+	kernel_unref(client->kernel);
+	sessions_release(session);
+}
+
+void kernels_note_state(const struct kernels_client *client, bool busy)
+{
+	struct kernel_session *session = client->session;
+	pthread_mutex_lock(&session->base.lock);
+	if (session->kernel == client->kernel)
+		session->runs = busy;
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
+}
+
+void kernels_note_request(const struct kernels_client *client)
+{
+	struct kernel_session *session = client->session;
+	pthread_mutex_lock(&session->base.lock);
+	session->executions++;
+	sessions_touch(&session->base);
+	pthread_mutex_unlock(&session->base.lock);
+}
+
+bool kernels_stays(struct kernels_client *client)
+{
+	struct kernel_session *session = client->session;
+	pthread_mutex_lock(&session->base.lock);
+	if (!client->left) {
+		client->left = true;
+		session->clients--;
+		client->stays = session->clients == 0 && !session->stays;
+		session->stays |= client->stays;
+	}
+	bool stays = client->stays && session->runs && !session->base.closed &&
+		     session->kernel == client->kernel;
+	pthread_mutex_unlock(&session->base.lock);
+	return stays;
+}
+
+bool kernels_is_closed(const struct kernels_client *client)
+{
+	struct kernel_session *session = client->session;
+	pthread_mutex_lock(&session->base.lock);
+	bool closed = session->base.closed;
+	pthread_mutex_unlock(&session->base.lock);
+	return closed;
+}
+
+int kernels_interrupt(const char *id, struct err *err)
+{
+	auto_session struct kernel_session *session = sessions_find(&kernels_sessions, id, err);
+	if (!session)
+		return -1;
+	pthread_mutex_lock(&session->base.lock);
+	struct kernel *kernel = session->kernel ? kernel_ref(session->kernel) : NULL;
+	pthread_mutex_unlock(&session->base.lock);
+	int result = kernel && !kernel_ended(kernel) ? kernel_interrupt_all(kernel, err) : 0;
+	kernel_unref(kernel);
+	return result;
+}
+
+/* Whoever runs code in it sees the kernel die, and whoever is connected, too. */
+static void end_kernel(struct kernel_session *session)
+{
+	char how[128];
+	pthread_mutex_lock(&session->base.lock);
+	struct kernel *kernel = session->kernel ? kernel_ref(session->kernel) : NULL;
+	pthread_mutex_unlock(&session->base.lock);
+	if (!kernel)
+		return;
+	kernel_end(kernel);
+	(void)kernel_end_text(kernel, how, sizeof how); /* waits for it */
+	kernel_unref(kernel);
+}
+
+int kernels_restart(struct call *call, const char *id, struct err *err)
+{
+	auto_session struct kernel_session *session = sessions_find(&kernels_sessions, id, err);
+	if (!session)
+		return -1;
+	end_kernel(session);
+	if (enter(call, session, true, clock_ms() + START_MS, err) < 0)
+		return -1;
+	if (!*session->lost)
+		snprintf(session->lost, sizeof session->lost, "The kernel was restarted.");
+	int result = have_kernel(call, session, err);
+	if (result == 0)
+		kernel_set_expendable(session->kernel, false);
+	leave(session);
+	return result;
 }
 
 int kernels_close(const char *id, struct err *err)

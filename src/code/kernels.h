@@ -66,9 +66,39 @@ struct kernels_info {
 	const char *id, *kernel_name, *language, *context, *cwd, *connection_file;
 	struct timespec created, used;
 	int64_t pid, executions;
+	int64_t clients; /* that are connected, of Jupyter */
 	bool busy;
 };
 struct list kernels_list(struct arena *arena); /* of struct kernels_info */
+int kernels_look(const char *id, struct arena *arena, struct kernels_info *ret, struct err *err);
+
+/* ---- clients of Jupyter, who speak to the kernel themselves ---- */
+
+/* One that is connected. The session is in use, so it does not expire, until kernels_detach(). */
+struct kernels_client {
+	struct kernel_session *session;
+	struct kernel *kernel;
+	bool left, stays;
+};
+
+/* Connects to a session that is there, whose kernel is started if it has ended. */
+int kernels_attach(struct call *call, const char *id, struct kernels_client *ret, struct err *err);
+void kernels_detach(struct kernels_client *client);
+
+/* What it hears of its kernel: that code begins and ends to run in it, and that it was asked to run some. */
+void kernels_note_state(const struct kernels_client *client, bool busy);
+void kernels_note_request(const struct kernels_client *client);
+
+/* It has left. Where nobody else is connected, and code still runs, somebody has to hear the end of that, so that
+ * the session is in use until then: whether that is it. Asked again, whether it still is. */
+bool kernels_stays(struct kernels_client *client);
+
+/* Whether the session was ended, and not only its kernel. */
+bool kernels_is_closed(const struct kernels_client *client);
+
+/* Interrupts what runs in it; gives it another kernel, without any variables. */
+int kernels_interrupt(const char *id, struct err *err);
+int kernels_restart(struct call *call, const char *id, struct err *err);
 
 int kernels_close(const char *id, struct err *err);
 size_t kernels_close_all(void);

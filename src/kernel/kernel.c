@@ -39,7 +39,7 @@ static struct {
 
 /* ---- names, files ---- */
 
-static void random_hex(char *to, size_t digits)
+void kernel_random(char *to, size_t digits)
 {
 	unsigned char bytes[32] = { 0 };
 	(void)!getrandom(bytes, sizeof bytes, 0);
@@ -106,8 +106,8 @@ struct kernel *kernel_new(const struct user *user, struct err *err)
 	kernel->order_fd = -1;
 	kernel->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&kernel->lock, NULL);
-	random_hex(kernel->key, 64);
-	random_hex(kernel->session, 32);
+	kernel_random(kernel->key, 64);
+	kernel_random(kernel->session, 32);
 	kernel->signs = kernel_message_key_new(kernel->key);
 	for (int i = 0; i < CHANNELS; i++)
 		kernel->ports[i] = i + 1;
@@ -292,15 +292,21 @@ int kernel_await(int fd, const struct wait *wait, struct err *err)
 		       : wake_err(wake, err);
 }
 
-static struct zsock *open_channel(const struct kernel *kernel, enum kernel_channel channel,
-				  struct err *err)
+struct zsock *kernel_open_channel(const struct kernel *kernel, enum kernel_channel channel,
+				  const char *identity, struct err *err)
 {
 	char endpoint[160];
 	snprintf(endpoint, sizeof endpoint, kernel->tcp ? "%s:%d" : "%s-%d", kernel->ip,
 		 kernel->ports[channel]);
 	/* What it asks on stdin it sends to the peer that the request on shell came from. */
 	return zsock_connect(channel == CHANNEL_IOPUB ? ZSOCK_SUB : ZSOCK_DEALER, endpoint,
-			     channel == CHANNEL_IOPUB ? "" : kernel->session, err);
+			     channel == CHANNEL_IOPUB ? "" : identity, err);
+}
+
+static struct zsock *open_channel(const struct kernel *kernel, enum kernel_channel channel,
+				  struct err *err)
+{
+	return kernel_open_channel(kernel, channel, kernel->session, err);
 }
 
 int kernel_connect(struct kernel *kernel, struct err *err)

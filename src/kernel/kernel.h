@@ -72,6 +72,7 @@ struct kernel_result {
 	char id[64];       /* of the request */
 	bool killed;       /* it took no interrupt, and was ended */
 	bool lost;         /* some of its output did not arrive */
+	bool unbegun; /* its time was up before another client's code had ended: it was not run */
 };
 
 /* Gets each message that belongs to the execution, as it comes. -1: as if the caller hung up. */
@@ -83,10 +84,46 @@ struct kernel_job {
 	bool prompt; /* somebody looks at the outputs as they come */
 };
 
-/* Runs code to its end. At the time-out it is interrupted; what does not let itself be interrupted
- * is ended. -1 with err only when the kernel cannot be reached. */
+/* Runs code to its end. At the time-out it is interrupted, and nothing else: where the kernel is still busy with
+ * another client's code, it is not begun. What does not let itself be interrupted is ended. -1 with err
+ * only when the kernel cannot be reached. */
 int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct wait *wait,
 	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err);
+
+/* Lets outputs of others pass by until the next kernel_run(): where nobody takes them, the kernel would
+ * keep them all. */
+void kernel_rest(struct kernel *kernel);
+
+/* ---- other clients ---- */
+
+/* A client of its own, beside kernel_run(): what it asks is answered to it, and so are questions for
+ * input; it hears all outputs. Used by one thread. It keeps the kernel. */
+struct kernel_link;
+struct kernel_wire;
+enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTROL, CHANNEL_HB };
+enum { KERNEL_LINK_FDS = 5 };
+
+/* NULL with err. Outputs may be missed until kernel_link_hears(). */
+struct kernel_link *kernel_link_open(struct kernel *kernel, struct err *err);
+void kernel_link_free(struct kernel_link *link); /* NULL is fine */
+
+/* To be polled: of its channels, and what becomes readable when the kernel ends. False: it has ended. */
+struct pollfd;
+bool kernel_link_poll(const struct kernel_link *link, struct pollfd fds[KERNEL_LINK_FDS]);
+
+/* Whether it has heard something: from then on it hears all. */
+bool kernel_link_hears(const struct kernel_link *link);
+
+/* Sends a message to its channel, shell, control or stdin. */
+int kernel_link_send(struct kernel_link *link, const struct kernel_wire *message, struct err *err);
+
+/* Takes a message of a channel; its parts live until the next call. Forged ones are dropped. False:
+ * there is none. */
+bool kernel_link_recv(struct kernel_link *link, enum kernel_channel channel,
+		      struct kernel_wire *ret);
+
+/* Interrupts whatever runs in the kernel. */
+int kernel_interrupt_all(struct kernel *kernel, struct err *err);
 
 /* ---- for the pool ---- */
 

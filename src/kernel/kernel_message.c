@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "kernel/kernel_wire.h"
 
 static const char delimiter[] = "<IDS|MSG>";
 enum { PARTS = 4, HEADER_MAX = 1 << 20, DIGEST = 32 };
@@ -69,27 +70,6 @@ void kernel_message_sign(struct kernel_message_key *key, const struct text parts
 
 /* ---- what came ---- */
 
-/* A header is made of plain strings, whatever language wrote it: the one that follows "msg_type":. */
-static void take_type(const struct text *header, char to[MESSAGE_TYPE])
-{
-	static const char name[] = "\"msg_type\"";
-	const char *at = header->data, *end = at + header->len;
-	*to = 0;
-	while (at < end && (at = memmem(at, (size_t)(end - at), name, sizeof name - 1))) {
-		at += sizeof name - 1;
-		while (at < end && strchr(" \t\r\n:", *at) && *at)
-			at++;
-		size_t len = 0;
-		while (at + 1 + len < end && at[1 + len] != '"')
-			len++;
-		if (at < end && *at == '"' && len < MESSAGE_TYPE) {
-			memcpy(to, at + 1, len);
-			to[len] = 0;
-			return;
-		}
-	}
-}
-
 int kernel_message_read(const struct text *frames, size_t count, struct kernel_message_key *key,
 			struct message *ret, struct err *err)
 {
@@ -106,9 +86,12 @@ int kernel_message_read(const struct text *frames, size_t count, struct kernel_m
 	if (key && (given->len != sizeof signature - 1 ||
 		    CRYPTO_memcmp(given->data, signature, given->len) != 0))
 		return err_set(err, ERR_FORBIDDEN, "the message has a wrong signature");
-	take_type(&parts[0], ret->type);
+	/* A header is made of plain strings, whatever language wrote it. */
+	kernel_wire_member(&parts[0], "msg_type", ret->type, sizeof ret->type);
 	ret->parent = parts[1];
 	ret->content = parts[3];
+	ret->parts = parts;
+	ret->count = count - (size_t)(parts - frames);
 	return 0;
 }
 
@@ -135,7 +118,7 @@ json_t *kernel_message_content(const struct message *message, struct err *err)
 
 /* ---- what is sent ---- */
 
-static void make_header(struct buf *to, const char *session, const char *id, const char *type)
+void kernel_message_header(struct buf *to, const char *session, const char *id, const char *type)
 {
 	char date[64] = "";
 	struct timespec now;
@@ -153,7 +136,7 @@ static void make_header(struct buf *to, const char *session, const char *id, con
 void kernel_message_make(struct kernel_message_out *to, struct kernel_message_key *key,
 			 const char *session, const char *id, const char *type, struct buf *content)
 {
-	make_header(&to->header, session, id, type);
+	kernel_message_header(&to->header, session, id, type);
 	to->content = *content;
 	*content = (struct buf){ 0 };
 	const struct text parts[PARTS] = { { to->header.data, to->header.len },

@@ -24,6 +24,9 @@ void kernel_message_key_free(struct kernel_message_key *key);        /* NULL is 
 struct message {
 	char type[MESSAGE_TYPE]; /* "" where it does not say */
 	struct text parent, content;
+	const struct text
+		*parts; /* its header, parent_header, metadata and content, then its buffers */
+	size_t count;
 };
 
 /* Reads the frames [identities…] <IDS|MSG> signature header parent_header metadata content
@@ -36,6 +39,9 @@ bool kernel_message_answers(const struct message *message, const char *id);
 
 /* Its content, an object, to be freed by the caller; NULL with err. */
 json_t *kernel_message_content(const struct message *message, struct err *err);
+
+/* The header of a message of ours, in a new buffer. */
+void kernel_message_header(struct buf *to, const char *session, const char *id, const char *type);
 
 /* One to be sent: frames to be given to the socket while it lives. */
 struct kernel_message_out {

@@ -1,5 +1,11 @@
 /* Code run in a kernel: a request on shell; its outputs come on iopub, ended by the status "idle", and
- * a reply on shell. Both have to be there, in either order. */
+ * a reply on shell. Both have to be there, in either order.
+ *
+ * Other clients may run code in the same kernel, which takes one request after the other. So a request whose time is
+ * up may still be waiting: it is withdrawn then, and what runs is left alone. A kernel that knows no such
+ * message is waited for until the request begins, to be interrupted at once. An error in another
+ * client's code may have the kernel refuse all that waits ("aborted"): ours is sent again. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -24,13 +30,18 @@ enum {
 	EXIT_MS = 1000,      /* for a kernel to end that was told to, by its code */
 };
 
+static const int64_t NEVER_MS = INT64_MAX;
+
 struct kernel_execution {
 	struct kernel *kernel;
 	const struct wait *wait;
 	kernel_sink *sink;
 	void *arg;
 	struct kernel_result *result;
-	bool replied, idle, failed, asked, left, timed_out, stopping, exits;
+	bool begun, replied, idle, failed, asked, left, timed_out, stopping, exits;
+	bool aborted;   /* the kernel has refused it, for an error in other code */
+	bool withdrawn; /* the kernel will not begin it */
+	char withdrawal[64];
 	int interrupts;
 	int64_t quiet_ms; /* until then outputs wake nobody: each time would disturb the kernel */
 	int64_t next_ms;  /* when to interrupt next, or to give up waiting for outputs */
@@ -74,6 +85,7 @@ static void take_reply(struct kernel_execution *run, const struct message *messa
 	if (strcmp(message->type, "execute_reply") != 0)
 		return;
 	run->replied = true;
+	run->aborted = status && !strcmp(status, "aborted");
 	run->failed = !status || strcmp(status, "ok") != 0;
 	if (run->failed)
 		run->result->exit_code = exit_code(content);
@@ -87,10 +99,15 @@ static void take_output(struct kernel_execution *run, const struct message *mess
 			const json_t *content)
 {
 	const char *state = json_string_value(json_object_get(content, "execution_state"));
-	if (strcmp(message->type, "status") != 0)
+	if (strcmp(message->type, "status") != 0) {
 		give(run, message->type, content);
-	else if (state && !strcmp(state, "idle"))
+	} else if (state && !strcmp(state, "busy")) {
+		run->begun = true;
+		if (run->next_ms == NEVER_MS) /* it was waited for, to be interrupted */
+			run->next_ms = clock_ms();
+	} else if (state && !strcmp(state, "idle")) {
 		run->idle = true;
+	}
 }
 
 /* Nobody can type. ipykernel says so itself, as no request of ours allows it to ask; others ask. */
@@ -143,16 +160,55 @@ static void take_all(struct kernel_execution *run, struct zsock *from)
 	}
 }
 
+static void withdraw(struct kernel_execution *run)
+{
+	struct kernel *kernel = run->kernel;
+	struct buf content = BUF(128);
+	(void)buf_printf(&content, "{\"msg_id\":\"%s\"}", run->result->id);
+	if (!kernel->control)
+		kernel->control =
+			kernel_open_channel(kernel, CHANNEL_CONTROL, kernel->session, NULL);
+	if (kernel->control)
+		(void)kernel_send(kernel, kernel->control, KERNEL_WITHDRAW, &content,
+				  run->withdrawal, NULL);
+	buf_done(&content);
+}
+
+/* Whether the kernel has begun with what was withdrawn. */
+static void take_control(struct kernel_execution *run)
+{
+	struct kernel *kernel = run->kernel;
+	const struct text *frames;
+	struct message message;
+	for (size_t n; kernel->control && (n = zsock_recv(kernel->control, &frames));) {
+		bool right = kernel_message_read(frames, n, kernel->signs, &message, NULL) == 0 &&
+			     *run->withdrawal && kernel_message_answers(&message, run->withdrawal);
+		json_t *content = right ? kernel_message_content(&message, NULL) : NULL;
+		if (json_is_false(json_object_get(content, "begun")))
+			run->withdrawn = true;
+		json_decref(content);
+	}
+}
+
 /* Its time is up, or nobody waits any more: interrupts it; when that does not help, ends it. */
 static void press(struct kernel_execution *run)
 {
-	if (run->interrupts++ < INTERRUPTS) {
-		(void)kernel_interrupt(run->kernel, NULL);
+	struct kernel *kernel = run->kernel;
+	run->next_ms = clock_ms() + INTERRUPT_MS;
+	if (kernel->withdraws && !run->interrupts) {
+		withdraw(run);
+	} else if (!run->begun) {
+		/* What does not even answer is busy with other code, and takes this to heart after it. */
+		run->withdrawn = kernel->withdraws;
+		run->next_ms = NEVER_MS;
+		return;
+	} else if (run->interrupts < INTERRUPTS) {
+		(void)kernel_interrupt(kernel, NULL);
 	} else {
-		kernel_end(run->kernel);
+		kernel_end(kernel);
 		run->result->killed = true;
 	}
-	run->next_ms = clock_ms() + INTERRUPT_MS;
+	run->interrupts++;
 }
 
 /* False when there is nothing to wait for any more. */
@@ -166,6 +222,7 @@ static bool wait_more(struct kernel_execution *run)
 		{ .fd = zsock_fd(kernel->shell), .events = POLLIN },
 		{ .fd = kernel->wake_fd, .events = POLLIN },
 		{ .fd = kernel->input ? zsock_fd(kernel->input) : -1, .events = POLLIN },
+		{ .fd = kernel->control ? zsock_fd(kernel->control) : -1, .events = POLLIN },
 	};
 	struct wait next = { deaf ? run->quiet_ms : run->next_ms,
 			     run->left ? -1 : run->wait->client_fd, run->wait->stop_fd };
@@ -179,6 +236,8 @@ static bool wait_more(struct kernel_execution *run)
 	run->left = run->left || wake == WAKE_LEFT;
 	if (fds[3].revents)
 		take_all(run, kernel->input);
+	if (fds[4].revents)
+		take_control(run);
 	if ((run->left || run->asked) && !run->interrupts && !run->replied)
 		press(run);
 	if (clock_ms() < run->next_ms)
@@ -247,6 +306,62 @@ static int request(struct kernel_execution *run, const struct kernel_job *job, s
 			   run->result->id, err);
 }
 
+/* The kernel has refused it, for an error in what another client ran: once more, unless its time is up. */
+static int request_again(struct kernel_execution *run, const struct kernel_job *job,
+			 struct err *err)
+{
+	run->aborted = false;
+	if (run->timed_out || run->left || run->withdrawn) {
+		run->withdrawn = true;
+		return 0;
+	}
+	run->begun = run->replied = run->idle = run->failed = false;
+	run->next_ms = run->wait->until_ms;
+	return request(run, job, err);
+}
+
+void kernel_rest(struct kernel *kernel)
+{
+	if (!kernel->welcomes) /* it keeps so much and no more, and drops the rest */
+		return;
+	zsock_free(kernel->iopub);
+	kernel->iopub = NULL;
+}
+
+/* Hears its outputs again. */
+static int listen_again(struct kernel *kernel, const struct wait *wait, struct err *err)
+{
+	if (!kernel->iopub)
+		kernel->iopub = kernel_open_channel(kernel, CHANNEL_IOPUB, "", err);
+	return kernel->iopub ? kernel_await_welcome(kernel, wait, err) : -1;
+}
+
+/* It has ended, or its time was up while the kernel was too busy even to greet us. */
+static int not_heard(struct kernel *kernel, const struct wait *wait, struct kernel_result *ret,
+		     const struct err *err)
+{
+	bool gone = err->code == ESRCH || err->code == ECONNREFUSED || err->code == ENOENT;
+	kernel_rest(kernel);
+	if (gone)
+		kernel_end(kernel);
+	ret->outcome = gone ? KERNEL_DIED : KERNEL_TIMEOUT;
+	ret->unbegun = !gone;
+	return gone || clock_ms() >= wait->until_ms ? 0 : -1;
+}
+
+/* Without these it is of no use to anybody. */
+static void end_unreachable(struct kernel *kernel)
+{
+	if (zsock_fd(kernel->shell) < 0 || zsock_fd(kernel->iopub) < 0)
+		kernel_end(kernel);
+}
+
+static bool goes_on(struct kernel_execution *run)
+{
+	return !(run->replied && run->idle) && !run->withdrawn && !kernel_ended(run->kernel) &&
+	       wait_more(run);
+}
+
 int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct wait *wait,
 	       kernel_sink *sink, void *arg, struct kernel_result *ret, struct err *err)
 {
@@ -258,21 +373,25 @@ int kernel_run(struct kernel *kernel, const struct kernel_job *job, const struct
 					.quiet_ms = job->prompt ? 0 : clock_ms() + QUIET_MS,
 					.next_ms = wait->until_ms };
 	*ret = (struct kernel_result){ .count = INT_ABSENT, .exit_code = INT_ABSENT };
+	if (!kernel->iopub && listen_again(kernel, wait, err) < 0)
+		return not_heard(kernel, wait, ret, err);
 	take_all(&run, kernel->iopub); /* what came since: nobody asked for it */
 	take_all(&run, kernel->shell);
 	if (request(&run, job, err) < 0)
 		return -1;
 	uint64_t dropped = zsock_dropped(kernel->iopub);
-	while (!(run.replied && run.idle) && !kernel_ended(kernel) && wait_more(&run)) {
+	while (goes_on(&run)) {
 		take_all(&run, kernel->iopub);
 		take_all(&run, kernel->shell);
-		if (zsock_fd(kernel->shell) < 0 || zsock_fd(kernel->iopub) < 0)
-			kernel_end(kernel); /* without these it is of no use to anybody */
+		end_unreachable(kernel);
+		if (run.aborted && request_again(&run, job, err) < 0)
+			return -1;
 	}
 	if (!run.idle && kernel_ended(kernel))
 		take_last(&run);
 	if (run.exits)
 		await_exit(kernel);
+	ret->unbegun = run.withdrawn;
 	ret->lost |= zsock_dropped(kernel->iopub) != dropped;
 	ret->outcome = outcome(&run);
 	return 0;

@@ -170,8 +170,7 @@ static int give_order(struct kernel *kernel, const struct kernel_place *place, s
 	return n < 0 ? err_set(err, ESRCH, "the kernel has ended") : 0;
 }
 
-/* Our subscription has arrived when the kernel welcomes us: then no output is missed. */
-static int await_welcome(struct kernel *kernel, const struct wait *wait, struct err *err)
+int kernel_await_welcome(struct kernel *kernel, const struct wait *wait, struct err *err)
 {
 	for (;;) {
 		const struct text *frames;
@@ -262,8 +261,9 @@ int kernel_hand_out(struct kernel *kernel, const struct kernel_place *place,
 	if (await_birth(kernel, wait, err) < 0 || take_answer(kernel, wait, err) < 0 ||
 	    reach(kernel, err) < 0 || give_order(kernel, place, err) < 0 ||
 	    take_answer(kernel, wait, err) < 0 ||
-	    (kernel->welcomes ? await_welcome : greet)(kernel, wait, err) < 0)
+	    (kernel->welcomes ? kernel_await_welcome : greet)(kernel, wait, err) < 0)
 		return -1;
+	kernel->withdraws = true;
 	close(kernel->order_fd);
 	kernel->order_fd = -1;
 	return 0;

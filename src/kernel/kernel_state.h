@@ -10,7 +10,6 @@
 struct kernel_message_key;
 struct zsock;
 
-enum kernel_channel { CHANNEL_SHELL, CHANNEL_IOPUB, CHANNEL_STDIN, CHANNEL_CONTROL, CHANNEL_HB };
 enum { CHANNELS = 5, OWN_PORTS = 16 };
 
 struct kernel {
@@ -22,6 +21,7 @@ struct kernel {
 	int ports[CHANNELS];           /* changed under the lock, like tcp and own_ports */
 	unsigned own_ports[OWN_PORTS]; /* listened on before it ran any code; 0 after the last */
 	bool tcp, by_message;
+	bool withdraws; /* it takes KERNEL_WITHDRAW: see kernel_run.c */
 	char key[65], session[33];
 	struct kernel_message_key *signs; /* with the key; used by who uses the kernel */
 	uint64_t requests;
@@ -58,5 +58,19 @@ int kernel_connect(struct kernel *kernel, struct err *err);
 struct buf;
 int kernel_send(struct kernel *kernel, struct zsock *to, const char *type, struct buf *content,
 		char ret_id[64], struct err *err);
+
+/* Our subscription to iopub has arrived when the kernel welcomes us: then no output is missed. */
+int kernel_await_welcome(struct kernel *kernel, const struct wait *wait, struct err *err);
+
+/* On control, {"msg_id"}: nobody waits for that request any more. It is not begun; or it is interrupted, and
+ * nothing else. The reply says {"begun"}. share/kernel/forkserver.py has the other end. */
+#define KERNEL_WITHDRAW "aio_withdraw"
+
+/* A socket to one of its channels, of a peer with that identity. */
+struct zsock *kernel_open_channel(const struct kernel *kernel, enum kernel_channel channel,
+				  const char *identity, struct err *err);
+
+/* Random hexadecimal digits, an even number of them. */
+void kernel_random(char *to, size_t digits);
 
 int kernel_interrupt(struct kernel *kernel, struct err *err);

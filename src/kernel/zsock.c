@@ -14,7 +14,7 @@
 #include "kernel/zmtp.h"
 #include "net/dial.h"
 
-enum { CONNECT_MS = 1000, SEND_MS = 10000, SEND_FRAMES = 8 };
+enum { CONNECT_MS = 1000, SEND_MS = 10000, SEND_FRAMES = ZMTP_FRAMES_MAX };
 
 struct zsock {
 	int fd;
