@@ -18,6 +18,7 @@
 #include "mcp/mcp.h"
 #include "mcp/session.h"
 #include "net/server.h"
+#include "notebook/jupyterlab.h"
 #include "proc/child.h"
 #include "proc/pump.h"
 #include "service/service.h"
@@ -47,6 +48,7 @@ const struct module modules[] = {
 	{ .start = display_setup },
 	{ .start = chromium_setup },
 	{ .start = editor_setup },
+	{ .start = jupyterlab_setup },
 	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },
 	{ .stop = service_stop_all, .end = service_end_all, .metrics = metrics_services },
 	{ .sessions = &shell_sessions },

@@ -64,6 +64,10 @@ const struct route_group *const api_groups[] = {
 	&browser_actions_group,
 	&vnc_group,
 	&preview_group,
+	&notebook_kernels_group,
+	&notebook_sessions_group,
+	&notebook_channels_group,
+	&notebook_group,
 	NULL,
 	/* clang-format on */
 };

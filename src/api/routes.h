@@ -19,6 +19,10 @@ extern const struct route_group sandbox_group, sandbox_events_group, sandbox_hoo
 	browser_page_find_group, browser_captcha_group, vnc_group, browser_page_snapshot_group,
 	browser_page_record_group, editor_group;
 
+/* JupyterLab, and its kernels. */
+extern const struct route_group notebook_group, notebook_kernels_group, notebook_sessions_group,
+	notebook_channels_group;
+
 /* The page's own. */
 extern const struct route_group browser_page_group, browser_page_evaluate_group,
 	browser_page_dialog_group, browser_page_console_group, browser_page_wait_group;

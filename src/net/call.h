@@ -38,8 +38,9 @@ struct call {
 	struct server *server;
 	struct arena *arena; /* lives until the answer is given */
 	struct sink *sink;
-	struct ws *ws;        /* of an UPGRADE route */
-	const char *id;       /* in the log */
+	struct ws *ws;    /* of an UPGRADE route */
+	bool subprotocol; /* the WebSocket speaks the route's `type`, which the client asked for */
+	const char *id;   /* in the log */
 	const char *base_url; /* as the caller reached us: "http://localhost:8080" */
 	const char *query;    /* of the request, as it came, without its '?'; NULL: none */
 	const char *ticket;   /* of an URLS route: for the URLs; NULL: none is needed */

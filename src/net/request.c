@@ -378,6 +378,7 @@ static int upgrade(struct net_request *r, struct call *call, struct err *err)
 	if (conn_send_raw(r->conn, answer, (size_t)len, err) < 0)
 		return -1;
 	struct http *http = &r->conn->http;
+	call->subprotocol = agreed;
 	r->conn->sink.begun = true;
 	r->conn->status = 101;
 	r->conn->close_after = true;
