@@ -16,7 +16,8 @@ int cmd_up(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_box(int argc, char **argv); /* all that speak to the host: argv[0] tells which */
 int cmd_mcp(int argc, char **argv);
-int cmd_api(int argc, char **argv); /* all that call the API of a sandbox: argv[0] is the group */
+int cmd_api(int argc, char **argv);  /* all that call the API of a sandbox: argv[0] is the group */
+int cmd_copy(int argc, char **argv); /* aio file cp */
 int cmd_help(int argc, char **argv);
 
 /* The verbs of a group, a line each. */

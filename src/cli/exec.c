@@ -24,6 +24,8 @@
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/endpoint.h"
+#include "cli/exec_stream.h"
 #include "cli/remote.h"
 #include "net/ws.h"
 #include "net/ws_client.h"
@@ -68,7 +70,9 @@ static void command_line(int argc, char **argv, struct buf *to)
 
 struct exec_run {
 	struct ws *ws;
+	const struct exec_io *io;
 	bool terminal, ended;
+	atomic_bool interrupted;
 	char *message; /* why it was killed, or could not be started */
 	int status, signals, done, credit;
 	_Atomic int64_t waiting; /* bytes of input on their way */
@@ -109,11 +113,13 @@ static struct exec_size terminal_size(void)
 
 static int feed(struct exec_run *r, char *data, struct err *err)
 {
-	ssize_t n = read(STDIN_FILENO, data, PIECE);
+	ssize_t n = r->io->in >= 0 ? read(r->io->in, data, PIECE) : 0;
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n > 0)
 		atomic_fetch_add(&r->waiting, n);
+	if (n > 0 && r->io->moved)
+		r->io->moved(r->io->arg, (size_t)n);
 	if (n > 0)
 		return ws_send(r->ws, WS_BINARY, data, (size_t)n, err);
 	(void)send_word(r->ws, "eof", NULL, err);
@@ -121,11 +127,16 @@ static int feed(struct exec_run *r, char *data, struct err *err)
 }
 
 /* The second time a signal is one that cannot be ignored. */
-static int tell_signal(const struct exec_run *r, int *asked, struct err *err)
+static int tell_signal(struct exec_run *r, int *asked, struct err *err)
 {
 	struct signalfd_siginfo info;
 	if (read(r->signals, &info, sizeof info) != sizeof info)
 		return 0;
+	if (r->io->ends_here) {
+		atomic_store(&r->interrupted, true);
+		(void)shutdown(ws_fd(r->ws), SHUT_RDWR);
+		return -1;
+	}
 	struct exec_size size = terminal_size();
 	if (info.ssi_signo == SIGWINCH)
 		return send_word(r->ws, "resize", &size, err);
@@ -141,13 +152,15 @@ static void *feed_all(void *arg)
 {
 	struct exec_run *r = arg;
 	struct err err;
-	int asked = 0, input = STDIN_FILENO;
+	int asked = 0, input = r->io->in;
 	eventfd_t ignored;
 	auto_free char *data = xmalloc(PIECE);
 	struct pollfd wait[] = { { r->done, POLLIN, 0 },
 				 { r->signals, POLLIN, 0 },
 				 { r->credit, POLLIN, 0 },
 				 { input, POLLIN, 0 } };
+	if (input < 0)
+		(void)feed(r, data, &err);
 	while (poll(wait, COUNT(wait), -1) >= 0 || errno == EINTR) {
 		if (wait[0].revents)
 			break;
@@ -199,7 +212,14 @@ static void obey(struct exec_run *r, const char *type, const void *word)
 static void take(struct exec_run *r, const struct ws_message *message)
 {
 	if (message->opcode == WS_BINARY && message->len) {
-		int fd = message->data[0] == 2 ? STDERR_FILENO : STDOUT_FILENO;
+		bool error = message->data[0] == 2;
+		int fd = error ? r->io->errors : r->io->out;
+		if (error && fd < 0) {
+			(void)buf_add(r->io->said, message->data + 1, message->len - 1);
+			return;
+		}
+		if (!error && r->io->moved && r->io->in < 0)
+			r->io->moved(r->io->arg, message->len - 1);
 		if (write_all(fd, message->data + 1, message->len - 1) < 0) {
 			r->status = 128 + SIGPIPE; /* nobody reads it: the command ends as we do */
 			r->ended = true;
@@ -222,6 +242,8 @@ static int receive(struct exec_run *r, struct err *err)
 		take(r, &message);
 	if (r->ended)
 		return 0;
+	if (atomic_load(&r->interrupted))
+		return err_set(err, ERR_GONE, "interrupted");
 	const char *reason = r->message ? r->message : got == 0 ? ws_close_reason(r->ws) : NULL;
 	if (reason && *reason)
 		return err_set(err, ERR_GONE, "%s", reason);
@@ -273,21 +295,44 @@ static int converse(struct exec_run *r, struct err *err)
 	return result;
 }
 
+int exec_stream(const struct endpoint *at, const struct exec_start *start, const struct exec_io *io,
+		struct err *err)
+{
+	struct exec_run r = { .terminal = start->tty, .io = io };
+	auto_free char *url =
+		xasprintf("ws%s%s/v1/bash/ws", at->origin + strlen("http"), at->prefix);
+	if (strncmp(at->origin, "http", 4) != 0)
+		return err_set(err, ERR_INVALID, "not an address of a sandbox: '%s'", at->origin);
+	r.ws = ws_connect(url, at->headers, NULL, err);
+	if (!r.ws)
+		return -1;
+	int result = send_start(r.ws, start, err);
+	if (result == 0)
+		result = converse(&r, err);
+	ws_free(r.ws);
+	if (result == 0 && r.message && io->said)
+		buf_printf(io->said, "%s\n", r.message);
+	else if (result == 0 && r.message)
+		fprintf(stderr, "aio exec: %s\n", r.message);
+	free(r.message);
+	return result < 0 ? -1 : r.status;
+}
+
 int exec_in_box(const struct remote *remote, const json_t *flags, const char *id, int argc,
 		char **argv, struct err *err)
 {
+	static const struct exec_io io = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO,
+					   .ends_here = false };
 	char *headers[3] = { NULL };
 	bool tty = json_is_true(json_object_get(flags, "tty"));
 	bool piped = !tty && json_is_true(json_object_get(flags, "interactive"));
-	struct exec_run r = { .terminal = !piped && isatty(STDIN_FILENO) &&
-					  (tty || isatty(STDOUT_FILENO)) };
+	bool terminal = !piped && isatty(STDIN_FILENO) && (tty || isatty(STDOUT_FILENO));
 	auto_buf struct buf line = BUF(1 << 20);
-	auto_free char *url = xasprintf("ws%s/v1/bash/ws", remote->url + strlen("http"));
 	if (argc && !strcmp(argv[0], "--")) {
 		argc--;
 		argv++;
 	}
-	if (tty && !r.terminal)
+	if (tty && !terminal)
 		return err_set(
 			err, ERR_INVALID,
 			"-t needs a terminal as standard input; leave it out to pass input on");
@@ -296,24 +341,18 @@ int exec_in_box(const struct remote *remote, const json_t *flags, const char *id
 		return err_set(err, ERR_TOO_LARGE, "the command is longer than 1 MiB");
 	if (remote_box(remote, id, headers, err) < 0)
 		return -1;
-	r.ws = ws_connect(url, (const char *const *)headers, NULL, err);
+	const struct endpoint at = { .origin = (char *)remote->url,
+				     .prefix = (char *)"",
+				     .headers = { headers[0], headers[1] } };
+	struct exec_size size = terminal ? terminal_size()
+					 : (struct exec_size){ INT_ABSENT, INT_ABSENT };
+	const struct exec_start start = { .command = argc ? line.data : NULL,
+					  .tty = terminal,
+					  .cols = size.cols,
+					  .rows = size.rows,
+					  .term = terminal ? getenv("TERM") : NULL };
+	int result = exec_stream(&at, &start, &io, err);
 	free(headers[0]);
 	free(headers[1]);
-	if (!r.ws)
-		return -1;
-	struct exec_size size = r.terminal ? terminal_size()
-					   : (struct exec_size){ INT_ABSENT, INT_ABSENT };
-	struct exec_start start = { .command = argc ? line.data : NULL,
-				    .tty = r.terminal,
-				    .cols = size.cols,
-				    .rows = size.rows,
-				    .term = r.terminal ? getenv("TERM") : NULL };
-	int result = send_start(r.ws, &start, err);
-	if (result == 0)
-		result = converse(&r, err);
-	ws_free(r.ws);
-	if (result == 0 && r.message)
-		fprintf(stderr, "aio exec: %s\n", r.message);
-	free(r.message);
-	return result < 0 ? -1 : r.status;
+	return result;
 }

@@ -13,6 +13,7 @@
 #include "base/url.h"
 #include "base/utf8.h"
 #include "cli/ask.h"
+#include "cli/size_text.h"
 #include "cli/table.h"
 
 static json_int_t whole(const json_t *object, const char *key)
@@ -232,16 +233,6 @@ int observe_events(struct ask *ask)
 }
 
 /* ---- top ---- */
-
-static const char *size_text(double bytes, char *to, size_t room)
-{
-	static const char units[] = "BKMGTP";
-	int unit = 0;
-	for (; bytes >= 1024 && units[unit + 1]; unit++)
-		bytes /= 1024;
-	snprintf(to, room, unit && bytes < 10 ? "%.1f%c" : "%.0f%c", bytes, units[unit]);
-	return to;
-}
 
 struct top_flags {
 	bool once;
