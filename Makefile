@@ -80,6 +80,8 @@ $(B)/objects: FORCE
 # --- run and install ---------------------------------------------------------------------------
 SUB   = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 SHARE = $(DESTDIR)$(PREFIX)/share/aiobox
+# Where bash, zsh and fish look.
+COMPLETIONS = $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions/aio zsh/site-functions/_aio fish/vendor_completions.d/aio.fish)
 
 deps: ## install what building and running need (apt, pip into .venv, npm into node_modules)
 	@tools/deps product
@@ -92,13 +94,17 @@ run: deps ## build and start the host on LISTEN=127.0.0.1:8080 (as root, or with
 install: deps ## install under PREFIX=/usr/local (staged into DESTDIR)
 	+@$(SUB) all
 	install -D -m 755 build/aio $(DESTDIR)$(PREFIX)/bin/aio
+	@mkdir -p $(dir $(COMPLETIONS))
+	build/aio completion bash >$(word 1,$(COMPLETIONS))
+	build/aio completion zsh >$(word 2,$(COMPLETIONS))
+	build/aio completion fish >$(word 3,$(COMPLETIONS))
 	rm -rf $(SHARE)/web $(SHARE)/share $(SHARE)/node_modules
 	mkdir -p $(SHARE)
 	cp -R $(wildcard web share) node_modules $(SHARE)
 	tools/deps venv $(SHARE)/.venv requirements.txt
 	$(if $(DESTDIR),grep -rlIZ '$(DESTDIR)' $(addprefix $(SHARE)/.venv/,bin pyvenv.cfg .deps) | xargs -0r sed -i 's|$(DESTDIR)||g')
 uninstall: ## remove what install installed
-	rm -rf $(DESTDIR)$(PREFIX)/bin/aio $(SHARE)
+	rm -rf $(DESTDIR)$(PREFIX)/bin/aio $(SHARE) $(COMPLETIONS)
 clean: ## remove build/
 	rm -rf build
 help: ## this list

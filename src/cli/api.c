@@ -24,13 +24,10 @@
 
 enum { ANSWER_MAX = 64 << 20, LINE_MAX_LEN = 16 << 20, PIECE = 65536 };
 
-/* What is more than one operation. */
-static const struct own_verb {
-	const char *group, *name, *usage, *about;
-	int (*run)(int argc, char **argv);
-} own_verbs[] = {
+const struct own_verb own_verbs[] = {
 	{ "file", "cp", "SOURCE TARGET", "Copy files and directories to, from or between sandboxes",
 	  cmd_copy },
+	{ NULL, NULL, NULL, NULL, NULL },
 };
 
 /* ---- help ---- */
@@ -83,7 +80,7 @@ void api_help(FILE *to, const char *group)
 {
 	size_t count, width = 0;
 	const struct api_verb *verbs = verbs_all(&count);
-	for (size_t i = 0; i < COUNT(own_verbs); i++)
+	for (size_t i = 0; own_verbs[i].name; i++)
 		if (!strcmp(own_verbs[i].group, group))
 			fprintf(to, "  %s %s  %s\n\n", own_verbs[i].name, own_verbs[i].usage,
 				own_verbs[i].about);
@@ -336,7 +333,7 @@ static const char *nearest(const char *group, int argc, char **argv)
 int cmd_api(int argc, char **argv)
 {
 	int words;
-	for (size_t i = 0; argc > 1 && i < COUNT(own_verbs); i++)
+	for (size_t i = 0; argc > 1 && own_verbs[i].name; i++)
 		if (!strcmp(own_verbs[i].group, argv[0]) && !strcmp(own_verbs[i].name, argv[1]))
 			return own_verbs[i].run(argc - 1, argv + 1);
 	const struct api_verb *verb = verbs_find(argc, argv, &words);

@@ -28,6 +28,7 @@ const struct command_row command_rows[] = {
 	{ "openapi", "print the OpenAPI document of the API", cmd_openapi },
 	{ "egress", "let one box reach some names of the network (the host starts it)",
 	  cmd_egress },
+	{ "completion", "complete the words of aio in bash, zsh or fish", cmd_completion },
 	{ "help", "print this", cmd_help },
 	{ NULL, NULL, NULL },
 };

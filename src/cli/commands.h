@@ -16,12 +16,19 @@ int cmd_up(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_box(int argc, char **argv); /* all that speak to the host: argv[0] tells which */
 int cmd_mcp(int argc, char **argv);
-int cmd_api(int argc, char **argv);  /* all that call the API of a sandbox: argv[0] is the group */
+int cmd_api(int argc, char **argv); /* all that call the API of a sandbox: argv[0] is the group */
+int cmd_completion(int argc, char **argv);
 int cmd_copy(int argc, char **argv); /* aio file cp */
 int cmd_help(int argc, char **argv);
 
 /* The verbs of a group, a line each. */
 void api_help(FILE *to, const char *group);
+
+/* Of a group of the API, what is more than one operation; ends with a NULL name. */
+extern const struct own_verb {
+	const char *group, *name, *usage, *about;
+	int (*run)(int argc, char **argv);
+} own_verbs[];
 
 /* Those that are not groups of the API; ends with a NULL name. */
 extern const struct command_row {
