@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "config/config.h"
 #include "journal/journal.h"
+#include "journal/mask.h"
 #include "kernel/kernel.h"
 #include "net/server.h"
 #include "proc/cradle.h"
@@ -155,12 +156,23 @@ static void drop_closed(void)
 	ports.count = kept;
 }
 
+/* People see it, too, on the page for where there is no preview. */
+static void mask_command(struct listening *it)
+{
+	char masked[sizeof it->command];
+	size_t len = mask_text(it->command, strlen(it->command), masked, sizeof masked - 1);
+	memcpy(it->command, masked, len);
+	it->command[len] = 0;
+}
+
 static void add_new(const struct server *server, struct look *look)
 {
 	auto_free bool *others = xcalloc(PORTS, sizeof *others);
 	memset(others, true, PORTS);
 	ports_forget_own(server, others);
 	find_owners(server, look->new, look->count);
+	for (size_t i = 0; i < look->count; i++)
+		mask_command(&look->new[i]);
 	for (size_t i = 0; i < look->count; i++) {
 		const struct listening *it = &look->new[i];
 		bool shown = ports.shown < PORTS_SHOWN_MAX && others[it->port] && is_programs(it) &&

@@ -190,6 +190,8 @@ static const char *failed(const struct upstream *upstream, int status, bool refu
 	struct listening *ports;
 	if (refused)
 		forget_prefix(upstream->port);
+	if (upstream->stranger)
+		return text;
 	ports_look(call->server, 0);
 	failure.count = ports_list(call->arena, &ports);
 	failure.ports = ports;

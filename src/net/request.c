@@ -466,6 +466,15 @@ static void run_handler(struct net_request *r, const void *in)
 	}
 }
 
+/* Browsers ask without credentials whether a page may send a request. A server behind this one answers
+ * that itself. */
+static bool is_preflight(const struct net_request *r)
+{
+	return r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->upgrade &&
+	       http_header(r->head, "access-control-request-method") &&
+	       !(is_guests(r) && r->head->length);
+}
+
 /* The part of a path that is the route's own: "/proxy/80" of "/proxy/80/x". */
 static const char *own_part(const struct net_request *r)
 {
@@ -491,19 +500,11 @@ static void run_relay(struct net_request *r, const void *in)
 	upstream.call = &call;
 	upstream.host = r->host;
 	upstream.visit = head_is_visit(r->head);
+	upstream.stranger = is_preflight(r);
 	if (r->entry->route->upstream(&call, in, &upstream, &err) < 0)
 		fail(r, &err);
 	else
 		upstream_serve(r->conn, &upstream, auth);
-}
-
-/* Browsers ask without credentials whether a page may send a request. A server behind this one answers
- * that itself. */
-static bool is_preflight(const struct net_request *r)
-{
-	return r->origin && !strcmp(r->head->method, "OPTIONS") && !r->head->upgrade &&
-	       http_header(r->head, "access-control-request-method") &&
-	       !(is_guests(r) && r->head->length);
 }
 
 static void answer_request(struct net_request *r)

@@ -40,6 +40,7 @@ struct upstream {
 	/* Set before the route is asked. */
 	const char *host; /* as the client named it; may be NULL */
 	bool visit;       /* a person opens a page */
+	bool stranger;    /* the caller has shown no credentials: a preflight */
 	/* It is a program of the sandbox, at an address that this server's own pages have, too: it gets no
 	 * power over those. */
 	bool guest;

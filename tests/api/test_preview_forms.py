@@ -273,6 +273,26 @@ def test_people_see_which_ports_there_are(server, unused, listening):
         assert str(listening) in page and f"{server.port}</" not in page
 
 
+def test_strangers_learn_of_no_port(start_server, unused):
+    """A preflight reaches a program without credentials."""
+    server = start_server(env={"SANDBOX_API_KEY": "the-key"})
+    own = {"X-AIO-API-Key": "the-key"}
+    started = server.request("POST", "/v1/bash/exec", headers=own, json={"command": "python3 -m http.server 0", "async_mode": True})
+    assert started.status_code == 200
+    assert eventually(lambda: "programs listen" in server.get(f"/proxy/{unused}/", headers=own).text)
+    asks = {"Origin": "https://example.com", "Access-Control-Request-Method": "PUT", "Accept": "text/html"}
+    got = server.request("OPTIONS", f"/proxy/{unused}/", headers=asks)
+    assert got.json() == {"detail": f"nothing listens on port {unused} in the sandbox"}
+    server.request("POST", f"/v1/bash/sessions/{started.json()['data']['session_id']}/close", headers=own)
+
+
+def test_a_secret_in_a_command_line_is_not_shown(server, unused):
+    commands.run(server, "exec python3 -m http.server 0 --directory /tmp/api_key=hunter2hunter2", async_mode=True)
+    assert eventually(lambda: "http.server" in server.get(f"/proxy/{unused}/", headers=HTML).text)
+    assert "hunter2" not in server.get(f"/proxy/{unused}/", headers=HTML).text
+    commands.close_all(server)
+
+
 def test_the_links_stay_below_a_path_of_a_proxy(server, unused, listening):
     page = server.get(f"/proxy/{unused}/", headers={**HTML, "X-Forwarded-Prefix": "/sandbox"}).text
     assert f'href="/sandbox/proxy/{listening}/"' in page

@@ -80,6 +80,12 @@ def test_a_program_that_never_answers(server, program):
     assert got.json()["detail"] == f"the program on port {program.port} did not answer within 1 s"
 
 
+def test_people_see_a_page_about_a_program_that_never_answers(server, program):
+    got = server.get(f"/proxy/{program.port}/", headers={"Accept": "text/html"})
+    assert got.status_code == 504 and got.headers["content-type"] == "text/html; charset=utf-8"
+    assert f"The program on port {program.port} did not answer within 1 s." in got.text and 'id="again"' not in got.text
+
+
 def test_a_program_that_never_finishes_its_head(server, program):
     program.does = staticmethod(lambda conn: conn.sendall(b"HTTP/1.1 200 OK\r\nX: y"))
     assert server.get(f"/proxy/{program.port}/").status_code == 504
