@@ -91,8 +91,8 @@ def folder_of(server):
 
 
 def no_shell_left(server):
-    """What else is in the folder is the server's own: its socket for the sandbox's programs, and the desktop's files."""
-    own = {"api.sock", "desktop"}
+    """What else is in the folder is the server's own: its socket for the sandbox's programs, and the files of the desktop and the editor."""
+    own = {"api.sock", "desktop", "editor"}
     return all(name.partition("-")[0] in own for name in os.listdir(server.shell_folder))
 
 
