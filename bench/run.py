@@ -20,6 +20,7 @@ import hosts
 import httpx
 import kernels
 import measure
+import notebooks
 import peers
 import proxies
 from measure import in_turns, median, ratio, wrk
@@ -279,6 +280,7 @@ ROWS = [
     ("desktop-screenshot", ["Xvnc", "chromium", "import"], lambda: browsers.screenshot(Line)),
     ("pages", ["Xvnc", "chromium"], lambda: browsers.pages(Line)),
     ("browser-boxes", ["Xvnc", "chromium"], lambda: browsers.boxes(Line)),
+    ("notebook-cold", [], lambda: notebooks.cold(Line)),
     ("host-requests", ["wrk"], lambda: hosts.requests(Line, PATH)),
     ("host-download", ["curl"], lambda: hosts.download(Line)),
     ("box-create", [], lambda: hosts.create(Line)),

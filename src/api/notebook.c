@@ -1,5 +1,7 @@
 /* JupyterLab at /jupyter: its page and files, which its own server has. Kernels are ours: see
  * notebook_kernels.c and notebook_sessions.c. */
+#include <string.h>
+
 #include "api/routes.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -40,26 +42,25 @@ static int show(struct call *call, const void *in, struct upstream *ret, struct 
 }
 
 /* Relative, so that it holds below any prefix of a reverse proxy. */
-static int to_page(struct call *call, const void *in, struct err *err)
+static int lead(struct call *call, const void *in, struct err *err)
 {
-	const char *query = call->query && *call->query ? call->query : NULL;
+	const char *path = call->route->path, *query = call->query;
+	bool slash = path[strlen(path) - 1] == '/', here = path[1] == 'j';
 	(void)in;
 	return call_redirect(call,
-			     arena_printf(call->arena, "%s%s%s", call->route->help,
-					  query ? "?" : "", query ? query : ""),
+			     arena_printf(call->arena, "%s%s%s",
+					  !slash ? "jupyter/lab"
+					  : here ? "lab"
+						 : "../jupyter/lab",
+					  query && *query ? "?" : "", query ? query : ""),
 			     err);
 }
 
-#define PAGE_ROW(path, to)                                                   \
-	{                                                                    \
-		"GET", path, to_page, .help = (to), .flags = INTERNAL | PAGE \
-	}
-
 static const struct route routes[] = {
-	PAGE_ROW("/jupyter", "jupyter/lab"),
-	PAGE_ROW("/jupyter/", "lab"),
-	PAGE_ROW("/lab", "jupyter/lab"),
-	PAGE_ROW("/lab/", "../jupyter/lab"),
-	{ "*", "/jupyter/*", .flags = INTERNAL | PAGE, .upstream = show },
+	{ "GET", "/jupyter", lead, .flags = INTERNAL | PAGE },
+	{ "GET", "/jupyter/", lead, .flags = INTERNAL | PAGE },
+	{ "GET", "/lab", lead, .flags = INTERNAL | PAGE },
+	{ "GET", "/lab/", lead, .flags = INTERNAL | PAGE },
+	{ "*", "/jupyter/*", .flags = INTERNAL, .upstream = show },
 };
-const struct route_group notebook_group = { "notebook", "JupyterLab.", routes, COUNT(routes) };
+const struct route_group notebook_group = { "page", "JupyterLab.", routes, COUNT(routes) };

@@ -1,10 +1,13 @@
 /* Jupyter's API of kernels, as JupyterLab and other clients of Jupyter call it: at /jupyter/api. A kernel is a
  * session of /v1/jupyter, by its id. Clients speak to it themselves: see notebook_channels.c. */
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/notebook_model.h"
 #include "api/routes.h"
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
@@ -18,7 +21,7 @@
 #include "net/server.h"
 #include "service/service.h"
 
-enum { REPLY_MAX = 16 << 20, BODY_MAX = 1 << 20 };
+enum { REPLY_MAX = 16 << 20, BODY_MAX = 1 << 20, PICTURE_MAX = 16384 };
 
 /* ---- what its routes share ---- */
 
@@ -226,17 +229,30 @@ static void write_argv(const struct kernelspec *spec, struct jw *jw)
 	jw_close(jw, ']');
 }
 
-/* The pictures of the product's Python are among the files of JupyterLab. */
+/* The picture of the product's Python, as a URL that holds wherever the page is. NULL: it is not there. */
+static const char *picture(struct call *call)
+{
+	char data[PICTURE_MAX];
+	auto_buf struct buf url = BUF((size_t)PICTURE_MAX * 2);
+	auto_close int fd = open(arena_printf(call->arena,
+					      "%s/.venv/share/jupyter/kernels/python3/"
+					      "logo-64x64.png",
+					      call->server->home),
+				 O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, data, sizeof data);
+	(void)buf_str(&url, "data:image/png;base64,");
+	return n > 0 && base64_encode(&url, data, (size_t)n) == 0
+		       ? arena_strdup(call->arena, url.data)
+		       : NULL;
+}
+
 static void write_resources(struct call *call, const struct kernelspec *spec, struct jw *jw)
 {
-	static const char *const files[] = { "logo-svg", ".svg",       "logo-64x64",
-					     ".png",     "logo-32x32", ".png" };
+	const char *url = strcmp(spec->name, "python3") ? NULL : picture(call);
 	jw_key(jw, "resources");
 	jw_open(jw, '{');
-	for (size_t i = 0; i < COUNT(files) && !strcmp(spec->name, "python3"); i += 2)
-		jw_key_str(jw, files[i],
-			   arena_printf(call->arena, "%s/jupyter/kernelspecs/python3/%s%s",
-					notebook_prefix(call), files[i], files[i + 1]));
+	if (url)
+		jw_key_str(jw, "logo-64x64", url);
 	jw_close(jw, '}');
 }
 

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 
 import pytest
 
 from chromium import NEEDED, Watch, chromium, new_context, screenshot  # noqa: F401 (a fixture)
-from harness import ANSWER_SECONDS, LEAN, START_SECONDS, children_of, eventually
+from desktop import free_port
+from harness import LEAN, START_SECONDS, children_of, eventually
 from kernels import execute, no_sessions, pid_of, sessions, value, warm  # noqa: F401
 from notebooks import API, open_notebook
 
@@ -123,3 +126,46 @@ def test_a_notebook_of_its_own_is_saved_and_is_a_session(server, visit):
     expect(page.get_by_text("Would you like to")).to_have_count(0)
     assert not [each for each in page.watch.trouble if not each.startswith(("warning:", "failed:"))], page.watch.trouble
     assert not page.watch.foreign(server.url)
+
+
+NGINX = """
+daemon off; master_process off; error_log {folder}/error; pid {folder}/pid;
+events {{}}
+http {{
+    access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+    server {{
+        listen 127.0.0.1:{port};
+        location /deep/box/ {{
+            proxy_pass {url}/;
+            proxy_http_version 1.1;
+            proxy_set_header Host $http_host;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection "upgrade";
+        }}
+    }}
+}}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nginx"), reason="NOT TESTED: there is no nginx here")
+def test_below_a_path_of_a_proxy(server, visit, tmp_path):
+    """That takes the path away, and says nothing of it."""
+    (tmp_path / "conf").write_text(NGINX.format(folder=tmp_path, port=(port := free_port()), url=server.url))
+    proxy = subprocess.Popen(["nginx", "-c", tmp_path / "conf", "-e", tmp_path / "error"])
+    try:
+        assert eventually((tmp_path / "pid").exists)
+        execute(server, "x = 6", session_id="deep")
+        (server.home / "a b").mkdir()
+        write_notebook(server, "a b/deep.ipynb", "x * 7")
+        open_notebook(server, "a b/deep.ipynb", id="deep")
+        page = visit(f"http://127.0.0.1:{port}/deep/box/jupyter/lab/tree/a%20b/deep.ipynb")
+        idle(page)
+        run_cell(page)
+        expect(output(page)).to_have_text("42")
+        assert not [url for url in page.watch.urls + page.watch.sockets
+                    if f":{port}/" in url and f":{port}/deep/box/jupyter/" not in url]
+        page.context.close()
+    finally:
+        proxy.kill()
+        proxy.wait()
