@@ -44,24 +44,32 @@ static int read_head(struct client *client, struct err *err)
 	return got < 0 ? -1 : 0;
 }
 
+int client_tunnel(struct client *client, const char *host, int port, struct err *err)
+{
+	auto_buf struct buf head = BUF(HEAD_MAX);
+	bool six = strchr(host, ':') != NULL;
+	auto_free char *to = six ? xasprintf("[%s]:%d", host, port)
+				 : xasprintf("%s:%d", host, port);
+	buf_printf(&head, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", to, to);
+	if (client->proxy_authorization)
+		buf_printf(&head, "Proxy-Authorization: %s\r\n", client->proxy_authorization);
+	if (client->via)
+		buf_printf(&head, "Via: %s\r\n", client->via);
+	buf_str(&head, "\r\n");
+	http_init(&client->http, client->fd, HTTP_RESPONSES, &client->limits);
+	if (dial_send(client->fd, head.data, head.len, client->wait, err) < 0 ||
+	    read_head(client, err) < 0)
+		return -1;
+	return client->http.head.status;
+}
+
 /* Has a proxy connect us to a server that TLS will be spoken with. */
 static int ask_through(struct client *client, const struct url_parts *url, struct err *err)
 {
-	auto_free char *line = xasprintf("CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n", url->host,
-					 url->port, url->host, url->port);
-	auto_free char *credentials =
-		client->proxy_authorization
-			? xasprintf("Proxy-Authorization: %s\r\n", client->proxy_authorization)
-			: xstrdup("");
-	auto_free char *request = xasprintf("%s%s\r\n", line, credentials);
-	http_init(&client->http, client->fd, HTTP_RESPONSES, &client->limits);
-	int got = dial_send(client->fd, request, strlen(request), client->wait, err);
-	if (got == 0)
-		got = read_head(client, err);
-	int status = got < 0 ? 0 : client->http.head.status;
+	int status = client_tunnel(client, url->host, url->port, err);
 	bool clean = client->http.used == client->http.len;
 	http_done(&client->http);
-	if (got < 0)
+	if (status < 0)
 		return -1;
 	return status / 100 == 2 && clean
 		       ? 0

@@ -17,6 +17,7 @@ struct client {
 	const struct dial_wait *wait;
 	char *absolute; /* "http://authority", which a proxy wants to see before the target; or NULL */
 	char *proxy_authorization; /* or NULL */
+	const char *via;           /* who asks a proxy; NULL: not said */
 };
 
 /* Connects to "http://host:port", "https://host:port" or "unix:PATH". -1 with ERR_UNAVAILABLE,
@@ -24,6 +25,10 @@ struct client {
  * long as it likes. wait must outlive the client. */
 int client_open(struct client *client, const char *url, const struct dial_wait *wait,
 		struct err *err);
+
+/* Has the proxy that fd is connected to connect further. The status of its answer, behind which http may hold
+ * more that came; -1. */
+int client_tunnel(struct client *client, const char *host, int port, struct err *err);
 
 /* The same for the world outside: through the proxy that the environment names, if it does. */
 int client_open_out(struct client *client, const char *url, const struct dial_wait *wait,

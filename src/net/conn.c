@@ -331,7 +331,7 @@ static bool serve(struct conn *conn)
 			return false;
 		}
 		conn->close_after = !conn->http.head.keep_alive;
-		request_serve(conn);
+		conn->proxied ? conn->server->serve_proxied(conn) : request_serve(conn);
 		bool more = finish(conn);
 		bool lingering = !more && !conn->http.body_done;
 		answer_reset(conn);
@@ -349,7 +349,7 @@ static void set_options(const struct conn *conn)
 	int64_t ms = conn->server->options->send_ms;
 	struct timeval send = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send);
-	if (!conn->server->local || conn->inside)
+	if (!conn->server->local || conn->inside || conn->proxied)
 		setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
@@ -363,6 +363,7 @@ bool conn_serve(struct peer *peer)
 	conn->peer = peer->name;
 	conn->fd = peer->fd;
 	conn->inside = peer->inside;
+	conn->proxied = peer->proxied;
 	conn->guard = peer->inside ? &server->inside.guard : &server->guard;
 	conn->head =
 		BUF(HEAD_MAX + (size_t)server->options->max_head); /* some headers are echoed */

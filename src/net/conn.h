@@ -18,6 +18,7 @@ struct conn {
 	struct peer *from;
 	const char *peer;          /* its name */
 	bool inside;               /* of a program of the sandbox: see local.h */
+	bool proxied;              /* it asks the forward proxy */
 	const struct guard *guard; /* of the listener that it came in by */
 	int fd;
 	struct http http;

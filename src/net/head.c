@@ -201,6 +201,15 @@ static void put_forwarded(struct buf *out, const char *host, const char *before,
 		put(out, "X-Forwarded-Host", host);
 }
 
+static void put_framing(struct buf *out, const struct http_head *head)
+{
+	if (head->chunked)
+		put(out, "Transfer-Encoding", "chunked");
+	else if (http_header(head, "content-length"))
+		buf_printf(out, "Content-Length: %lld\r\n", (long long)head->length);
+	buf_str(out, "\r\n");
+}
+
 void head_request(struct buf *out, const struct http_head *head, const struct head_request *how)
 {
 	const char *before = http_header(head, "x-forwarded-for");
@@ -231,11 +240,29 @@ void head_request(struct buf *out, const struct http_head *head, const struct he
 			put(out, how->own[i].name, how->own[i].value);
 	if (how->upgrade)
 		buf_printf(out, "Connection: Upgrade\r\nUpgrade: %s\r\n", to);
-	if (head->chunked)
-		put(out, "Transfer-Encoding", "chunked");
-	else if (http_header(head, "content-length"))
-		buf_printf(out, "Content-Length: %lld\r\n", (long long)head->length);
-	buf_str(out, "\r\n");
+	put_framing(out, head);
+}
+
+void head_forward(struct buf *out, const struct http_head *head, const struct head_forward *how)
+{
+	const char *hop = http_header(head, "connection");
+	buf_printf(out, "%s %s HTTP/1.1\r\n", head->method, how->target);
+	put(out, "Host", how->host);
+	for (size_t i = 0; i < head->count; i++) {
+		const struct http_header *h = &head->headers[i];
+		if (!is_framing(h->name) && strcasecmp(h->name, "host") != 0 &&
+		    strcasecmp(h->name, "proxy-authorization") != 0 &&
+		    !http_has_token(hop, h->name))
+			put(out, h->name, h->value);
+	}
+	if (how->authorization)
+		put(out, "Proxy-Authorization", how->authorization);
+	if (how->via)
+		put(out, "Via", how->via);
+	if (how->upgrade)
+		buf_printf(out, "Connection: Upgrade\r\nUpgrade: %s\r\n",
+			   http_header(head, "upgrade"));
+	put_framing(out, head);
 }
 
 /* ---- answers ---- */
@@ -361,6 +388,10 @@ static void put_header(struct buf *out, const struct http_header *h,
 {
 	if (is_framing(h->name) || (how->plain && !how->trusted && is_for_one(h->name)))
 		return;
+	if (how->forwarded) {
+		put(out, h->name, h->value);
+		return;
+	}
 	/* Browsers clear the cookies of the whole domain, neighbours' included. */
 	if ((!how->trusted || how->guest) && !strcasecmp(h->name, "clear-site-data"))
 		return;

@@ -38,15 +38,25 @@ struct head_request {
  * says in X-Forwarded-*, Forwarded and X-Real-IP is left out. */
 void head_request(struct buf *out, const struct http_head *head, const struct head_request *how);
 
+/* The same as a forward proxy passes it on: whole, but for what is of one hop. */
+struct head_forward {
+	const char *target, *host; /* as the next server wants them */
+	const char *authorization; /* for that, a proxy; NULL: none */
+	const char *via;           /* who passes it on; NULL: not said */
+	bool upgrade;
+};
+void head_forward(struct buf *out, const struct http_head *head, const struct head_forward *how);
+
 /* Appends a query (without '?', may be NULL) and the '?' before it, without credentials. Whether
  * something was left out. */
 bool head_query(struct buf *out, const char *query, const struct head_request *how);
 
 struct head_response {
-	bool plain;   /* the address is shared by several boxes' pages */
-	bool varies;  /* headers of the request decide which box answers there */
-	bool trusted; /* the host's own server answers */
-	bool guest;   /* a program of the sandbox does, at an address that is ours */
+	bool forwarded; /* by a proxy: none of it is ours to change */
+	bool plain;     /* the address is shared by several boxes' pages */
+	bool varies;    /* headers of the request decide which box answers there */
+	bool trusted;   /* the host's own server answers */
+	bool guest;     /* a program of the sandbox does, at an address that is ours */
 	/* What the client sees before the server's paths, in Location and Set-Cookie: "/s/ID"; NULL: none. */
 	const char *prefix;
 	const char *host; /* where the client has called; NULL: a Location there is left as it is */

@@ -43,16 +43,21 @@ static int listen_at(const struct sockaddr *address, socklen_t len)
 	return bind(fd, address, len) < 0 || listen(fd, BACKLOG) < 0 ? -1 : TAKE_FD(fd);
 }
 
-/* The port of both loopback addresses, as far as there are both. */
-static void open_port(struct local *local, int port)
+int local_listen(int port)
 {
 	const struct sockaddr_in in = { .sin_family = AF_INET,
 					.sin_port = htons((uint16_t)port),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	return listen_at((const struct sockaddr *)&in, sizeof in);
+}
+
+/* The port of both loopback addresses, as far as there are both. */
+static void open_port(struct local *local, int port)
+{
 	const struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
 					  .sin6_port = htons((uint16_t)port),
 					  .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	local->fds[1] = listen_at((const struct sockaddr *)&in, sizeof in);
+	local->fds[1] = local_listen(port);
 	if (local->fds[1] < 0) {
 		log_warn("the sandbox's own programs cannot call it at localhost:%d: %m", port);
 		return;
@@ -66,6 +71,7 @@ static void open_port(struct local *local, int port)
 
 void local_open(struct local *local, const char *path, int port, uid_t user, gid_t group)
 {
+	local->has_user = true;
 	local->user = user;
 	/* What the operator allows to callers with credentials is not for pages in the sandbox's
 	 * browser. */

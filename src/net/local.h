@@ -18,6 +18,7 @@ struct local {
 	int fds[LOCAL_LISTENERS]; /* or -1 */
 	int port;                 /* 0: none */
 	char *path;               /* of the Unix socket */
+	bool has_user;            /* it was opened: the next is known */
 	uid_t user;               /* the sandbox's */
 	struct guard guard;       /* of them all */
 	size_t conns;             /* that came in by them; under the server's lock */
@@ -30,6 +31,8 @@ struct local {
 
 /* Opens them, the port if it is not 0. What cannot be opened is logged and left out. */
 void local_open(struct local *local, const char *path, int port, uid_t user, gid_t group);
+/* A listener at that port of 127.0.0.1, non-blocking; -1 with errno. */
+int local_listen(int port);
 void local_close(struct local *local);
 
 /* Whether a connection that one of them accepted may call. */

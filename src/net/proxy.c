@@ -40,7 +40,7 @@ static bool is_about(const char *entry, size_t len, const struct url_parts *url)
 
 static bool is_excepted(const struct url_parts *url)
 {
-	const char *at = variable("no_proxy", "NO_PROXY");
+	const char *at = proxy_excepted();
 	while (at && *at) {
 		at += strspn(at, ", \t");
 		size_t len = strcspn(at, ", \t");
@@ -81,10 +81,37 @@ static int split(const char *value, struct proxy *ret, struct err *err)
 	return 1;
 }
 
+const char *proxy_named(void)
+{
+	const char *value = variable("https_proxy", "HTTPS_PROXY");
+	value = value ? value : variable("http_proxy", NULL);
+	return value ? value : variable("all_proxy", "ALL_PROXY");
+}
+
+const char *proxy_excepted(void)
+{
+	return variable("no_proxy", "NO_PROXY");
+}
+
+static _Atomic(const char *) in_use;
+
+void proxy_use(const char *url)
+{
+	in_use = url;
+}
+
+static bool is_loopback(const char *host)
+{
+	return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
+}
+
 int proxy_find(const struct url_parts *url, struct proxy *ret, struct err *err)
 {
+	const char *used = in_use;
 	const char *value = url->secure ? variable("https_proxy", "HTTPS_PROXY")
 					: variable("http_proxy", NULL);
+	if (used)
+		return is_loopback(url->host) ? 0 : split(used, ret, err);
 	value = value ? value : variable("all_proxy", "ALL_PROXY");
 	return !value || is_excepted(url) ? 0 : split(value, ret, err);
 }

@@ -42,6 +42,22 @@ void relay_begin(struct relay *relay, const struct http *http, int64_t now_ms)
 		end_flush(relay->server);
 }
 
+static void switch_protocols(struct relay *relay)
+{
+	relay->keep_alive = false;
+	relay->tunnel = true;
+	flow_begin(&relay->up, BODY_TO_END, -1, NULL);
+	flow_begin(&relay->down, BODY_TO_END, -1, NULL);
+}
+
+void relay_tunnel(struct relay *relay, int64_t now_ms)
+{
+	switch_protocols(relay);
+	relay->answered = true;
+	relay->status = 200;
+	relay->moved_ms = now_ms;
+}
+
 /* Looks at a head only when it may be whole or has doubled since: one that drips in is not parsed once
  * per byte, and garbage is seen at once. */
 int relay_head(struct end *end, bool request, const struct relay_tools *tools, struct err *err)
@@ -113,11 +129,8 @@ static enum relay_step interim_response(struct relay *relay, const struct http_h
 		return RELAY_WRONG;
 	}
 	if (head->status == 101) {
-		relay->keep_alive = false;
-		relay->tunnel = true;
+		switch_protocols(relay);
 		put_head(relay, head, BODY_NONE);
-		flow_begin(&relay->up, BODY_TO_END, -1, NULL);
-		flow_begin(&relay->down, BODY_TO_END, -1, NULL);
 		return begin_body(relay, head);
 	}
 	if (++relay->interim > INTERIM_MAX) {

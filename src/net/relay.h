@@ -56,6 +56,9 @@ void relay_init(struct relay *relay, const struct http_head *request);
  * first bytes are in client->in (behind the head, where head_size says that it is still there). */
 void relay_begin(struct relay *relay, const struct http *http, int64_t now_ms);
 
+/* Begins a tunnel, after the answer to a CONNECT: bytes both ways, those in client->in and server->in first. */
+void relay_tunnel(struct relay *relay, int64_t now_ms);
+
 enum relay_step {
 	RELAY_WAITS, /* nothing can be done until an end is ready */
 	RELAY_MOVED,

@@ -23,6 +23,7 @@
 #include "net/conn.h"
 #include "net/listen.h"
 #include "net/offline.h"
+#include "net/peer_uid.h"
 
 enum {
 	STOP_MS = 5000,
@@ -34,6 +35,7 @@ enum {
 	/* Connections of the sandbox's own programs: each may take a thread, and a box's server has 1,024
 	 * of those. */
 	INSIDE_MAX = 256,
+	PROXIED_MAX = 256, /* the same for those of the forward proxy */
 };
 
 int server_init(struct server *server, const struct server_options *options,
@@ -46,6 +48,7 @@ int server_init(struct server *server, const struct server_options *options,
 		.groups = groups,
 		.listen_fd = -1,
 		.offline_fd = -1,
+		.proxy_fd = -1,
 		.inside = LOCAL_NONE
 	};
 	/* What is left of the idle time is spent without a thread. */
@@ -85,6 +88,8 @@ static void stop_listening(struct server *server)
 	server->listen_fd = -1;
 	own_close(&server->offline_fd);
 	server->offline_fd = -1;
+	int proxy_fd = atomic_exchange(&server->proxy_fd, -1);
+	own_close(&proxy_fd);
 	local_close(&server->inside);
 }
 
@@ -188,6 +193,7 @@ static void end(struct peer *peer)
 	pthread_mutex_lock(&server->lock);
 	unlist(peer); /* before the descriptor's number can be another's */
 	server->inside.conns -= peer->inside;
+	server->proxied -= peer->proxied;
 	if (--server->peer_count == 0)
 		waiter_wake(server->waiters);
 	pthread_mutex_unlock(&server->lock);
@@ -286,57 +292,90 @@ static void welcome(struct peer *peer)
 
 /* Programs of the sandbox leave room for callers from outside. */
 static void admit(struct server *server, int fd, const struct sockaddr_storage *address,
-		  bool inside)
+		  const void *by)
 {
 	struct peer *peer = xcalloc(1, sizeof *peer);
 	peer->server = server;
 	peer->fd = fd;
-	peer->inside = inside;
+	peer->proxied = by == &server->proxy_fd;
+	peer->inside = by != &server->listen_fd && !peer->proxied;
 	set_name(peer, address);
 	pthread_mutex_lock(&server->lock);
 	list(peer, &server->busy, false);
-	server->inside.conns += inside;
+	server->inside.conns += peer->inside;
+	server->proxied += peer->proxied;
 	bool full = server->peer_count++ >= (size_t)server->options->max_connections;
-	bool crowded = inside && server->inside.conns > INSIDE_MAX;
+	bool crowded = (peer->inside && server->inside.conns > INSIDE_MAX) ||
+		       (peer->proxied && server->proxied > PROXIED_MAX);
 	pthread_mutex_unlock(&server->lock);
 	if (full)
 		refuse_full(peer, "--max-connections is reached");
 	else if (crowded)
 		refuse_full(peer, "too many of the sandbox's own programs");
-	else if (inside && !local_admits(&server->inside, fd))
+	else if ((peer->inside || peer->proxied) && !local_admits(&server->inside, fd))
 		refuse_user(peer);
 	else
 		welcome(peer);
 }
 
-/* Its listeners: those at which programs of the sandbox call come after the first. */
-static int *listener(struct server *server, size_t i)
+/* Its listeners, NULL after the last: those at which programs of the sandbox call come after the first, and
+ * that of the proxy is the last. */
+static void *listener(struct server *server, size_t i)
 {
-	return i == 0                 ? &server->listen_fd
-	       : i <= LOCAL_LISTENERS ? &server->inside.fds[i - 1]
-				      : NULL;
+	return i == 0                     ? (void *)&server->listen_fd
+	       : i <= LOCAL_LISTENERS     ? (void *)&server->inside.fds[i - 1]
+	       : i == LOCAL_LISTENERS + 1 ? (void *)&server->proxy_fd
+					  : NULL;
+}
+
+static int listener_fd(struct server *server, const void *listener)
+{
+	return listener == &server->proxy_fd ? atomic_load(&server->proxy_fd)
+					     : *(const int *)listener;
+}
+
+static int watch_listener(struct server *server, void *listener, int operation, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = listener };
+	int fd = listener_fd(server, listener);
+	if (fd < 0 || epoll_ctl(server->epoll_fd, operation, fd, &event) == 0)
+		return 0;
+	return errno == EEXIST ? 0
+			       : -1; /* the proxy's may have been opened before the loop began */
 }
 
 static int watch_listeners(struct server *server, int operation, uint32_t events)
 {
-	for (size_t i = 0; listener(server, i); i++) {
-		struct epoll_event event = { .events = events, .data.ptr = listener(server, i) };
-		int fd = *listener(server, i);
-		if (fd >= 0 && epoll_ctl(server->epoll_fd, operation, fd, &event) < 0)
+	for (size_t i = 0; listener(server, i); i++)
+		if (watch_listener(server, listener(server, i), operation, events) < 0)
 			return -1;
-	}
 	return 0;
 }
 
-static void accept_one(struct server *server, const int *from)
+int server_open_proxy(struct server *server, int port, void (*one)(struct conn *conn),
+		      struct err *err)
+{
+	if (!server->inside.has_user)
+		return err_set(err, ERR_UNAVAILABLE, "the sandbox has no user");
+	auto_close int fd = local_listen(port);
+	if (fd < 0)
+		return err_set(err, errno, "port %d of 127.0.0.1 cannot be listened at", port);
+	peer_uid_ready();
+	server->serve_proxied = one;
+	atomic_store(&server->proxy_fd, TAKE_FD(fd));
+	return watch_listener(server, &server->proxy_fd, EPOLL_CTL_ADD, EPOLLIN);
+}
+
+static void accept_one(struct server *server, const void *from)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t len = sizeof address;
-	int fd = accept4(*from, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
+	int fd =
+		accept4(listener_fd(server, from), (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
 	if (fd >= 0) {
 		server->starved = false;
 		server->accepted++;
-		admit(server, fd, &address, from != &server->listen_fd);
+		admit(server, fd, &address, from);
 	} else if (listen_starved(errno)) {
 		if (!server->starved)
 			log_error("cannot accept: %s", strerror(errno));

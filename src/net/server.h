@@ -19,6 +19,7 @@ struct answer;
 struct auth;
 struct buf;
 struct config;
+struct conn;
 struct err;
 struct server;
 
@@ -30,6 +31,7 @@ struct peer {
 	struct server *server;
 	int fd;
 	bool inside;      /* of a program of the sandbox: see local.h */
+	bool proxied;     /* it came in by proxy_fd */
 	bool idle;        /* its input may end; under the server's lock */
 	struct peers *in; /* which list it is in; likewise */
 	bool served;      /* it had a thread before */
@@ -73,12 +75,16 @@ struct server {
 	const char *home;
 	char url[300]; /* where it listens */
 	int listen_fd, stop_fd, epoll_fd;
-	struct guard guard;  /* of its own listener */
-	int offline_fd;      /* where names are answered, see offline.h; -1: nowhere */
-	bool local;          /* a Unix socket: no browser comes directly */
-	bool loopback;       /* reachable from this machine only */
-	char *socket_path;   /* to be removed at the end */
-	struct local inside; /* for the sandbox's own programs */
+	struct guard guard; /* of its own listener */
+	int offline_fd;     /* where names are answered, see offline.h; -1: nowhere */
+	/* The sandbox's programs speak to a forward proxy there, see server_open_proxy(); -1: closed */
+	_Atomic int proxy_fd;
+	void (*serve_proxied)(struct conn *conn); /* one request of theirs; set with it */
+	size_t proxied;                           /* how many are connected; under the lock */
+	bool local;                               /* a Unix socket: no browser comes directly */
+	bool loopback;                            /* reachable from this machine only */
+	char *socket_path;                        /* to be removed at the end */
+	struct local inside;                      /* for the sandbox's own programs */
 	_Atomic bool stopping;
 	int signal;         /* which one ended server_run() */
 	int64_t stop_by_ms; /* of clock_ms(): until when requests may go on after it */
@@ -110,6 +116,11 @@ int server_listen(struct server *server, struct err *err);
 bool server_run(struct server *server);
 
 void server_done(struct server *server);
+
+/* Has it serve a forward proxy, too, at a port of 127.0.0.1 and for the sandbox's own programs alone. At any
+ * time, by one thread at a time. -1: the port is taken, or there is no user to admit. */
+int server_open_proxy(struct server *server, int port, void (*one)(struct conn *conn),
+		      struct err *err);
 
 /* Readable once the server stops. */
 int server_stop_fd(const struct server *server);

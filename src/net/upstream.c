@@ -1,8 +1,6 @@
 #include "net/upstream.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
@@ -17,6 +15,7 @@
 #include "net/dial.h"
 #include "net/guard.h"
 #include "net/relay.h"
+#include "net/relay_drive.h"
 #include "net/server.h"
 
 struct upstream_job {
@@ -29,39 +28,6 @@ struct upstream_job {
 	int kept_port;    /* of the program that server leads to, for the next request; 0: none */
 	char piece[FLOW_PIECE];
 };
-
-/* ---- waiting ---- */
-
-static int timeout(int64_t until_ms)
-{
-	int64_t left = until_ms == INT64_MAX ? -1 : until_ms - clock_ms();
-	return until_ms == INT64_MAX ? -1 : left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
-}
-
-/* False when the client is gone, nothing came until that time, or this server stops and the response is
- * one that goes on until somebody ends it. */
-static bool wait_ready(struct upstream_job *job, int64_t until_ms)
-{
-	struct end *client = &job->client, *server = &job->server;
-	bool takes = relay_reads_client(&job->relay), gives = relay_reads_server(&job->relay);
-	bool endless = job->relay.tunnel || job->relay.events;
-	struct pollfd pfds[] = {
-		{ .fd = client->fd,
-		  .events = (short)((takes ? POLLIN : 0) | (end_pending(client) ? POLLOUT : 0)) },
-		{ .fd = gives || end_pending(server) ? server->fd : -1,
-		  .events = (short)((gives ? POLLIN : 0) | (end_pending(server) ? POLLOUT : 0)) },
-		{ .fd = endless ? server_stop_fd(job->conn->server) : -1, .events = POLLIN },
-	};
-	int n = poll(pfds, COUNT(pfds), timeout(until_ms));
-	if (n == 0 || (n < 0 && errno != EINTR) || pfds[2].revents)
-		return false;
-	/* One that only half-closed has not gone: see what poll() is not asked for. */
-	if (pfds[0].revents & (POLLERR | POLLHUP) && !(pfds[0].revents & POLLIN))
-		return false;
-	client->readable |= (pfds[0].revents & POLLIN) != 0;
-	server->readable |= (pfds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
-	return true;
-}
 
 /* ---- relaying ---- */
 
@@ -110,18 +76,19 @@ static bool run(struct upstream_job *job, enum relay_step *ret_step, const char 
 						 .tunnel_send_ms = options->send_ms,
 						 .body_ms = options->body_ms,
 						 .first_ms = options->upstream_ms };
-	struct relay_tools tools = { &job->http, job->conn->http.limits, job->piece, clock_ms() };
-	relay_begin(&job->relay, &job->conn->http, tools.now_ms);
-	while ((*ret_step = relay_step(&job->relay, &tools, ret_why)) <= RELAY_MOVED) {
-		int64_t until_ms;
-		enum relay_fault fault = relay_waits_for(&job->relay, &patience, &until_ms);
-		if (*ret_step == RELAY_WAITS && !wait_ready(job, until_ms)) {
-			fail_late(job, clock_ms() >= until_ms ? fault : RELAY_STUCK);
-			return false;
-		}
-		tools.now_ms = clock_ms();
-	}
-	return true;
+	const struct relay_drive drive = { .relay = &job->relay,
+					   .http = &job->http,
+					   .limits = job->conn->http.limits,
+					   .piece = job->piece,
+					   .patience = &patience,
+					   .stop_fd = server_stop_fd(job->conn->server),
+					   .stale_fd = -1 };
+	enum relay_fault fault;
+	relay_begin(&job->relay, &job->conn->http, clock_ms());
+	*ret_step = relay_drive(&drive, ret_why, &fault);
+	if (*ret_step == RELAY_WAITS)
+		fail_late(job, fault);
+	return *ret_step != RELAY_WAITS;
 }
 
 /* The last bytes may not have been taken yet. */
