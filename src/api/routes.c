@@ -63,6 +63,7 @@ const struct route_group *const api_groups[] = {
 	&browser_screen_group,
 	&browser_actions_group,
 	&vnc_group,
+	&proxy_group,
 	&preview_group,
 	&notebook_kernels_group,
 	&notebook_sessions_group,

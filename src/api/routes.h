@@ -17,7 +17,7 @@ extern const struct route_group sandbox_group, sandbox_events_group, sandbox_hoo
 	display_record_group, browser_screen_group, browser_actions_group, browser_downloads_group,
 	browser_page_markdown_group, browser_page_screenshot_group, browser_page_pdf_group,
 	browser_page_find_group, browser_captcha_group, vnc_group, browser_page_snapshot_group,
-	browser_page_record_group, editor_group;
+	browser_page_record_group, editor_group, proxy_group;
 
 /* JupyterLab, and its kernels. */
 extern const struct route_group notebook_group, notebook_kernels_group, notebook_sessions_group,

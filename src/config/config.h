@@ -32,7 +32,8 @@ struct config {
 	int64_t browser_port;
 	const char *browser_home, *browser_lang, *browser_ui_lang, *browser_agent, *browser_args,
 		*browser_profile, *browser_dialogs;
-	const char *proxy_server, *proxy_exclude, *proxy_include, *browser_dns;
+	int64_t proxy_port;
+	const char *proxy_server, *proxy_exclude, *proxy_include, *proxy_map, *browser_dns;
 	const char *skills;
 	const char *hook_init, *hook_pre_services, *hook_post_ready, *shutdown_hooks, *wait_ports;
 	bool hooks_strict;

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/desc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/own.h"
@@ -22,6 +23,7 @@
 #include "kernel/kernel_state.h"
 #include "kernel/kernelspec.h"
 #include "kernel/zsock.h"
+#include "proc/environment.h"
 #include "proc/listening.h"
 #include "proc/spawn.h"
 #include "proc/tree.h"
@@ -156,6 +158,8 @@ static int take_answer(struct kernel *kernel, const struct wait *wait, struct er
 static int give_order(struct kernel *kernel, const struct kernel_place *place, struct err *err)
 {
 	struct jw jw;
+	struct pair proxy[ENVIRONMENT_PROXY];
+	size_t proxies = environment_proxy(proxy); /* its environment may be from before */
 	jw_init(&jw, 1 << 20);
 	jw_open(&jw, '{');
 	jw_key_str(&jw, "cwd", place->cwd);
@@ -163,6 +167,8 @@ static int give_order(struct kernel *kernel, const struct kernel_place *place, s
 	jw_key(&jw, "env");
 	jw_open(&jw, '{');
 	jw_key_str(&jw, TREE_MARKER, place->marker + sizeof TREE_MARKER);
+	for (size_t i = 0; i < proxies; i++)
+		jw_key_str(&jw, proxy[i].name, proxy[i].value);
 	jw_close(&jw, '}');
 	jw_close(&jw, '}');
 	ssize_t n = send(kernel->order_fd, jw.out.data, jw.out.len, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -12,13 +12,13 @@
 #include "config/home.h"
 #include "proc/user.h"
 
-enum { GIVEN_MAX = 32, OWN_MAX = 16 };
+enum { GIVEN_MAX = 32, OWN_MAX = 32 };
 
 /* What tells the server who may call it, or where it is, is nobody's business in the sandbox. */
 static const char *const hidden[] = {
 	"SANDBOX_API_KEY", "AUTH_TOKEN", "JWT_PUBLIC_KEY", "AIO_HOME", "AIO_LISTEN",
 	"LISTEN_FDS",      "LISTEN_PID", "SUDO_USER",      "SUDO_UID", "SUDO_GID",
-	"SUDO_COMMAND",    "MAKEFLAGS",  "MAKELEVEL",      "MFLAGS",
+	"SUDO_COMMAND",    "MAKEFLAGS",  "MAKELEVEL",      "MFLAGS",   "PROXY_SERVER",
 };
 
 /* Directories below the product's home whose programs come first, after those of its Python. */
@@ -112,6 +112,33 @@ static bool has_locale(const struct pair *pairs, size_t count)
 	return has;
 }
 
+static _Atomic(const char *) proxy;
+
+void environment_use_proxy(const char *url)
+{
+	proxy = url;
+}
+
+size_t environment_proxy(struct pair *ret)
+{
+	static const char without[] = "localhost,127.0.0.1,::1";
+	const char *url = proxy;
+	const struct pair pairs[ENVIRONMENT_PROXY] = {
+		{ "http_proxy", url },  { "https_proxy", url },  { "HTTP_PROXY", url },
+		{ "HTTPS_PROXY", url }, { "no_proxy", without }, { "NO_PROXY", without },
+	};
+	memcpy(ret, pairs, sizeof pairs);
+	return url ? COUNT(pairs) : 0;
+}
+
+static void put_proxy(struct environment *e)
+{
+	struct pair pairs[ENVIRONMENT_PROXY];
+	size_t count = environment_proxy(pairs);
+	for (size_t i = 0; i < count; i++)
+		put(e, pairs[i].name, pairs[i].value);
+}
+
 char **environment_make(struct arena *arena, const struct user *user, const char *home,
 			const struct list *extra)
 {
@@ -132,6 +159,7 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	put(&e, "NODE_PATH", node_path(arena, home));
 	if (!getenv("PLAYWRIGHT_BROWSERS_PATH"))
 		put(&e, "PLAYWRIGHT_BROWSERS_PATH", "0"); /* see tools/playwright-browsers */
+	put_proxy(&e);
 	const struct pair *pairs = extra ? extra->items : NULL;
 	if (!has_locale(pairs, more))
 		put(&e, "LC_CTYPE", "C.UTF-8");

@@ -4,6 +4,8 @@
 
 struct arena;
 struct list;
+struct pair;
+
 struct user;
 
 /* The server's own environment without its secrets, with the user's HOME, USER and so on, and with
@@ -16,3 +18,11 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 /* Variables (struct pair items, which must stay) that every environment has from now on, in the place of
  * the server's own. To be called before the first one is made. */
 void environment_give(const struct list *pairs);
+
+/* From now on every environment names that proxy, "http://host:port", in the place of the server's own; but not
+ * for this machine. NULL: it has the server's own again. A constant. */
+void environment_use_proxy(const char *url);
+
+/* What it names it by, for programs that have an environment already: at most ENVIRONMENT_PROXY, and how many that are. */
+enum { ENVIRONMENT_PROXY = 6 };
+size_t environment_proxy(struct pair *ret);
