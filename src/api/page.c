@@ -142,6 +142,18 @@ static int vnc(struct call *call, const void *in, struct err *err)
 			     err);
 }
 
+/* The terminal, with a coding assistant of the path's name started there. */
+static int assistant(struct call *call, const void *in, struct err *err)
+{
+	const char *query = call->query;
+	(void)in;
+	return call_redirect(call,
+			     arena_printf(call->arena, "terminal?command=%s%s%s",
+					  call->route->path + 1, query && *query ? "&" : "",
+					  query ? query : ""),
+			     err);
+}
+
 /* The pages are those of a box and of the host: there they are its own files, which nobody in a box can
  * change. */
 static const struct route routes[] = {
@@ -150,6 +162,8 @@ static const struct route routes[] = {
 	{ "GET", "/v1/docs", show_page, .flags = INTERNAL | PAGE, .page = &page_files[PAGE_DOCS] },
 	{ "GET", "/terminal", show_page, .flags = INTERNAL | PAGE,
 	  .page = &page_files[PAGE_TERMINAL] },
+	{ "GET", "/codex", assistant, .flags = INTERNAL | PAGE },
+	{ "GET", "/opencode", assistant, .flags = INTERNAL | PAGE },
 	{ "GET", "/vnc", vnc, .flags = INTERNAL | PAGE | VIEW },
 	{ "GET", "/vnc/", vnc, .flags = INTERNAL | PAGE | VIEW },
 	{ "GET", "/vnc/index.html", show_page, .flags = INTERNAL | PAGE | VIEW,

@@ -10,6 +10,7 @@
 #include "api/preview_page.h"
 #include "api/routes.h"
 #include "api/sign_in.h"
+#include "assistant/assistants.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -149,6 +150,8 @@ int serve_groups(int argc, char **argv, const struct route_group *const *groups)
 		ask_for_keys(&server);
 	if (result == 0)
 		listen_inside(&server); /* first: what is started next is told where */
+	if (result == 0)
+		result = assistants_configure(&config, &err);
 	if (result == 0) {
 		warn_exposed(&server);
 		answer_names(&server);

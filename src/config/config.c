@@ -16,8 +16,9 @@
 #define AT(member)  offsetof(struct config, member)
 #define NET(member) AT(net.member)
 
-static const struct opt options[] = {
-	/* clang-format off */
+static const struct opt
+	options[] = {
+		/* clang-format off */
 	{ "listen", "AIO_LISTEN", OPT_STR, NET(listen), NULL, "HOST:PORT|unix:PATH|fd:N",
 	  "Where to listen; 127.0.0.1 and PUBLIC_PORT when absent. fd:N is an inherited listening descriptor." },
 	{ NULL, "PUBLIC_PORT", OPT_INT, AT(public_port), "8080", "a port",
@@ -137,10 +138,26 @@ static const struct opt options[] = {
 	  "A shell command that runs when the sandbox ends in order, before the hooks of the API." },
 	{ NULL, "SANDBOX_SHUTDOWN_HOOKS_TIMEOUT", OPT_SECONDS, AT(shutdown_ms), "5", "DURATION",
 	  "How long all shutdown hooks together may take. A host waits for at most 10 s.", 100, 3600000 },
+	{ NULL, "CODEX_API_KEY", OPT_STR, AT(codex_key), NULL, NULL,
+	  "A key for Codex. With it, or one of the next two, .codex/config.toml below the sandbox user's home is written when the server starts; it names the variable and does not have the key. A file that somebody else has written stays." },
+	{ NULL, "ARK_API_KEY", OPT_STR, AT(ark_key), NULL, NULL, "The same, where that is not set." },
+	{ NULL, "OPENAI_API_KEY", OPT_STR, AT(openai_key), NULL, NULL, "The same, where neither is set." },
+	{ NULL, "CODEX_MODEL", OPT_STR, AT(codex_model), CODEX_MODEL, NULL, "The model that Codex uses." },
+	{ NULL, "CODEX_BASE_URL", OPT_STR, AT(codex_url), ARK_URL, "URL", "Where that answers, by the Responses API." },
+	{ NULL, "CODEX_CONFIG_TOML", OPT_STR, AT(codex_config), NULL, "TOML", "All of .codex/config.toml, in the place of the two before. The server does not start if it is not TOML." },
+	{ NULL, "CODEX_MODEL_CATALOG_JSON", OPT_STR, AT(codex_catalog), NULL, "JSON", "The models that Codex knows, for .codex/model-catalog.json. The server does not start if it is not a JSON object." },
+	{ NULL, "OPENCODE_API_KEY", OPT_STR, AT(opencode_key), NULL, NULL,
+	  "A key for opencode. With it and OPENCODE_MODEL, .config/opencode/config.json below the sandbox user's home is written when the server starts; it names this variable and does not have the key." },
+	{ NULL, "OPENCODE_MODEL", OPT_STR, AT(opencode_model), NULL, NULL, "The model that opencode uses." },
+	{ NULL, "OPENCODE_PROVIDER", OPT_STR, AT(opencode_provider), OPENCODE_PROVIDER, "NAME", "What opencode calls the server that has it." },
+	{ NULL, "OPENCODE_BASE_URL", OPT_STR, AT(opencode_url), ARK_URL, "URL", "Where that answers." },
+	{ NULL, "OPENCODE_PROVIDER_NPM", OPT_STR, AT(opencode_npm), NULL, "PACKAGE",
+	  "The package by which opencode speaks to it; when absent @ai-sdk/anthropic where the URL has \"anthropic\" in it, else @ai-sdk/openai-compatible." },
+	{ NULL, "OPENCODE_JSON", OPT_STR, AT(opencode_json), NULL, "JSON", "All of that file, in the place of the others. The server does not start if it is not a JSON object." },
 	ROW_LOG_LEVEL("Least important line that is logged; requests are info."),
 	ROW_LOG_FORMAT,
-	/* clang-format on */
-};
+		/* clang-format on */
+	};
 
 const struct opt_table config_table = {
 	"aio serve [--listen HOST:PORT|unix:PATH|fd:N] [options]",

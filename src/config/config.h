@@ -11,6 +11,11 @@ struct err;
 /* Where the browser keeps its profile unless AIO_BROWSER_PROFILE says otherwise: below the user's home. */
 #define BROWSER_PROFILE ".config/aio-browser"
 
+/* What coding assistants use unless something else is said: a model of ByteDance's Ark. */
+#define ARK_URL           "https://ark.cn-beijing.volces.com/api/v3"
+#define CODEX_MODEL       "deepseek-v4-flash-260425"
+#define OPENCODE_PROVIDER "ark"
+
 struct config {
 	struct server_options net;
 	char home[4096]; /* of net */
@@ -28,6 +33,10 @@ struct config {
 	int64_t display, display_width, display_height;
 	int64_t service_idle_ms;
 	bool editor_ready;
+	const char *codex_key, *ark_key, *openai_key, *codex_model, *codex_url, *codex_config,
+		*codex_catalog;
+	const char *opencode_key, *opencode_model, *opencode_provider, *opencode_url, *opencode_npm,
+		*opencode_json;
 	bool browser_ready, browser_sandbox;
 	int64_t browser_port;
 	const char *browser_home, *browser_lang, *browser_ui_lang, *browser_agent, *browser_args,

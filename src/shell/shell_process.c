@@ -73,7 +73,17 @@ static int make_dir(struct shell *shell, struct err *err)
 		"__aio_prompt() { local c=$? k=P; [ $c != 130 ] || k=I; "
 		"{ command printf 'P %%s %%s\\n' \"$__aio_n\" $c >%s/up; "
 		"command printf '\\033]777;aio;%%s;%%s\\a' \"$__aio_n\" $k >/dev/tty; } 2>/dev/null; }\n"
-		"PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n",
+		"PROMPT_COMMAND=\"__aio_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}\"\n"
+		"if declare -F command_not_found_handle >/dev/null; then "
+		"__aio_f=$(declare -f command_not_found_handle); "
+		"eval \"__aio_not_found${__aio_f#command_not_found_handle}\"; unset __aio_f; "
+		"else __aio_not_found() { command printf 'bash: %%s: command not found\\n' \"$1\" >&2; "
+		"return 127; }; fi\n"
+		"command_not_found_handle() { local p; "
+		"case $1 in codex) p=@openai/codex;; opencode) p=opencode-ai;; "
+		"*) __aio_not_found \"$@\"; return;; esac; "
+		"command printf '%%s is not installed here. With a network: "
+		"npm install -g --prefix ~/.local %%s\\n' \"$1\" \"$p\" >&2; return 127; }\n",
 		shell->dir);
 	return shell_write_file(shell, "rc", &rc, err);
 }
