@@ -51,9 +51,7 @@ static int split(const char *url, struct ws_client_place *ret, struct err *err)
 		return split_unix(url + strlen(unix_scheme), ret, err);
 	if (url_split(url, &ret->url, err) < 0)
 		return -1;
-	if (!strcmp(ret->url.scheme, "wss"))
-		return err_set(err, ERR_INVALID, "WebSockets over TLS (wss) are not supported");
-	if (strcmp(ret->url.scheme, "ws"))
+	if (strcmp(ret->url.scheme, "ws") != 0 && strcmp(ret->url.scheme, "wss") != 0)
 		return err_set(err, ERR_INVALID, "not a WebSocket URL: '%s'", url);
 	return 0;
 }
@@ -151,6 +149,8 @@ struct ws *ws_connect(const char *url, const char *const *headers, const struct 
 		return NULL;
 	auto_close int fd = *place.socket ? dial_unix(place.socket, &wait, err)
 					  : dial(&place.url, &wait, err);
+	if (fd >= 0 && place.url.secure)
+		fd = dial_tls(fd, place.url.host, &wait, err);
 	if (fd < 0)
 		return NULL;
 	unsigned char random[16];

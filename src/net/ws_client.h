@@ -10,7 +10,7 @@ struct ws_options {
 	size_t max_message; /* to receive; 0 for 16 MiB */
 };
 
-/* Connects to ws://host:port/path?query, or over a Unix socket to ws+unix:/socket:/path?query, and
+/* Connects to ws://host:port/path?query, over TLS to wss://…, or over a Unix socket to ws+unix:/socket:/path?query, and
  * shakes hands. headers ("Name: value", up to a NULL) are sent too; options may be NULL. The ws
  * owns its descriptor. NULL on failure: ERR_SLOW when it took too long, ERR_INVALID for a URL or
  * header that cannot be used, else ERR_UNAVAILABLE. */

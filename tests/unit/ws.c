@@ -715,7 +715,6 @@ static void test_client(void)
 	rmdir(dir);
 
 	static const char *const bad[] = { "",
-					   "wss://localhost/",
 					   "http://localhost/",
 					   "ws:",
 					   "ws://",
