@@ -15,12 +15,6 @@ enum { COLUMNS = 7, CELL_MAX = 100, TIMED_OUT = 124, KILLED = 137 };
 
 /* ---- harmless text ---- */
 
-void answer_plain(char *text, size_t len)
-{
-	if (isatty(STDOUT_FILENO))
-		ask_make_plain(text, len, true);
-}
-
 static void put_text(FILE *to, const char *text, bool ends)
 {
 	auto_free char *copy = xstrdup(text);

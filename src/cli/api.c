@@ -256,6 +256,8 @@ static int check(const struct api_wish *wish, struct err *err)
 	bool terminal = isatty(STDOUT_FILENO) && (!wish->output || !strcmp(wish->output, "-"));
 	if (wish->json && wish->plain)
 		return err_set(err, ERR_INVALID, "--json and --plain: only one of them");
+	if (wish->where.box && wish->where.url)
+		return err_set(err, ERR_INVALID, "--box and --api-url: only one of them");
 	if (api_gives_file(route) && !is_text(route) && terminal)
 		return err_set(err, ERR_INVALID,
 			       "%s is not for a terminal: name a file with -o, or pass it on",

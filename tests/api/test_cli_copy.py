@@ -1,10 +1,13 @@
 """aio file cp: between this machine and a sandbox, both ways; what a hostile sandbox sends."""
 
+import asyncio
+import contextlib
 import io
 import json
 import os
 import pty
 import signal
+import ssl
 import subprocess
 import tarfile
 import threading
@@ -211,6 +214,56 @@ def test_interrupted(server, there, tmp_path):
     child.stderr.close()
     child.stdin.close()
     assert (there / "file").read_text() == "old" and not fifo.exists()
+
+
+class Tls:
+    """A reverse proxy that takes HTTPS and WSS for a server."""
+
+    def __init__(self, server, folder):
+        self.certificate = folder / "cert.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=x",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", self.certificate],
+                       check=True, capture_output=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self.certificate, folder / "key.pem")
+        self.server = server
+
+    async def pass_on(self, reader, writer):
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(self, reader, writer):
+        there, to = await asyncio.open_connection(self.server.host, self.server.port)
+        await asyncio.gather(self.pass_on(reader, to), self.pass_on(there, writer))
+
+    async def run(self, *commands):
+        """How commands ended that are given the proxy's address."""
+        proxy = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=self.context)
+        url = f"https://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        found = []
+        for trusted, *words in commands:
+            env = {**os.environ, "SSL_CERT_FILE": str(self.certificate) if trusted else "/dev/null"}
+            child = await asyncio.create_subprocess_exec(program("aio"), *words, "--api-url", url, env=env,
+                                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            out, err = await child.communicate()
+            found.append((child.returncode, out, err))
+        proxy.close()
+        return found
+
+
+def test_over_tls(server, there, tmp_path):
+    data = os.urandom(3 * MEGA)
+    (tmp_path / "some").write_bytes(data)
+    proxy = Tls(server, tmp_path)
+    health, sent, got, refused = asyncio.run(proxy.run(
+        (True, "sandbox", "health"), (True, "file", "cp", str(tmp_path / "some"), f":{there}"),
+        (True, "file", "cp", f":{there}/some", str(tmp_path / "back")), (False, "file", "cp", f":{there}/some", "x")))
+    assert health[:2] == (0, b"OK") and sent[0] == got[0] == 0, (health, sent, got)
+    assert (there / "some").read_bytes() == (tmp_path / "back").read_bytes() == data
+    assert refused[0] == 1 and b"certificate" in refused[2]
 
 
 # ---- a hostile sandbox ----
