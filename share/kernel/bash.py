@@ -14,6 +14,7 @@ import select
 import subprocess
 import sys
 
+from aio_withdraw import Withdrawable
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
@@ -102,7 +103,7 @@ class Shell:
         self.process.stdin.close()
 
 
-class BashKernel(Kernel):
+class BashKernel(Withdrawable, Kernel):
     implementation, implementation_version = "bash", "1"
     language_info = {"name": "bash", "mimetype": "text/x-sh", "file_extension": ".sh"}
     banner = "bash"

@@ -75,7 +75,7 @@ static const struct opt
 	{ NULL, "DISPLAY_WIDTH", OPT_INT, AT(display_width), "1280", "PIXELS", "The width of the desktop when it starts.", 320, 4096 },
 	{ NULL, "DISPLAY_HEIGHT", OPT_INT, AT(display_height), "1024", "PIXELS", "The height of the desktop when it starts.", 200, 4096 },
 	{ "service-idle", "AIO_SERVICE_IDLE", OPT_SECONDS, AT(service_idle_ms), "0", "DURATION",
-	  "How long the desktop, the browser and the editor are kept when nobody uses them; 0: for good. The desktop stays while there is a window on it, and the browser while it downloads, or a client of its DevTools is attached. The next use of the browser shows the same tabs again.", 0, 31536000000 },
+	  "How long the desktop, the browser, the editor and the notebook are kept when nobody uses them; 0: for good. The desktop stays while there is a window on it, and the browser while it downloads, or a client of its DevTools is attached. The next use of the browser shows the same tabs again.", 0, 31536000000 },
 	{ "code-server-ready", "AIO_CODE_SERVER_READY", OPT_BOOL, AT(editor_ready), "false", NULL,
 	  "Have the editor running from the start, and not only after its first use; not where DISABLE_CODE_SERVER is true." },
 	{ "browser-ready", "AIO_BROWSER_READY", OPT_BOOL, AT(browser_ready), "false", NULL,

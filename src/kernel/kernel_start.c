@@ -211,9 +211,14 @@ static void greet_take(struct kernel *kernel, struct greeting *greeting)
 	struct message message;
 	struct zsock *socks[] = { kernel->iopub, kernel->shell };
 	for (int i = 0; i < 2 && socks[i]; i++)
-		for (size_t n; (n = zsock_recv(socks[i], &frames));)
-			if (kernel_message_read(frames, n, kernel->signs, &message, NULL) == 0)
-				*(i ? &greeting->replied : &greeting->heard) = true;
+		for (size_t n; (n = zsock_recv(socks[i], &frames));) {
+			if (kernel_message_read(frames, n, kernel->signs, &message, NULL) < 0)
+				continue;
+			*(i ? &greeting->replied : &greeting->heard) = true;
+			if (i && memmem(message.content.data, message.content.len,
+					"\"" KERNEL_WITHDRAW "\"", sizeof KERNEL_WITHDRAW + 1))
+				kernel->withdraws = true;
+		}
 }
 
 /* Asks for information until there are an answer and something on iopub: its sockets are open, and

@@ -63,7 +63,7 @@ int kernel_send(struct kernel *kernel, struct zsock *to, const char *type, struc
 int kernel_await_welcome(struct kernel *kernel, const struct wait *wait, struct err *err);
 
 /* On control, {"msg_id"}: nobody waits for that request any more. It is not begun; or it is interrupted, and
- * nothing else. The reply says {"begun"}. share/kernel/forkserver.py has the other end. */
+ * nothing else. The reply says {"begun"}. share/kernel/aio_withdraw.py has the other end. */
 #define KERNEL_WITHDRAW "aio_withdraw"
 
 /* A socket to one of its channels, of a peer with that identity. */

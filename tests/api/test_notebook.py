@@ -6,7 +6,7 @@ import signal
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from harness import LEAN, eventually
+from harness import LEAN, START_SECONDS, eventually
 from kernels import error, execute, no_sessions, pid_of, sessions, text, value, warm  # noqa: F401
 from notebooks import API, V1, Channels, kernel, kernels, notebooks, open_notebook
 
@@ -112,6 +112,21 @@ def test_a_timeout_interrupts_its_own_execution(server):
         slow = execute(server, "import asyncio\nawait asyncio.sleep(1000)", timeout=1, session_id="own")
         assert slow["status"] == "timeout"
         assert client.value("1 + 1") == "2"
+
+
+def test_a_kernel_of_another_language_waits_too(server):
+    shell = {"session_id": "shell", "kernel_name": "bash"}
+    execute(server, "x=5", **shell)
+    with Channels(server, "shell", v1=True) as client:
+        client.info()
+        request = client.begin("while [ ! -e stop ]; do sleep 0.1; done; echo whole")
+        assert execute(server, "touch never", timeout=1, **shell)["status"] == "timeout"
+        (server.home / "stop").touch()
+        reply, outputs = client.end(request)
+        assert reply["status"] == "ok" and outputs[-1][1]["text"] == "whole\n"
+        assert execute(server, "sleep 1000", timeout=1, **shell)["status"] == "timeout"
+        assert text(execute(server, "echo $x; ls never 2>&1", **shell)).startswith("5\nls: ")
+    (server.home / "stop").unlink()
 
 
 def test_an_error_of_a_notebook_does_not_abort_what_waits(server):
@@ -285,3 +300,13 @@ def test_who_may_connect(start_server):
     preflight = {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "GET"}
     assert server.request("OPTIONS", "/jupyter/lab", headers=preflight).status_code == 403
     assert "name=jupyter" not in server.log
+
+
+def test_jupyterlab_stops_when_idle_and_comes_back(start_server):
+    server = warm(start_server(env={**LEAN, "AIO_SERVICE_IDLE": "1"}))
+    execute(server, "x = 41", session_id="stays")
+    assert "jupyter-config-data" in server.get("/jupyter/lab", timeout=START_SECONDS).text
+    assert eventually(lambda: "name=jupyter state=idle" in server.log, START_SECONDS)
+    assert value(execute(server, "x + 1", session_id="stays")) == "42"
+    assert "jupyter-config-data" in server.get("/jupyter/lab", timeout=START_SECONDS).text
+    assert server.request("DELETE", "/v1/jupyter/sessions").status_code == 200
