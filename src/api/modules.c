@@ -53,6 +53,7 @@ const struct module modules[] = {
 	{ .start = jupyterlab_setup },
 	{ .sessions = &mcp_sessions, .start = start_mcp, .end = mcp_end },
 	{ .stop = service_stop_all, .end = service_end_all, .metrics = metrics_services },
+	{ .end = display_end },
 	{ .sessions = &shell_sessions },
 	{ .sessions = &bash_sessions },
 	{ .sessions = &kernels_sessions, .start = kernels_start, .end = kernels_end },

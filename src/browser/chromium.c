@@ -10,7 +10,6 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -28,6 +27,7 @@
 #include "desktop/record.h"
 #include "desktop/x_paint.h"
 #include "net/server.h"
+#include "proc/limits.h"
 #include "proc/user.h"
 #include "service/service.h"
 
@@ -39,7 +39,6 @@ enum {
 	PIDS = 160, /* with its desktop, for one page; with 100 it hangs */
 };
 #define MEMORY ((int64_t)256 << 20)
-#define DISK   ((uint64_t)1 << 20)
 
 static struct {
 	struct server *server;
@@ -188,17 +187,6 @@ static int lock_profile(const char *profile, struct err *err)
 	return 0;
 }
 
-/* With a full disk it ends, and says that another browser may have its profile. */
-static int check_room(const char *profile, struct err *err)
-{
-	struct statvfs st;
-	if (statvfs(profile, &st) == 0 && st.f_blocks && (uint64_t)st.f_bavail * st.f_frsize < DISK)
-		return err_set(err, ENOSPC,
-			       "its profile directory '%s' needs 1 MiB of free disk space",
-			       profile);
-	return 0;
-}
-
 /* Of a new profile. Nobody answers when the browser offers to save a password, in a window over the page; and a
  * service of others is not asked whether one has leaked. */
 static int write_preferences(const char *profile, struct err *err)
@@ -231,7 +219,8 @@ static int prepare_profile(const struct user *user, const char *profile, struct 
 	(void)mkdir(downloads, 0755);
 	int result = make_dirs(path, 0700, err);
 	if (result == 0)
-		result = check_room(profile, err);
+		/* With a full disk it ends, and says that another browser may have its profile. */
+		result = limits_need_room(profile, "its profile directory", err);
 	if (result == 0)
 		result = lock_profile(profile, err);
 	if (result == 0)

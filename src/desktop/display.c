@@ -16,11 +16,13 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "config/config.h"
+#include "desktop/display_door.h"
 #include "desktop/gui.h"
 #include "desktop/x.h"
 #include "desktop/x_image.h"
 #include "net/dial.h"
 #include "net/server.h"
+#include "proc/limits.h"
 #include "proc/stage.h"
 #include "proc/user.h"
 #include "service/service.h"
@@ -30,12 +32,15 @@ enum {
 	START_MS = 20000,
 	GRACE_MS = 2000,
 	PIDS = 8,
+	SHELL_ARGS = 4, /* before the X server's own */
 	ALIVE_MS = 1000,
 	END_MS = 2000, /* from its end until it is known how that came */
 };
 
 static struct {
+	struct server *server;
 	struct service *display, *windows;
+	unsigned char cookie[COOKIE]; /* of all X servers that there are, one after the other */
 	char dir[PATH_MAX], xauth[PATH_MAX + 16], rfb[PATH_MAX + 16], name[16];
 	int number;
 	_Atomic unsigned size; /* of the screen when it starts: its width above, its height below */
@@ -43,7 +48,6 @@ static struct {
 
 /* Of a run of the X server. */
 struct display {
-	unsigned char cookie[COOKIE];
 	struct x *x;
 	struct x_image *image;
 	struct gui *gui;
@@ -74,7 +78,7 @@ static const char *find_xvnc(void *arg, struct arena *arena, struct err *err)
 }
 
 /* The cookie as Xlib wants it in a file: for any address and any display of this machine. */
-static int write_cookie(const unsigned char cookie[COOKIE], struct err *err)
+static int write_cookie(struct err *err)
 {
 	static const char method[] = "MIT-MAGIC-COOKIE-1";
 	unsigned char record[2 + 2 + 2 + 2 + sizeof method - 1 + 2 + COOKIE] = {
@@ -82,10 +86,12 @@ static int write_cookie(const unsigned char cookie[COOKIE], struct err *err)
 	};
 	memcpy(record + 8, method, sizeof method - 1);
 	record[8 + sizeof method] = COOKIE;
-	memcpy(record + sizeof record - COOKIE, cookie, COOKIE);
-	(void)unlink(desktop.xauth);
-	auto_close int fd = open(desktop.xauth, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0 || write(fd, record, sizeof record) != (ssize_t)sizeof record)
+	memcpy(record + sizeof record - COOKIE, desktop.cookie, COOKIE);
+	auto_free char *path = xasprintf("%s.new", desktop.xauth);
+	(void)unlink(path);
+	auto_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, record, sizeof record) != (ssize_t)sizeof record ||
+	    rename(path, desktop.xauth) < 0) /* a program may be reading it just now */
 		return err_set(err, errno, "write '%s'", desktop.xauth);
 	return 0;
 }
@@ -104,9 +110,14 @@ static int clear_stale(struct err *err)
 			       "by --display",
 			       desktop.number);
 	(void)unlink(path);
+	return 0;
+}
+
+static void clear_lock(void)
+{
+	char path[64];
 	snprintf(path, sizeof path, "/tmp/.X%d-lock", desktop.number);
 	(void)unlink(path);
-	return 0;
 }
 
 /* Without it Xvnc would start, and have no socket that programs find. */
@@ -121,29 +132,60 @@ static int check_sockets(const struct user *user, struct err *err)
 		       dir);
 }
 
-static int prepare_files(const struct user *user, const unsigned char cookie[COOKIE],
-			 struct err *err)
+/* As the user. With a door, the socket is there. */
+static int prepare_files(const struct user *user, bool door, struct err *err)
 {
 	struct user_view view;
 	if (user_enter(user, &view, err) < 0)
 		return -1;
-	int result = check_sockets(user, err);
-	if (result == 0)
+	int result = limits_need_room("/tmp", "its directory", err);
+	if (result == 0 && !door)
+		result = check_sockets(user, err);
+	if (result == 0 && !door)
 		result = clear_stale(err);
-	if (result == 0)
-		result = write_cookie(cookie, err);
+	if (result == 0) {
+		clear_lock();
+		result = write_cookie(err);
+	}
 	user_leave(&view);
 	return result;
 }
 
-static char *const *xvnc_args(const struct service_start *start)
+/* An X server takes a socket from whoever starts it as programs of systemd do: its descriptor is 3, and a
+ * variable has the number of its process. */
+#define TAKE_DOOR "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\""
+
+/* Whether this one was built for that. */
+static bool takes_door(const char *path)
+{
+	static const char name[] = "sd_listen_fds";
+	enum { OVERLAP = sizeof name - 1, MOST = 32 << 20 };
+	char data[OVERLAP + (64 << 10)];
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n;
+	memset(data, 0, OVERLAP);
+	for (size_t all = 0;
+	     all < MOST && (n = read(fd, data + OVERLAP, sizeof data - OVERLAP)) > 0;
+	     all += (size_t)n) {
+		if (memmem(data, OVERLAP + (size_t)n, name, sizeof name - 1))
+			return true;
+		memmove(data, data + n, OVERLAP);
+	}
+	return false;
+}
+
+static char *const *xvnc_args(const struct service_start *start, bool door)
 {
 	const unsigned size = desktop.size;
 	char *geometry = arena_printf(start->arena, "%ux%u", size >> 16, size & 0xffff);
-	char *argv[] = { (char *)start->program.spawn.path,
+	char *argv[] = { (char *)"/bin/sh",
+			 (char *)"-c",
+			 (char *)TAKE_DOOR,
+			 (char *)"sh",
+			 (char *)start->program.spawn.path,
 			 desktop.name,
 			 (char *)"-displayfd",
-			 (char *)"3",
+			 (char *)(door ? "4" : "3"),
 			 (char *)"-rfbunixpath",
 			 desktop.rfb,
 			 (char *)"-rfbunixmode",
@@ -171,7 +213,32 @@ static char *const *xvnc_args(const struct service_start *start)
 			 NULL };
 	char **copy = arena_alloc(start->arena, sizeof argv);
 	memcpy(copy, argv, sizeof argv);
-	return copy;
+	return door ? copy : copy + SHELL_ARGS;
+}
+
+/* Who comes by the door. */
+static bool begin_desktop(void)
+{
+	char why[2];
+	if (service_begin(desktop.windows))
+		return true;
+	enum service_state state = service_look(desktop.display, why, sizeof why);
+	return state == SERVICE_STARTING || state == SERVICE_READY;
+}
+
+/* In a box, where no other X server can be. Outside, the number of the display may become another's. */
+static void open_door(void)
+{
+	const struct config *config = desktop.server->config;
+	struct err err = { 0 };
+	const struct user *user = config->network ? user_sandbox(config->user, &err) : NULL;
+	struct user_view view;
+	if (!user || user_enter(user, &view, &err) < 0)
+		return;
+	int result = write_cookie(&err);
+	user_leave(&view);
+	if (result < 0 || door_open(user, desktop.number, begin_desktop, &err) < 0)
+		log_warn("graphical programs do not start the desktop: %s", err.msg);
 }
 
 static int prepare_xvnc(struct service_run *run, struct service_start *start, struct err *err)
@@ -182,16 +249,22 @@ static int prepare_xvnc(struct service_run *run, struct service_start *start, st
 	struct spawn *spawn = &start->program.spawn;
 	int ready[2];
 	run->value = display;
-	if (!user || getrandom(display->cookie, COOKIE, 0) != COOKIE)
-		return user ? err_set(err, errno, "no random numbers") : -1;
-	if (prepare_files(user, display->cookie, err) < 0)
+	if (!user)
+		return -1;
+	if (!takes_door(spawn->path))
+		door_close();
+	const int socket = door_fd(), own = socket >= 0;
+	if (own)
+		spawn->fds[3] = socket;
+	if (prepare_files(user, own, err) < 0)
 		return -1;
 	if (pipe2(ready, O_CLOEXEC) < 0)
 		return err_set(err, ERR_LIMIT, "no pipe for the desktop");
 	run->in = ready[0];
-	spawn->fds[3] = ready[1];
-	spawn->extras = 1;
-	spawn->argv = xvnc_args(start);
+	spawn->fds[3 + own] = ready[1];
+	spawn->extras = (size_t)(1 + own);
+	spawn->argv = xvnc_args(start, own);
+	spawn->path = spawn->argv[0];
 	spawn->cwd = "/";
 	start->program.group = true;
 	start->ready = (struct ready){ .how = READY_LINE, .fd = run->in };
@@ -202,7 +275,7 @@ static int prepare_xvnc(struct service_run *run, struct service_start *start, st
 static int open_display(struct service_run *run, const struct wait *wait, struct err *err)
 {
 	struct display *display = run->value;
-	display->x = x_open(desktop.number, display->cookie, wait, err);
+	display->x = x_open(desktop.number, desktop.cookie, wait, err);
 	if (!display->x)
 		return -1;
 	display->image = x_image_new(display->x);
@@ -219,6 +292,8 @@ static void free_display(struct service_run *run)
 		x_free(display->x);
 	}
 	free(display);
+	if (door_is_open())
+		open_door(); /* for the next one */
 }
 
 /* ---- the window manager ---- */
@@ -321,12 +396,16 @@ void display_setup(struct server *server)
 					      .start_ms = START_MS,
 					      .grace_ms = GRACE_MS };
 	const struct config *config = server->config;
+	desktop.server = server;
 	make_dir(server);
 	desktop.number = (int)config->display;
 	desktop.size = (unsigned)config->display_width << 16 | (unsigned)config->display_height;
 	snprintf(desktop.name, sizeof desktop.name, ":%d", desktop.number);
 	snprintf(desktop.xauth, sizeof desktop.xauth, "%s/xauth", desktop.dir);
 	snprintf(desktop.rfb, sizeof desktop.rfb, "%s/rfb", desktop.dir);
+	if (getrandom(desktop.cookie, COOKIE, 0) != COOKIE)
+		*desktop.dir = 0;
+	display.given = open_door;
 	if (*desktop.dir)
 		display.gives = (struct list){ COUNT(gives), gives };
 	else
@@ -334,6 +413,11 @@ void display_setup(struct server *server)
 	display.idle_ms = windows.idle_ms = config->service_idle_ms;
 	desktop.display = service_add(&display, server);
 	desktop.windows = service_add(&windows, server);
+}
+
+void display_end(void)
+{
+	door_close();
 }
 
 struct service_run *display_use(const struct wait *wait, struct err *err)

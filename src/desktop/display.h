@@ -1,7 +1,8 @@
 /* display.h - the desktop of the sandbox: an X server that is also a VNC server, and a window manager.
  *
  * Two services: `display` is Xvnc, `windows` is openbox on it. Every command of the sandbox has DISPLAY
- * and XAUTHORITY from the start: a program that is started once the desktop runs appears on it. */
+ * and XAUTHORITY from the start. In a box, a graphical program has the desktop started (display_door.h);
+ * elsewhere it appears on it once it runs. */
 #pragma once
 #include "base/wait.h"
 
@@ -13,6 +14,9 @@ struct x;
 struct x_image;
 
 void display_setup(struct server *server);
+
+/* Once no service runs any more. */
+void display_end(void);
 
 /* A lease of the desktop, which is started if need be; to be given back by service_release(). */
 struct service_run *display_use(const struct wait *wait, struct err *err);

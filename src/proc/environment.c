@@ -1,6 +1,7 @@
 #include "proc/environment.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,12 +33,23 @@ static const char *const programs[] = {
 static struct {
 	const struct pair *pairs[GIVEN_MAX];
 	size_t count;
-} given;
+	void (*first[GIVEN_MAX])(void);
+	size_t first_count;
+	pthread_once_t once;
+} given = { .once = PTHREAD_ONCE_INIT };
 
-void environment_give(const struct list *pairs)
+void environment_give(const struct list *pairs, void (*first)(void))
 {
+	if (first && given.first_count < GIVEN_MAX)
+		given.first[given.first_count++] = first;
 	for (size_t i = 0; i < pairs->count && given.count < GIVEN_MAX; i++)
 		given.pairs[given.count++] = (const struct pair *)pairs->items + i;
+}
+
+static void tell_first(void)
+{
+	for (size_t i = 0; i < given.first_count; i++)
+		given.first[i]();
 }
 
 struct environment {
@@ -143,6 +155,7 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 			const struct list *extra)
 {
 	size_t own = 0, more = extra ? extra->count : 0;
+	pthread_once(&given.once, tell_first);
 	while (environ[own])
 		own++;
 	size_t most = own + more + GIVEN_MAX + OWN_MAX;

@@ -16,8 +16,9 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 			const struct list *extra);
 
 /* Variables (struct pair items, which must stay) that every environment has from now on, in the place of
- * the server's own. To be called before the first one is made. */
-void environment_give(const struct list *pairs);
+ * the server's own; first() is called before the first one has them (NULL: nobody is told). To be called
+ * before that one is made. */
+void environment_give(const struct list *pairs, void (*first)(void));
 
 /* From now on every environment names that proxy, "http://host:port", in the place of the server's own; but not
  * for this machine. NULL: it has the server's own again. A constant. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -77,6 +78,15 @@ int limits_need(int64_t tasks, int64_t memory, struct err *err)
 			"are in use: end sessions or commands, or use one with a higher limits.pids",
 			(long long)tasks, (long long)all.pids, (long long)tasks_now());
 	return 0;
+}
+
+int limits_need_room(const char *path, const char *what, struct err *err)
+{
+	enum { ROOM = 1 << 20 };
+	struct statvfs st;
+	if (statvfs(path, &st) < 0 || !st.f_blocks || (uint64_t)st.f_bavail * st.f_frsize >= ROOM)
+		return 0;
+	return err_set(err, ENOSPC, "%s '%s' needs 1 MiB of free disk space", what, path);
 }
 
 int limits_refuse(int code, const char *what, struct err *err)

@@ -31,6 +31,9 @@ bool limits_exceed(int64_t tasks);
  * (ERR_LIMIT), which says how much is needed and what there is. */
 int limits_need(int64_t tasks, int64_t memory, struct err *err);
 
+/* Whether there is 1 MiB of free disk space at a path. -1 with err (ENOSPC), which says what needs it. */
+int limits_need_room(const char *path, const char *what, struct err *err);
+
 /* Says that something cannot be started (-1, ERR_LIMIT), which limit was met, and what to do. code:
  * EAGAIN for processes and threads, ENOMEM for memory. */
 int limits_refuse(int code, const char *what, struct err *err);

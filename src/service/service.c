@@ -262,7 +262,7 @@ struct service *service_add(const struct service_row *row, void *arg)
 	else if (row->refused)
 		snprintf(s->refused, sizeof s->refused, "%s", row->refused);
 	else
-		environment_give(&row->gives);
+		environment_give(&row->gives, row->given);
 	pthread_mutex_lock(&services.lock);
 	s->next = services.first;
 	services.first = s;

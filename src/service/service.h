@@ -73,8 +73,9 @@ struct service_row {
 	int64_t grace_ms; /* how long the program has to end before it is killed */
 	int64_t idle_ms;  /* without a lease for so long, it is stopped; 0: never */
 	bool (*busy)(struct service_run *run); /* must go on, although nobody holds a lease */
-	int64_t retry_ms;  /* between a failure and the next start, doubled each time; 0: 2 s */
-	struct list gives; /* of struct pair: variables of every command */
+	int64_t retry_ms;    /* between a failure and the next start, doubled each time; 0: 2 s */
+	struct list gives;   /* of struct pair: variables of every command */
+	void (*given)(void); /* before the first command has them; NULL: nothing is to be done */
 };
 
 /* The variable that disables a service of this name (service_names.h), if it is true; else NULL. */
