@@ -316,9 +316,16 @@ static int make_v1(int controller, const char *name, const struct box_limits *li
 		group->into[controller] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (controller == GROUP_PIDS && limited)
 		group->pids = openat(run, "pids.current", O_RDONLY | O_CLOEXEC);
-	if (controller == GROUP_MEMORY)
-		group->oom =
-			openat(limited ? run : own, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	int counts = limited ? run : own;
+	if (controller == GROUP_MEMORY) {
+		group->oom = openat(counts, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+		group->usage[USAGE_MEMORY] =
+			openat(counts, "memory.usage_in_bytes", O_RDONLY | O_CLOEXEC);
+		group->usage[USAGE_MEMORY_STAT] =
+			openat(counts, "memory.stat", O_RDONLY | O_CLOEXEC);
+	}
+	if (controller == GROUP_CPU)
+		group->usage[USAGE_THROTTLE] = openat(counts, "cpu.stat", O_RDONLY | O_CLOEXEC);
 	return group->own[controller] < 0 || (limited && group->into[controller] < 0) ? -1 : 0;
 }
 
@@ -350,8 +357,12 @@ static int make_v2(const char *name, const struct box_limits *limits, enum limit
 		return -1;
 	if (all.in_v2[GROUP_PIDS])
 		group->pids = openat(run, "pids.current", O_RDONLY | O_CLOEXEC);
-	if (all.in_v2[GROUP_MEMORY])
+	group->usage[USAGE_CPU] = openat(run, "cpu.stat", O_RDONLY | O_CLOEXEC);
+	if (all.in_v2[GROUP_MEMORY]) {
 		group->oom = openat(run, "memory.events", O_RDONLY | O_CLOEXEC);
+		group->usage[USAGE_MEMORY] = openat(run, "memory.current", O_RDONLY | O_CLOEXEC);
+		group->usage[USAGE_MEMORY_STAT] = openat(run, "memory.stat", O_RDONLY | O_CLOEXEC);
+	}
 	/* A mount of this directory alone: nothing above it can be reached through the descriptor. */
 	group->run = (int)syscall(SYS_open_tree, run, "",
 				  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
@@ -361,9 +372,8 @@ static int make_v2(const char *name, const struct box_limits *limits, enum limit
 int group_make(const char *name, const struct box_limits *limits, const char *dir, uint32_t uid,
 	       struct cgroup *ret, struct err *err)
 {
-	static const struct cgroup none = {
-		-1, -1, { -1, -1, -1, -1 }, { -1, -1, -1, -1 }, -1, -1
-	};
+	static const struct cgroup none = { -1, -1, { -1, -1, -1, -1 }, { -1, -1, -1, -1 },
+					    -1, -1, { -1, -1, -1, -1 } };
 	const bool wanted[GROUP_CONTROLLERS] = { limits->memory > 0, limits->cpus > 0,
 						 limits->pids > 0, limits->io_weight > 0 };
 	*ret = none;
@@ -401,6 +411,8 @@ void group_close(struct cgroup *group)
 	own_close(&group->run);
 	own_close(&group->pids);
 	own_close(&group->oom);
+	for (int i = 0; i < USAGE_FILES; i++)
+		own_close(&group->usage[i]);
 	for (int i = 0; i < GROUP_CONTROLLERS; i++) {
 		own_close(&group->own[i]);
 		own_close(&group->into[i]);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "box/limit.h"
+#include "proc/usage.h"
 
 struct box_limits;
 struct box_usage;
@@ -50,6 +51,7 @@ struct cgroup {
 	int into[GROUP_CONTROLLERS]; /* v1 cgroup.procs of the commands */
 	int pids; /* how many processes and threads the commands have, where that is limited */
 	int oom;  /* where the kernel counts the commands that it killed */
+	int usage[USAGE_FILES]; /* what they use */
 };
 
 /* Makes the groups of a box, whose files are in dir and whose root is this user. */

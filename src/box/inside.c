@@ -35,6 +35,7 @@
 #include "net/peer_uid.h"
 #include "proc/cradle.h"
 #include "proc/limits.h"
+#include "proc/usage.h"
 
 /* What root in a box keeps: what a container gets. */
 static const int kept[] = {
@@ -248,16 +249,26 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 						      const struct inside *inside,
 						      inside_serve *run, int talk)
 {
-	enum { LISTEN = 3, CRADLE, PIDS, OOM, PEERS, TALK };
+	enum { LISTEN = 3, CRADLE, PIDS, OOM, PEERS, TALK, USAGE };
 	struct err err;
 	int cradle = -1;
 	const char *argv[] = { "aio", "--listen", "fd:3", "--user", "gem", NULL };
 	if (make_cradle(spec, inside, &cradle, &err) < 0)
 		give_up(talk, &err);
 	int fds[] = {
-		-1,     spec->log_fd,       spec->log_fd,      spec->listen_fd,
-		cradle, inside->group.pids, inside->group.oom, peer_uid_open(),
+		-1,
+		spec->log_fd,
+		spec->log_fd,
+		spec->listen_fd,
+		cradle,
+		inside->group.pids,
+		inside->group.oom,
+		peer_uid_open(),
 		talk,
+		inside->group.usage[USAGE_CPU],
+		inside->group.usage[USAGE_THROTTLE],
+		inside->group.usage[USAGE_MEMORY],
+		inside->group.usage[USAGE_MEMORY_STAT],
 	};
 	if (keep_descriptors(fds, COUNT(fds), &err) < 0 || confine(true, &err) < 0)
 		give_up(talk, &err);
@@ -265,6 +276,15 @@ __attribute__((noinline)) static _Noreturn void serve(const struct box_spec *spe
 	peer_uid_use(PEERS);
 	/* Where there is no such file it is /dev/null, which counts nothing. */
 	limits_use(&(struct limits){ spec->limits.pids, spec->limits.memory, PIDS, OOM });
+	usage_use(&(struct usage_from){
+		.files = { USAGE + USAGE_CPU, USAGE + USAGE_THROTTLE, USAGE + USAGE_MEMORY,
+			   USAGE + USAGE_MEMORY_STAT },
+		.pids = PIDS,
+		.oom = OOM,
+		.pids_max = spec->limits.pids,
+		.memory_max = spec->limits.memory,
+		.cpus = spec->limits.cpus,
+	});
 	clearenv();
 	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	setenv("AIO_HOME", GROUND_HOME, 1);
