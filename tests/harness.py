@@ -101,6 +101,22 @@ def clean_environment(home, env=None):
     return {**keep, "AIO_HOME": str(ROOT), "HOME": str(home), "WORKSPACE": str(home), **(env or {})}
 
 
+@contextlib.contextmanager
+def serving(folder, env, listen="127.0.0.1:0", pass_fds=()):
+    """`aio serve` before it is ready, in a folder, with its output there in `out` and `log`."""
+    with open(folder / "out", "wb") as out, open(folder / "log", "wb") as log, subprocess.Popen(
+            [program("aio"), "serve", "--listen", listen], cwd=folder, stdout=out, stderr=log,
+            env=clean_environment(folder, env), pass_fds=pass_fds) as proc:
+        try:
+            yield proc
+        finally:
+            proc.terminate()
+            try:
+                proc.wait(60)
+            finally:
+                proc.kill()
+
+
 # --- speaking HTTP by hand ---------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ const struct route_group *const api_groups[] = {
 	&sandbox_group,
 	&sandbox_events_group,
 	&sandbox_hooks_group,
+	&sandbox_observe_group,
 	&shell_group,
 	&shell_sessions_group,
 	&shell_ws_group,

@@ -8,16 +8,17 @@ struct jw;
 struct server;
 
 extern const struct route_group sandbox_group, sandbox_events_group, sandbox_hooks_group,
-	shell_group, shell_sessions_group, shell_ws_group, bash_group, auth_group, file_read_group,
-	file_write_group, file_transfer_group, file_list_group, file_editor_group, file_find_group,
-	file_search_group, file_watch_group, util_group, skills_group, jupyter_group, code_group,
-	contexts_group, nodejs_group, mcp_group, file_watch_wait_group, mcp_servers_group,
-	health_group, openapi_group, llms_group, metrics_group, page_group, bash_ws_group,
-	preview_group, sign_in_group, browser_group, browser_tabs_group, cdp_group,
-	display_record_group, browser_screen_group, browser_actions_group, browser_downloads_group,
-	browser_page_markdown_group, browser_page_screenshot_group, browser_page_pdf_group,
-	browser_page_find_group, browser_captcha_group, vnc_group, browser_page_snapshot_group,
-	browser_page_record_group, editor_group, proxy_group;
+	sandbox_observe_group, shell_group, shell_sessions_group, shell_ws_group, bash_group,
+	auth_group, file_read_group, file_write_group, file_transfer_group, file_list_group,
+	file_editor_group, file_find_group, file_search_group, file_watch_group, util_group,
+	skills_group, jupyter_group, code_group, contexts_group, nodejs_group, mcp_group,
+	file_watch_wait_group, mcp_servers_group, health_group, openapi_group, llms_group,
+	metrics_group, page_group, bash_ws_group, preview_group, sign_in_group, browser_group,
+	browser_tabs_group, cdp_group, display_record_group, browser_screen_group,
+	browser_actions_group, browser_downloads_group, browser_page_markdown_group,
+	browser_page_screenshot_group, browser_page_pdf_group, browser_page_find_group,
+	browser_captcha_group, vnc_group, browser_page_snapshot_group, browser_page_record_group,
+	editor_group, proxy_group;
 
 /* JupyterLab, and its kernels. */
 extern const struct route_group notebook_group, notebook_kernels_group, notebook_sessions_group,

@@ -104,6 +104,15 @@ static const struct field journal_hook_fields[] = {
 };
 static const struct schema hook_schema = SCHEMA(journal_hook, "JournalHook", journal_hook_fields);
 
+static const struct field guardrail_fields[] = {
+	STR(journal_guardrail, rule, 0, "The rule's name."),
+	STR(journal_guardrail, message, 0, "What was measured."),
+	STR(journal_guardrail, session_id, 0, "The observation."),
+	STR(journal_guardrail, report_id, NULLABLE, "The report that was made of it, if one was."),
+};
+static const struct schema guardrail_schema =
+	SCHEMA(journal_guardrail, "JournalGuardrail", guardrail_fields);
+
 static const struct field page_fields[] = {
 	STR(journal_page, url, 0, "Its address; what looks like a secret is masked."),
 	STR(journal_page, tab, 0, "The tab's identifier."),
@@ -136,6 +145,14 @@ const char *const journal_names[] = { JOURNAL_KINDS(NAME) NULL };
 static const struct variant variants[] = { JOURNAL_KINDS(VARIANT) };
 static const struct schema data_schema = TAGGED("JournalData", "type", variants, .outside = true);
 
+const char *journal_help(const char *kind)
+{
+	for (size_t i = 0; i < COUNT(variants); i++)
+		if (!strcmp(variants[i].tag, kind))
+			return variants[i].help;
+	return "";
+}
+
 union data {
 	struct journal_started started;
 	struct journal_ended ended;
@@ -144,6 +161,7 @@ union data {
 	struct journal_session session;
 	struct journal_service service;
 	struct journal_page page;
+	struct journal_guardrail guardrail;
 	struct journal_hook hook;
 	struct journal_port port;
 };

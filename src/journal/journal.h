@@ -32,6 +32,7 @@ enum { JOURNAL_COUNT_MAX = 2048, JOURNAL_BYTES_MAX = 512 << 10, JOURNAL_TEXT_MAX
 	ROW(HOOK_ENDED, "hook_ended", hook, "A hook was run, when the sandbox started or ended.")     \
 	ROW(PORT_OPENED, "port_opened", port, "A program listens on a port.")                       \
 	ROW(PORT_CLOSED, "port_closed", port, "No program listens there any more.")                 \
+	ROW(GUARDRAIL_TRIPPED, "guardrail_tripped", guardrail, "A rule of guardrail mode was met.")   \
 	ROW(LOST, "lost", lost,                                                                     \
 	    "Events that were asked for are not kept any more: others came after them, or the server was restarted.")
 /* clang-format on */
@@ -43,6 +44,8 @@ enum journal_kind {
 		JOURNAL_KIND_COUNT
 };
 enum { JOURNAL_ALL = (1u << JOURNAL_KIND_COUNT) - 1 };
+/* What a kind says, by its name. */
+const char *journal_help(const char *kind);
 extern const char *const journal_names[]; /* by kind; ends with NULL */
 extern const struct schema journal_event_schema;
 
@@ -58,6 +61,9 @@ struct journal_tool {
 struct journal_hook {
 	const char *name, *event, *status, *output; /* output may be NULL */
 	int64_t exit_code, duration_ms;             /* exit_code may be INT_ABSENT */
+};
+struct journal_guardrail {
+	const char *rule, *message, *session_id, *report_id; /* report_id may be NULL */
 };
 struct journal_session {
 	const char *kind, *session_id;

@@ -1,6 +1,5 @@
 """Hooks: commands that run when the sandbox starts, is ready and ends."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ import httpx
 import pytest
 from processes import alive
 
-from harness import Calls, children_of, clean_environment, eventually, program
+from harness import Calls, children_of, clean_environment, eventually, program, serving
 
 HOOKS = Calls("/v1/sandbox/hooks")
 PATH = "/v1/sandbox/hooks"
@@ -39,22 +38,6 @@ def ended(server):
     """What the events say of hooks, by name."""
     events = server.get("/v1/sandbox/events?type=hook_ended").json()["data"]
     return {event["data"]["name"]: event["data"] for event in events}
-
-
-@contextlib.contextmanager
-def started(folder, env, listen="127.0.0.1:0", pass_fds=()):
-    """`aio serve` before it is ready, in a folder, with its output there in `out` and `log`."""
-    with open(folder / "out", "wb") as out, open(folder / "log", "wb") as log, subprocess.Popen(
-            [program("aio"), "serve", "--listen", listen], cwd=folder, stdout=out, stderr=log,
-            env=clean_environment(folder, env), pass_fds=pass_fds) as proc:
-        try:
-            yield proc
-        finally:
-            proc.terminate()
-            try:
-                proc.wait(60)
-            finally:
-                proc.kill()
 
 
 # --- those of the API ---------------------------------------------------------------------------
@@ -202,7 +185,7 @@ def test_a_second_signal_skips_them(start_server):
 
 def test_no_hook_runs_when_the_server_is_killed(tmp_path):
     env = {"SANDBOX_SHUTDOWN_HOOKS": "touch ran"}
-    with started(tmp_path, env) as proc:
+    with serving(tmp_path, env) as proc:
         assert eventually(lambda: b"ready" in (tmp_path / "out").read_bytes())
         (pid,) = children_of(proc.pid)
         os.kill(pid, signal.SIGKILL)
@@ -280,7 +263,7 @@ def test_a_hook_of_the_start_that_never_ends_is_killed_in_its_time(start_server)
 
 def test_a_signal_ends_a_hook_of_the_start(tmp_path):
     env = {"RUN_HOOK_INIT": "touch began; sleep 1000", "RUN_HOOK_PRE_SERVICES": "touch next"}
-    with started(tmp_path, env) as proc:
+    with serving(tmp_path, env) as proc:
         assert eventually((tmp_path / "began").exists)
         proc.send_signal(signal.SIGTERM)
         assert proc.wait(60) == 0
@@ -313,7 +296,7 @@ def test_the_sandbox_is_ready_once_its_ports_are_open(tmp_path):
         port, url = held.getsockname()[1], f"http://127.0.0.1:{listener.getsockname()[1]}"
         env = {"WAIT_PORTS": f"8079,8091, {port} nonsense 70000", "RUN_HOOK_POST_READY": "touch posted"}
         out = tmp_path / "out"
-        with started(tmp_path, env, f"fd:{listener.fileno()}", [listener.fileno()]) as proc:
+        with serving(tmp_path, env, f"fd:{listener.fileno()}", [listener.fileno()]) as proc:
             health = httpx.get(f"{url}/health", timeout=60, trust_env=False)
             assert health.status_code == 503 and f"waiting for port {port} (WAIT_PORTS)" in health.text
             assert httpx.get(f"{url}/v1/sandbox", timeout=60, trust_env=False).status_code == 200
