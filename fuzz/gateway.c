@@ -81,6 +81,28 @@ static void own_name(const struct http_head *head)
 	must(!port || (to.data[len] == ':' && strspn(to.data + len + 1, "0123456789") == port - 1));
 }
 
+/* A program sees one address of its own, and nothing that the client says of another. */
+static void program(const struct http *http)
+{
+	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
+	struct http again;
+	struct err err;
+	struct head_request how = { .peer = "p", .program = 80 };
+	if (*http->head.target != '/')
+		return;
+	head_request(&out, &http->head, &how);
+	http_init(&again, -1, HTTP_REQUESTS, &(struct http_limits){ .head = FLOW_OUT_MAX });
+	if (http_feed(&again, out.data, out.len, &err) == 1) {
+		must(again.head.size == out.len && http_header_count(&again.head, "host") == 1);
+		must(!strcmp(http_header(&again.head, "host"), "localhost:80"));
+		must(http_header_count(&again.head, "x-forwarded-for") == 1);
+		must(!strcmp(http_header(&again.head, "x-forwarded-for"), "p"));
+		must(!http_header(&again.head, "x-forwarded-host") &&
+		     !http_header(&again.head, "forwarded"));
+	}
+	http_done(&again);
+}
+
 static void request(struct http *http)
 {
 	auto_buf struct buf out = BUF(FLOW_OUT_MAX);
@@ -95,6 +117,7 @@ static void request(struct http *http)
 	must(address_is_id(address.id));
 	own_name(&http->head);
 	page(http);
+	program(http);
 	const struct pair own[] = { { WIRE_KEY, "s" }, { WIRE_BOX, address.id } };
 	struct head_request how = { .peer = "p",
 				    .prefix = address.prefix,

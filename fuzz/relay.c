@@ -126,7 +126,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		relay_init(&relay, &http.head);
 		relay.head.plain = input[0] & 64;
 		relay.head.prefix = input[0] & 128 ? "/proxy/80" : NULL;
-		struct head_request how = { .peer = "p", .upgrade = relay.upgrade };
+		relay.head.program = input[0] & 128 ? 80 : 0; /* see gateway.c for what it gets */
+		struct head_request how = { .peer = "p",
+					    .program = relay.head.program,
+					    .upgrade = relay.upgrade };
 		head_request(&server.end.out, &http.head, &how);
 		relay_begin(&relay, &http, 1);
 		run(&relay, &client, &server, &http);

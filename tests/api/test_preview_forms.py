@@ -139,6 +139,16 @@ def test_a_program_on_ipv6_only(server):
         program.end()
 
 
+@pytest.mark.parametrize("form", forms(1))
+def test_ranges_and_encodings_pass_untouched(server, program, form):
+    program.says = lambda path: "206 Partial Content\r\nContent-Range: bytes 0-1/9\r\nContent-Encoding: gzip\r\nETag: \"x\"\r\nVary: Accept"
+    sent = {"Range": "bytes=0-1", "If-Range": '"x"', "Accept-Encoding": "gzip, br", "Cache-Control": "no-cache"}
+    got = ask(server, forms(program.port)[form], **{name.replace("-", "_"): value for name, value in sent.items()})
+    assert (got.status, got.body, got["content-range"], got["content-encoding"], got["etag"], got["vary"]) == \
+        (206, b"hi", "bytes 0-1/9", "gzip", '"x"', "Accept")
+    assert {(name.lower(), value) for name, value in sent.items()} <= set(headers_of(program.heads[-1]))
+
+
 # --- what it says ------------------------------------------------------------------------------
 
 

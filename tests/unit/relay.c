@@ -149,6 +149,31 @@ static void interim_without_end(void)
 	end(&run);
 }
 
+static bool not_found(void *arg, const struct http_head *head)
+{
+	++*(int *)arg;
+	return head->status == 404;
+}
+
+/* Of a response that is not wanted the client gets nothing; interim ones are not looked at. */
+static void again(void)
+{
+	static const char *const says[] = { "HTTP/1.1 404 None\r\nContent-Length: 2\r\n\r\nno",
+					    "HTTP/1.1 103 Hints\r\n\r\n" OK
+					    "Content-Length: 2\r\n\r\nhi" };
+	for (size_t i = 0; i < COUNT(says); i++) {
+		struct run run;
+		int looks = 0;
+		begin(&run, GET, says[i], SIZE_MAX);
+		run.relay.look = not_found;
+		run.relay.look_arg = &looks;
+		go_on(&run);
+		CHECK(run.step == (i ? RELAY_DONE : RELAY_AGAIN) && looks == 1);
+		CHECK(i || (!run.client.got.len && !run.relay.answered));
+		end(&run);
+	}
+}
+
 /* Each end hears that the other sends no more, and what it says after that still arrives. */
 static void half_close(void)
 {
@@ -250,6 +275,7 @@ int main(void)
 {
 	exchanges();
 	interim_without_end();
+	again();
 	half_close();
 	held_head();
 	pressure();

@@ -1,6 +1,7 @@
 #include "net/target.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -93,8 +94,49 @@ static void previews(void)
 	CHECK(!preview(NULL, NULL) && !preview("[80-localhost", NULL));
 }
 
+static void outer(void)
+{
+	static const struct {
+		const char *given, *want;
+	} rows[] = {
+		{ "/sandbox", "/sandbox" },
+		{ "/sandbox/", "/sandbox" },
+		{ "/a/b-c_d.e~9", "/a/b-c_d.e~9" },
+		{ "/", "" },
+		{ "", "" },
+		{ "sandbox", "" },
+		{ "//evil.example", "" },
+		{ "/a//b", "" },
+		{ "/a?b", "" },
+		{ "/a b", "" },
+		{ "/a\"b", "" },
+		{ "/a%2f", "" },
+	};
+	char to[TARGET_OUTER_MAX + 1], longest[TARGET_OUTER_MAX + 2];
+	struct http_head head = { .count = 1 };
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		head.headers[0] = (struct http_header){ "X-Forwarded-Prefix", rows[i].given };
+		target_outer(&head, to);
+		CHECK_STR(to, rows[i].want);
+	}
+	memset(longest, 'a', sizeof longest);
+	longest[0] = '/';
+	longest[TARGET_OUTER_MAX] = 0;
+	head.headers[0].value = longest;
+	target_outer(&head, to);
+	CHECK_STR(to, longest);
+	longest[TARGET_OUTER_MAX] = 'a';
+	longest[TARGET_OUTER_MAX + 1] = 0;
+	target_outer(&head, to);
+	CHECK_STR(to, "");
+	head.count = 0;
+	target_outer(&head, to);
+	CHECK_STR(to, "");
+}
+
 int main(void)
 {
+	outer();
 	targets();
 	ports();
 	previews();
