@@ -37,6 +37,7 @@ class Editor:
         self.file(name).dblclick()
         self.page.wait_for_selector(f".editor-instance [data-uri$='/{name}'] .view-lines", timeout=START_SECONDS * 1000)
         self.page.locator(f".editor-instance [data-uri$='/{name}'] .view-lines").click()
+        self.page.wait_for_selector(f".monaco-editor.focused[data-uri$='/{name}']", timeout=START_SECONDS * 1000)
         self.page.keyboard.press("Control+End")
         self.page.keyboard.type(text)
         self.page.keyboard.press("Control+s")

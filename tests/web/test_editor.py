@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from chromium import NEEDED, chromium, new_context, screenshot  # noqa: F401 (a fixture)
+from chromium import NEEDED, browser, new_context, screenshot
 from editors import NEEDED as EDITOR_NEEDED
 from editors import Editor, processes, write_extension
 from harness import ANSWER_SECONDS, START_SECONDS, connect, eventually
@@ -24,6 +24,7 @@ expect = sync_api.expect
 expect.set_options(timeout=ANSWER_SECONDS * 1000)
 pytestmark = [NEEDED, EDITOR_NEEDED]
 KEY = "the-editors-key"
+ELSEWHERE = "editor.test"
 
 
 def options(user, *args, **more):
@@ -43,8 +44,15 @@ def content(server, path):
 
 
 @pytest.fixture(scope="module")
+def chromium():
+    """For which a name that is not localhost leads here."""
+    with browser(f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def server(tester, start_shared):  # noqa: F811
-    return start_shared(**options(tester))
+    return start_shared(**options(tester, "--domain", ELSEWHERE))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +61,7 @@ def work(tester):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def editor(server, work, chromium):  # noqa: F811
+def editor(server, work, chromium):
     """Its page. How many connections a browser has to it is the browser's affair: they may come and go, up to a
     number, and are gone with the page."""
     server.post("/v1/file/write", {"file": f"{work}/notes.txt", "content": "first\n"})
@@ -85,6 +93,16 @@ def test_its_terminal(server, editor, work, tester):  # noqa: F811
     screenshot(editor.page, "editor-terminal")
 
 
+def test_plain_http_at_another_name(server, editor, chromium):
+    """The page says what browsers withhold there, and how to have it."""
+    context = new_context(chromium, width=1280, height=800)
+    page = Editor(context, f"http://{ELSEWHERE}:{server.port}/vscode").page
+    expect(page.locator(".notification-toast")).to_contain_text("clipboard", timeout=START_SECONDS * 1000)
+    expect(page.locator(".notification-toast")).to_contain_text("HTTPS")
+    screenshot(page, "editor-plain-http")
+    context.close()
+
+
 def test_an_extension_from_a_file(server, editor, work, tmp_path):
     """Its page renders without the internet, and may run scripts and load files of the extension."""
     write_extension(tmp_path / "shows.vsix")
@@ -108,6 +126,7 @@ def test_it_comes_back(server, editor, work):
     editor.await_files()
     (after,) = processes(server)
     assert after != before
+    expect(editor.webview().locator("#shown")).to_be_visible(timeout=START_SECONDS * 1000)  # it takes the focus
     editor.write("notes.txt", " again")
     assert eventually(lambda: content(server, f"{work}/notes.txt") == "first\ntyped in the editor again")
 
