@@ -15,6 +15,7 @@ import time
 
 import browsers
 import connections
+import editors
 import files
 import hosts
 import httpx
@@ -280,6 +281,7 @@ ROWS = [
     ("desktop-screenshot", ["Xvnc", "chromium", "import"], lambda: browsers.screenshot(Line)),
     ("pages", ["Xvnc", "chromium"], lambda: browsers.pages(Line)),
     ("browser-boxes", ["Xvnc", "chromium"], lambda: browsers.boxes(Line)),
+    ("editor-cold", [], lambda: editors.cold(Line)),
     ("notebook-cold", [], lambda: notebooks.cold(Line)),
     ("host-requests", ["wrk"], lambda: hosts.requests(Line, PATH)),
     ("host-download", ["curl"], lambda: hosts.download(Line)),
