@@ -177,9 +177,11 @@ static bool has_list(const struct route *but, const char *name)
 /* What a method does, where the path does not say it. */
 static const char *last_word(const struct route *route, const char *name)
 {
-	bool one = ends_with_parameter(route->path);
+	bool one = ends_with_parameter(route->path), named = one;
+	for (size_t i = 0; route->in && i < route->in->count; i++)
+		named |= (route->in->fields[i].flags & REQUIRED) != 0;
 	if (!strcmp(route->method, "DELETE"))
-		return one ? "delete" : "clear";
+		return named ? "delete" : "clear";
 	if (!has_list(route, name))
 		return strchr(name, ' ') ? NULL : "info";
 	return !strcmp(route->method, "GET")     ? (one ? "show" : NULL)

@@ -61,6 +61,17 @@ sandbox events --type file_written |
 sandbox hooks create bye 'echo bye' | name +bye
 sandbox hooks | ^bye
 sandbox hooks delete bye |
+sandbox proxy mappings create http://shop.test/api http://localhost:1 | shop.test
+sandbox proxy mappings | shop.test
+sandbox proxy diagnose http://shop.test/api | route +mapping
+sandbox proxy mappings delete http://shop.test/api |
+sandbox proxy excludes create '*.direct.test' |
+sandbox proxy excludes | ^\\*.direct.test$
+sandbox proxy excludes delete '*.direct.test' |
+sandbox proxy upstream set http://localhost:1 | addr
+sandbox proxy upstream | addr
+sandbox proxy upstream clear |
+sandbox proxy health | healthy
 shell sessions create --id work --exec-dir {folder} | session_id +work
 shell exec 'pwd; x=42' --id work | ^{folder}$
 shell exec --id=work 'echo $x' | ^42$
