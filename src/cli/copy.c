@@ -301,6 +301,16 @@ static int start(struct copy_source *source, pthread_t *thread, int *ret_from, s
 	return err_set(err, code, "no thread");
 }
 
+/* Of contents for another sandbox: without the directory itself, which has its own mode there. */
+static int drop_top(int from, struct err *err)
+{
+	auto_free struct tar_entry *entry = xcalloc(1, sizeof *entry);
+	struct tar_in in = { .read = read_pipe, .arg = &from };
+	if (tar_next(&in, entry, err) <= 0 || entry->type != TAR_DIR)
+		return err_set(err, EPIPE, "nothing came");
+	return 0;
+}
+
 static int pass(struct copy_source *source, const struct copy_end *to, const char *name, int from,
 		struct meter *meter, struct copy_notes *notes, struct err *err)
 {
@@ -308,6 +318,8 @@ static int pass(struct copy_source *source, const struct copy_end *to, const cha
 	int64_t total = source->local.total;
 	if (source->end.remote && read_kind(from, &directory, &total) < 0)
 		return err_set(err, EPIPE, "nothing came");
+	if (source->end.remote && to->remote && directory && !*name && drop_top(from, err) < 0)
+		return -1;
 	meter_start(meter, *name ? name : source->end.path, total);
 	if (to->remote)
 		return take_there(to, name, directory, false, from, meter, err);

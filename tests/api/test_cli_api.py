@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from harness import program
-from shell_calls import bad, good, on_terminal
+from shell_calls import aio, bad, good, on_terminal
 
 KEY = "the-key"
 
@@ -68,6 +68,8 @@ class Liar(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.server.words)
 
+    do_POST = do_GET
+
     def log_message(self, *_):
         pass
 
@@ -93,4 +95,29 @@ def test_what_is_not_a_sandbox(server):
         site.words = b"\x1b[2Jno picture"
         for words in (["-o", "-"], []):
             assert "terminal" in on_terminal(server, "gui", "screenshot", *words, url=url, code=2)
+        site.shutdown()
+
+
+EVIL = "\x1b]0;t\x07\x1b[2J\x9b31m\u202e\x07shown"
+SHAPES = [EVIL, [EVIL], [[EVIL]], {EVIL: EVIL}, [{EVIL: EVIL, "name": EVIL}], {"sessions": {EVIL: {"name": EVIL}}},
+          {name: EVIL for name in ("output", "content", "stdout", "stderr", "markdown", "status", "skills", "servers", "files")},
+          {"outputs": [{"output_type": "stream", "name": "stderr", "text": EVIL}, {"output_type": "error", "traceback": [EVIL]},
+                       {"output_type": "execute_result", "data": {"text/plain": EVIL}}, EVIL, None]},
+          {"content": [{"type": "text", "text": EVIL}, {"x": EVIL}, EVIL]}, 7, None, True, [], {}, [None], [1, "a", {}]]
+
+
+@pytest.mark.parametrize("words", [["skills", "list"], ["mcp", "call", "a", "b"], ["shell", "exec", "x"],
+                                   ["code", "run", "--language", "x", "y"], ["file", "list", "x"], ["sandbox", "ticket"]],
+                         ids=" ".join)
+def test_no_shape_of_an_answer_does_anything_to_a_terminal(server, words):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{site.server_address[1]}"
+        for shape in SHAPES:
+            site.words = json.dumps({"success": True, "message": EVIL, "hint": EVIL, "data": shape}).encode()
+            said = on_terminal(server, *words, url=url)
+            assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said), said
+            site.words = json.dumps(shape).encode()
+            done = aio(server, *words, url=url)
+            assert done.returncode in (0, 1), done
         site.shutdown()

@@ -115,6 +115,9 @@ def test_where_it_goes(server, there, tmp_path):
     copy(server, str(here / "other"), ":relative")
     copy(server, ":relative", str(workspace))
     assert workspace.read_text() == "two" and os.path.exists(f"{server.home}/relative")
+    os.chmod(there / "made", 0o750)
+    copy(server, f":{there}/new/sub/.", f":{there}/made")
+    assert (there / "made/file").read_text() == "one" and os.stat(there / "made").st_mode & 0o777 == 0o750
     assert not [name for name in os.listdir(there) if name.startswith(".aio")]
 
 
