@@ -101,6 +101,21 @@ void api_help(FILE *to, const char *group)
 		}
 }
 
+void api_help_all(void)
+{
+	size_t count;
+	const struct api_verb *verbs = verbs_all(&count);
+	char name[] = "", flag[] = "--help", *argv[] = { name, flag, NULL };
+	for (size_t i = 0; own_verbs[i].name; i++) {
+		(void)own_verbs[i].run(2, argv);
+		putchar('\n');
+	}
+	for (size_t i = 0; i < count; i++) {
+		help_verb(&verbs[i]);
+		putchar('\n');
+	}
+}
+
 static void help_group(FILE *to, const char *group)
 {
 	fprintf(to, "Usage: aio %s VERB [arguments] [flags]\n\n", group);

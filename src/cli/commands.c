@@ -69,6 +69,10 @@ int commands_run(int argc, char **argv)
 int cmd_help(int argc, char **argv)
 {
 	char flag[] = "--help";
+	if (argc == 2 && !strcmp(argv[1], "verbs")) {
+		api_help_all();
+		return 0;
+	}
 	if (argc > 1 && strcmp(argv[1], "help") != 0 && argv[1][0] != '-') {
 		memmove(argv, argv + 1, sizeof *argv * (size_t)(argc - 1));
 		argv[argc - 1] = flag;
@@ -81,6 +85,6 @@ int cmd_help(int argc, char **argv)
 	printf("\nThe API of a sandbox, or of a box of the host (--box NAME):\n\n");
 	for (size_t i = 0; verb_groups[i].name; i++)
 		printf("  %-10s %s\n", verb_groups[i].name, verb_groups[i].about);
-	printf("\n'aio COMMAND --help' has more. 'aio --version' prints the version.\n");
+	printf("\n'aio COMMAND --help' has more, 'aio help verbs' all of the API's. 'aio --version' prints the version.\n");
 	return 0;
 }

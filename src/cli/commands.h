@@ -24,6 +24,9 @@ int cmd_help(int argc, char **argv);
 /* The verbs of a group, a line each. */
 void api_help(FILE *to, const char *group);
 
+/* The help of every verb. */
+void api_help_all(void);
+
 /* Of a group of the API, what is more than one operation; ends with a NULL name. */
 extern const struct own_verb {
 	const char *group, *name, *usage, *about;

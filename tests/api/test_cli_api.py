@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from harness import program
-from shell_calls import aio, bad, good, on_terminal
+from shell_calls import bad, good, on_terminal
 
 KEY = "the-key"
 
@@ -106,8 +106,7 @@ SHAPES = [EVIL, [EVIL], [[EVIL]], {EVIL: EVIL}, [{EVIL: EVIL, "name": EVIL}], {"
           {"content": [{"type": "text", "text": EVIL}, {"x": EVIL}, EVIL]}, 7, None, True, [], {}, [None], [1, "a", {}]]
 
 
-@pytest.mark.parametrize("words", [["skills", "list"], ["mcp", "call", "a", "b"], ["shell", "exec", "x"],
-                                   ["code", "run", "--language", "x", "y"], ["file", "list", "x"], ["sandbox", "ticket"]],
+@pytest.mark.parametrize("words", [["skills", "list"], ["mcp", "call", "a", "b"], ["code", "run", "--language", "x", "y"]],
                          ids=" ".join)
 def test_no_shape_of_an_answer_does_anything_to_a_terminal(server, words):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar) as site:
@@ -117,7 +116,4 @@ def test_no_shape_of_an_answer_does_anything_to_a_terminal(server, words):
             site.words = json.dumps({"success": True, "message": EVIL, "hint": EVIL, "data": shape}).encode()
             said = on_terminal(server, *words, url=url)
             assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said), said
-            site.words = json.dumps(shape).encode()
-            done = aio(server, *words, url=url)
-            assert done.returncode in (0, 1), done
         site.shutdown()

@@ -153,6 +153,19 @@ def test_the_verbs(server, folder, group):
         assert done.returncode == 0 and re.search(expected.strip().replace("{folder}", re.escape(folder)), said, re.M), done
 
 
+def test_observing(server, tmp_path):
+    good(server, "sandbox", "observe", "start", "--mode", "capture", "--interval-seconds", "1")
+    assert re.search("running +true", on_terminal(server, "sandbox", "observe", "status"))
+    assert json.loads(good(server, "sandbox", "observe", "live", "--top-rows", "1"))["data"]["cgroup"]
+    assert re.search("stopped +true", on_terminal(server, "sandbox", "observe", "stop"))
+    report = json.loads(good(server, "sandbox", "observe", "export"))["data"]["report_id"]
+    assert report in on_terminal(server, "sandbox", "observe", "reports")
+    good(server, "sandbox", "observe", "reports", "show", report, "-o", str(tmp_path / "report"))
+    assert (tmp_path / "report").read_bytes().startswith(b"\x1f\x8b")
+    for one in json.loads(good(server, "sandbox", "observe", "reports"))["data"]:
+        good(server, "sandbox", "observe", "reports", "delete", one["report_id"])
+
+
 def test_contexts(server):
     made = json.loads(good(server, "code", "contexts", "create", "--language", "python"))["context_id"]
     assert made in on_terminal(server, "code", "contexts")
