@@ -1,14 +1,16 @@
 """aio browser and aio gui: the browser and the desktop of a sandbox for a shell."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
 
 import pytest
 
 import desktop
 from desktop import BROWSER_NEEDED, pixels, tabs, tester  # noqa: F401
-from harness import eventually
+from harness import ROOT, eventually, program
 from shell_calls import aio, bad, good, on_terminal
 
 pytestmark = BROWSER_NEEDED
@@ -125,6 +127,14 @@ def test_each_verb(browsing, tester, tmp_path):  # noqa: F811
         said = done.stdout.decode() + done.stderr.decode()
         assert done.returncode == 0 and re.search(expected.strip(), said, re.M), done
     desktop.warm_browser(browsing)
+
+
+def test_the_examples_of_the_manual(browsing, tmp_path):
+    (block,) = [block for block in re.findall(r"```sh\n(.*?)```", (ROOT / "docs/cli.md").read_text(), re.S) if "aio browser" in block]
+    env = {**os.environ, "AIO_URL": browsing.url, "PATH": f"{os.path.dirname(program('aio'))}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", block], env=env, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert done.returncode == 0 and not done.stderr and "# Shop" in done.stdout, done
+    assert (tmp_path / "page.png").read_bytes()[:4] == (tmp_path / "desktop.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_pictures_and_papers(browsing, tmp_path):
