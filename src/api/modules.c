@@ -45,7 +45,7 @@ const struct module modules[] = {
 	{ .stop = child_end_all },
 	{ .end = hooks_end },
 	{ .start = outbound_setup, .end = outbound_end },
-	{ .stop = observation_ask_end, .end = observation_end },
+	{ .start = observation_setup, .stop = observation_ask_end, .end = observation_end },
 	{ .start = document_setup },
 	{ .stop = record_ask_end, .end = record_end },
 	{ .stop = tab_records_ask_end, .end = tab_records_end },

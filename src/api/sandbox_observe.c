@@ -30,7 +30,7 @@ static int show_status(struct call *call, const void *in, struct err *err)
 {
 	(void)in;
 	struct observation_status status;
-	observation_status(call->server, call->arena, &status);
+	observation_status(call->arena, &status);
 	return call_reply(call, &status, err);
 }
 
@@ -95,7 +95,7 @@ static int start(struct call *call, const void *in, struct err *err)
 {
 	struct observation_started started;
 	const struct wait wait = call_until(call, INT64_MAX);
-	if (observation_start(call->server, in, &wait, call->arena, &started, err) < 0)
+	if (observation_start(in, &wait, call->arena, &started, err) < 0)
 		return -1;
 	return call_reply(call, &started, err);
 }
@@ -150,8 +150,8 @@ static int export_report(struct call *call, const void *in, struct err *err)
 	const struct observe_export *request = in;
 	struct report report;
 	const struct wait wait = call_until(call, INT64_MAX);
-	if (observation_export(call->server, request->session_id, request->reason,
-			       request->idempotency_key, &wait, call->arena, &report, err) < 0)
+	if (observation_export(request->session_id, request->reason, request->idempotency_key,
+			       &wait, call->arena, &report, err) < 0)
 		return -1;
 	return call_reply(call, &report, err);
 }

@@ -101,6 +101,11 @@ static struct {
 	struct observation now; /* id "": there was none */
 } all = { .turn = TURN, .stop_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 
+void observation_setup(struct server *server)
+{
+	all.server = server;
+}
+
 const char *observation_mode(void)
 {
 	pthread_mutex_lock(&all.lock);
@@ -673,13 +678,11 @@ static int start_new(const struct observation_request *request, struct arena *ar
 	return 0;
 }
 
-int observation_start(struct server *server, const struct observation_request *request,
-		      const struct wait *wait, struct arena *arena, struct observation_started *ret,
-		      struct err *err)
+int observation_start(const struct observation_request *request, const struct wait *wait,
+		      struct arena *arena, struct observation_started *ret, struct err *err)
 {
 	if (turn_take(&all.turn, wait, err) < 0)
 		return -1;
-	all.server = server;
 	const struct remembered *known = recall(all.starts, request->idempotency_key);
 	int result = 0;
 	if (known)
@@ -717,10 +720,9 @@ int observation_stop(const char *session_id, const struct wait *wait, struct are
 		       : err_set(err, ERR_NOT_FOUND, "no observation was started");
 }
 
-void observation_status(const struct server *server, struct arena *arena,
-			struct observation_status *ret)
+void observation_status(struct arena *arena, struct observation_status *ret)
 {
-	int64_t count = reports_count(server);
+	int64_t count = reports_count(all.server);
 	pthread_mutex_lock(&all.lock);
 	const struct observation *now = &all.now;
 	bool any = *now->id;
@@ -761,9 +763,9 @@ static struct report kept_report(const struct remembered *kept, struct arena *ar
 	};
 }
 
-int observation_export(struct server *server, const char *session_id, const char *reason,
-		       const char *key, const struct wait *wait, struct arena *arena,
-		       struct report *ret, struct err *err)
+int observation_export(const char *session_id, const char *reason, const char *key,
+		       const struct wait *wait, struct arena *arena, struct report *ret,
+		       struct err *err)
 {
 	if (session_id && !*session_id)
 		session_id = NULL;
@@ -771,7 +773,6 @@ int observation_export(struct server *server, const char *session_id, const char
 		return err_set(err, ERR_NOT_FOUND, "there is no observation '%.80s'", session_id);
 	if (turn_take(&all.turn, wait, err) < 0)
 		return -1;
-	all.server = server;
 	int result = 0;
 	const struct remembered *known = recall(all.exports, key);
 	if (known)

@@ -16,6 +16,8 @@ enum { OBSERVATION_KEY_MAX = 128, OBSERVATION_SECONDS_MAX = 7 * 86400 };
 #define OBSERVATION_INTERVAL_MIN 0.1
 #define OBSERVATION_INTERVAL_MAX 3600
 
+void observation_setup(struct server *server); /* before anything else */
+
 extern const char *const observation_modes[]; /* off, guardrail, capture */
 const char *observation_mode(void);           /* that of now */
 
@@ -32,9 +34,8 @@ struct observation_started {
 };
 
 /* ERR_CONFLICT while another one runs. A key that was given before: what was answered then. */
-int observation_start(struct server *server, const struct observation_request *request,
-		      const struct wait *wait, struct arena *arena, struct observation_started *ret,
-		      struct err *err);
+int observation_start(const struct observation_request *request, const struct wait *wait,
+		      struct arena *arena, struct observation_started *ret, struct err *err);
 
 struct observation_stopped {
 	const char *session_id;
@@ -50,14 +51,13 @@ struct observation_status {
 	double interval_seconds;
 	int64_t report_count;
 };
-void observation_status(const struct server *server, struct arena *arena,
-			struct observation_status *ret);
+void observation_status(struct arena *arena, struct observation_status *ret);
 
 /* Makes a report: of the one with this id, or (NULL) that runs or was the last; of none where there was
  * none. A key as above. */
-int observation_export(struct server *server, const char *session_id, const char *reason,
-		       const char *key, const struct wait *wait, struct arena *arena,
-		       struct report *ret, struct err *err);
+int observation_export(const char *session_id, const char *reason, const char *key,
+		       const struct wait *wait, struct arena *arena, struct report *ret,
+		       struct err *err);
 
 /* At the end of the server: has it end, and waits for that. */
 void observation_ask_end(void);
