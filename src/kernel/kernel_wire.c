@@ -29,7 +29,7 @@ void kernel_wire_member(const struct text *part, const char *name, char *to, siz
 		size_t len = 0;
 		while (at + 1 + len < end && at[1 + len] != '"')
 			len++;
-		if (at + 1 + len < end && *at == '"' && len < room) {
+		if (at + 1 + len < end && *at == '"' && len < room && !memchr(at + 1, '\\', len)) {
 			memcpy(to, at + 1, len);
 			to[len] = 0;
 			return;
@@ -40,6 +40,15 @@ void kernel_wire_member(const struct text *part, const char *name, char *to, siz
 static int malformed(const char *why, struct err *err)
 {
 	return err_set(err, ERR_BAD_REQUEST, "the message %s", why);
+}
+
+static int set_channel(struct kernel_wire *to, const char *name, size_t len, struct err *err)
+{
+	for (size_t i = 0; i < len; i++)
+		if (name[i] < 'a' || name[i] > 'z' || i + 1 >= sizeof to->channel)
+			return malformed("is for an unknown channel", err);
+	memcpy(to->channel, name, len);
+	return 0;
 }
 
 static int add_buffer(struct kernel_wire *to, const char *data, size_t len, struct err *err)
@@ -91,10 +100,8 @@ int kernel_wire_read_v1(const char *data, size_t len, struct kernel_wire *ret, s
 	*ret = (struct kernel_wire){ 0 };
 	if (read_offsets(data, len, ends, &count, err) < 0)
 		return -1;
-	size_t channel = (size_t)(ends[1] - ends[0]);
-	if (channel >= sizeof ret->channel)
-		return malformed("is for an unknown channel", err);
-	memcpy(ret->channel, data + ends[0], channel);
+	if (set_channel(ret, data + ends[0], (size_t)(ends[1] - ends[0]), err) < 0)
+		return -1;
 	for (size_t i = 1; i + 1 < count; i++) {
 		struct text part = { data + ends[i], (size_t)(ends[i + 1] - ends[i]) };
 		if (i <= KERNEL_WIRE_PARTS)
@@ -168,9 +175,10 @@ static int take_object(const json_t *object, struct buf *keep, struct kernel_wir
 	const char *name = json_is_string(channel) ? json_string_value(channel) : "shell";
 	size_t ends[KERNEL_WIRE_PARTS + 1] = { 0 };
 	struct jw jw;
-	if (!json_is_object(object) ||
-	    (size_t)snprintf(ret->channel, sizeof ret->channel, "%s", name) >= sizeof ret->channel)
-		return malformed("is not an object, or for an unknown channel", err);
+	if (!json_is_object(object))
+		return malformed("is not an object", err);
+	if (set_channel(ret, name, strlen(name), err) < 0)
+		return -1;
 	jw_init(&jw, TEXT_MAX);
 	for (size_t i = 0; i < KERNEL_WIRE_PARTS; i++) {
 		const json_t *part = json_object_get(object, names[i]);

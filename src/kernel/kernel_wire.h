@@ -34,5 +34,6 @@ int kernel_wire_read_json(const char *data, size_t len, bool binary, struct buf 
 bool kernel_wire_write_v1(struct buf *to, const struct kernel_wire *message);
 bool kernel_wire_write_json(struct buf *to, const struct kernel_wire *message, bool *ret_binary);
 
-/* The string that a member of a part is: its first, as it stands there. "" where there is none or no room. */
+/* The string that a member of a part is: its first, as it stands there. "" where there is none, no room, or
+ * something escaped. */
 void kernel_wire_member(const struct text *part, const char *name, char *to, size_t room);

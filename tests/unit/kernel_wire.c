@@ -79,8 +79,12 @@ static void objects(void)
 
 static void wrong(void)
 {
-	static const char *const texts[] = { "", "[]", "{", "1",
-					     "{\"channel\":\"a channel of a long name\"}" };
+	static const char *const texts[] = { "",
+					     "[]",
+					     "{",
+					     "1",
+					     "{\"channel\":\"achannelofalongname\"}",
+					     "{\"channel\":\"a\\tb\"}" };
 	static const char cut[] = "\0\0\0\2\0\0\0\x0c\0\0\0\1", much[] = "\xff\xff\xff\xff\0\0\0\0";
 	struct kernel_wire got, m = sample(0);
 	struct buf keep = BUF(0), out = BUF(4096), small = BUF(20);
@@ -107,7 +111,8 @@ static void wrong(void)
 
 static void members(void)
 {
-	static const char text[] = "{\"a\" : \"1\", \"b\":2, \"c\":\"three\", \"d\":\"x";
+	static const char text[] =
+		"{\"a\" : \"1\", \"b\":2, \"c\":\"three\", \"e\":\"\\\"\", \"d\":\"x";
 	const struct text part = { text, sizeof text - 1 };
 	char got[4];
 	kernel_wire_member(&part, "a", got, sizeof got);
@@ -115,6 +120,8 @@ static void members(void)
 	kernel_wire_member(&part, "b", got, sizeof got);
 	CHECK_STR(got, "");
 	kernel_wire_member(&part, "c", got, sizeof got);
+	CHECK_STR(got, "");
+	kernel_wire_member(&part, "e", got, sizeof got);
 	CHECK_STR(got, "");
 	kernel_wire_member(&part, "d", got, sizeof got);
 	CHECK_STR(got, "");
