@@ -95,7 +95,7 @@ static bool escape(struct toml *t, bool lines)
 	t->at++;
 	unsigned long code = 0;
 	for (; digits && isxdigit(peek(t)); digits--) {
-		int digit = *t->at++;
+		int digit = (unsigned char)*t->at++;
 		code = code * 16 +
 		       (unsigned long)(isdigit(digit) ? digit - '0' : tolower(digit) - 'a' + 10);
 	}
