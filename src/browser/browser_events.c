@@ -30,7 +30,9 @@ static bool is_tab(const json_t *info)
 
 static void attach_tab(struct browser *browser, const char *session, const json_t *info)
 {
-	if (!strcmp(cdp_text(info, "type"), "other")) /* one that we asked for: storage.c */
+	/* Those that we asked for: storage.c, proxy_extension.c. */
+	if (!strcmp(cdp_text(info, "type"), "other") ||
+	    !strcmp(cdp_text(info, "type"), "service_worker"))
 		return;
 	if (!is_tab(info)) {
 		let_go(browser, session);

@@ -16,17 +16,20 @@
 #include "base/clock.h"
 #include "base/desc.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "base/own.h"
 #include "browser/browser.h"
 #include "browser/chromium_args.h"
 #include "browser/local_state.h"
+#include "browser/proxy_extension.h"
 #include "browser/restore.h"
 #include "config/config.h"
 #include "desktop/display.h"
 #include "desktop/record.h"
 #include "desktop/x_paint.h"
 #include "net/server.h"
+#include "outbound/outbound.h"
 #include "proc/limits.h"
 #include "proc/user.h"
 #include "service/service.h"
@@ -36,6 +39,7 @@ enum {
 	GRACE_MS = 5000,
 	END_MS = 2000, /* from the end of its connection to its own */
 	PAINT_MS = 3000,
+	PROXY_MS = 5000,
 	PIDS = 160, /* with its desktop, for one page; with 100 it hangs */
 };
 #define MEMORY ((int64_t)256 << 20)
@@ -45,6 +49,7 @@ static struct {
 	struct service *service;
 	int lock_fd; /* of its profile */
 	_Atomic int watchers;
+	_Atomic bool proxied; /* the one that runs uses the outbound proxy */
 	struct restore
 		*restore; /* the service's thread has it; of one that was closed for being idle */
 } chromium = { .lock_fd = -1 };
@@ -303,6 +308,7 @@ static int prepare_chromium(struct service_run *run, struct service_start *start
 		{ "BREAKPAD_DUMP_LOCATION",
 		  arena_printf(start->arena, "%s/Crash Reports", profile) },
 	};
+	chromium.proxied = outbound_is_used();
 	*args = (struct chromium_args){ .arena = start->arena };
 	chromium_args_add(args, spawn->path);
 	if (chromium_args_fill(args, config, &policy, profile, user->uid == 0, err) < 0 ||
@@ -348,10 +354,41 @@ static void explain_end(struct service_run *run, struct err *err)
 		err_set(err, ERR_UNAVAILABLE, "%s", why);
 }
 
+/* A change of the outbound proxy reaches a browser that uses it already. */
+static void use_proxy(struct browser *browser)
+{
+	const struct wait wait = { clock_ms() + PROXY_MS, -1, server_stop_fd(chromium.server) };
+	struct err err;
+	if (chromium.proxied || !outbound_is_used())
+		return;
+	chromium.proxied = proxy_extension_load(browser, chromium.server->home, outbound_port(),
+						&wait, &err) == 0;
+	if (!chromium.proxied)
+		log_warn("the browser goes without the outbound proxy until it is restarted: %s",
+			 err.msg);
+	outbound_report(chromium.proxied
+				? NULL
+				: "the browser goes without the proxy until it is restarted");
+}
+
+static void follow_proxy(void)
+{
+	struct service_run *run = browser_running();
+	if (!run)
+		return;
+	use_proxy(run->value);
+	service_release(run);
+}
+
 static int open_chromium(struct service_run *run, const struct wait *wait, struct err *err)
 {
 	const struct server *server = run->arg;
 	run->value = browser_open(run->in, run->out, server->config, dialogs_allowed(), wait, err);
+	if (run->value) {
+		outbound_report(NULL);
+		proxy_extension_forget(run->value);
+		use_proxy(run->value);
+	}
 	if (run->value && chromium.restore)
 		restore_await(chromium.restore, run->value, wait);
 	if (run->value)
@@ -403,6 +440,7 @@ void chromium_setup(struct server *server)
 	chromium.server = server;
 	row.idle_ms = server->config->service_idle_ms;
 	chromium.service = service_add(&row, server);
+	outbound_on_change(follow_proxy);
 	if (server->config->browser_ready)
 		(void)service_begin(chromium.service);
 }

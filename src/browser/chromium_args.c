@@ -10,6 +10,7 @@
 #include "browser/chromium.h"
 #include "browser/proxy_pac.h"
 #include "config/config.h"
+#include "outbound/outbound.h"
 
 void chromium_args_add(struct chromium_args *args, const char *arg)
 {
@@ -115,6 +116,7 @@ static void add_usual(struct chromium_args *args)
 		"--ozone-platform=x11",
 		"--start-maximized",
 		"--remote-debugging-pipe",
+		"--enable-unsafe-extension-debugging", /* see proxy_extension.h */
 	};
 	for (size_t i = 0; i < COUNT(usual); i++)
 		chromium_args_add(args, usual[i]);
@@ -122,6 +124,12 @@ static void add_usual(struct chromium_args *args)
 
 static void add_proxy(struct chromium_args *args, const struct config *config)
 {
+	if (outbound_is_used()) {
+		add_value(args, "proxy-server",
+			  arena_printf(args->arena, "http://127.0.0.1:%d", outbound_port()));
+		return;
+	}
+	/* Of another protocol, or our own proxy cannot be had. */
 	const char *url = proxy_pac_url(config, args->arena);
 	if (url)
 		add_value(args, "proxy-pac-url", url);

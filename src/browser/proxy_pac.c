@@ -47,6 +47,9 @@ static const char *proxy_words(const char *server, struct arena *arena)
 			word = rows[i].word;
 			break;
 		}
+	const char *credentials = memrchr(server, '@', strcspn(server, "/"));
+	if (credentials)
+		server = credentials + 1;
 	return arena_printf(arena, "%s %.*s", word, (int)strcspn(server, "/"), server);
 }
 
