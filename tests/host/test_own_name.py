@@ -297,7 +297,8 @@ def test_pages_of_the_default_box_are_at_the_plain_address(plain):
     get = lambda path, **headers: plain.client.get(path, headers={**CHROME, **headers})
     for headers in ({}, {"Host": "192.0.2.1:8080"}, {"User-Agent": SAFARI["User-Agent"]}):
         assert location(get("/", **headers)) == "/v1/docs"
-        assert not location(get("/lab", **headers)) and "--plain-origin" not in get("/lab", **headers).text
+        for path, to in (("/lab", "jupyter/lab"), ("/vscode", "code-server/")):  # the box's own answers
+            assert location(get(path, **headers)) == to and "--plain-origin" not in get(path, **headers).text
     got = get("/proxy/4000/")
     assert "content-security-policy" not in got.headers and got.cookies["app"] == "1"
     assert got.headers["vary"] == "X-AIO-Sandbox, X-AIO-Proxy-Port"
