@@ -140,7 +140,7 @@ static int focus_window(struct x_link *link, int pidfd, const struct wait *wait,
 	const uint32_t root = link->setup.root,
 		       active = x_link_atom(link, "_NET_ACTIVE_WINDOW", wait),
 		       stacking = x_link_atom(link, "_NET_CLIENT_LIST_STACKING", wait);
-	struct x_property windows;
+	struct x_property windows = { 0 };
 	if (named_window(link, root, active, wait) ||
 	    x_link_property(link, root, stacking, false, MANY, &windows, wait, NULL) < 0 ||
 	    windows.format != 32 || windows.len < 4)

@@ -183,7 +183,7 @@ int x_link_reply(struct x_link *link, size_t least, struct x_packet *ret, const 
 	const struct wait round = round_wait(wait);
 	const uint16_t first = (uint16_t)(link->answered + 1);
 	link->refused = 0;
-	int result = x_link_flush(link, wait, err);
+	int result = x_link_flush(link, wait, err) < 0 ? -1 : 0;
 	while (result == 0) {
 		if (x_wire_next(&link->wire, ret))
 			result = take_reply(link, first, ret, err);
