@@ -177,16 +177,28 @@ static bool takes_cookie(const struct front_request *r)
 	return r->address.own_origin || (!r->address.named && !r->address.port);
 }
 
+/* Whether a page of this very name asks, or one of an origin that was configured. */
+static bool is_own_page(const struct front_request *r)
+{
+	char page[URL_HOST_MAX + 32];
+	guard_page(r->head, page, sizeof page);
+	return r->address.own_origin && (guard_knows(&r->config->guard, r->head) ||
+					 (*page && guard_origin(page, r->host, NULL)));
+}
+
 /* The scope of a cookie that lets the request in, or -1. */
 static int cookie_scope(const struct front_request *r)
 {
 	char name[COOKIE_NAME_ROOM];
-	bool own = r->address.own_origin;
-	/* A neighbour below the same domain has the browser send it, too. */
-	if (!r->box || !takes_cookie(r) || (!(own && r->known) && guard_unseen(r->head, false)))
+	/* A neighbour below the same domain has the browser send it, too; and so has a program of this box, at
+	 * the name of its port. */
+	if (!r->box || !takes_cookie(r) || (!is_own_page(r) && guard_unseen(r->head, false)))
 		return -1;
 	cookie_name(name, r->host, !r->address.named);
-	return cookie_check(r->box->auth, r->head, name);
+	int scope = cookie_check(r->box->auth, r->head, name);
+	if (scope != AUTH_GUEST)
+		return scope;
+	return r->place == TO_BOX && r->address.port ? AUTH_ALL : -1;
 }
 
 /* What the query alone is good for, or -1: it goes before a cookie, which the browser sends whatever link is
@@ -237,6 +249,23 @@ static void add_query(const struct front_request *r, struct buf *to)
 		buf_printf(to, "%cticket=%s", to->len > before ? '&' : '?', ticket);
 }
 
+/* The same at the name of a port, where a program's service worker sees the address before the host does: what
+ * it finds there opens nothing but such names. */
+static void add_guest_query(const struct front_request *r, struct buf *to)
+{
+	char ticket[AUTH_TICKET_ROOM];
+	bool knows = known_scope(r) == AUTH_ALL &&
+		     auth_guest_ticket(r->box->auth, ticket, sizeof ticket) == 0;
+	size_t before = to->len;
+	if (!knows && r->box && head_trade(to, r->query, r->box->auth, true))
+		return;
+	(void)head_query(to, r->query,
+			 &(struct head_request){ .strip_query = r->box &&
+								auth_enabled(r->box->auth) });
+	if (knows)
+		buf_printf(to, "%cticket=%s", to->len > before ? '&' : '?', ticket);
+}
+
 /* False: there is no page that says where another one is. */
 static bool tell_home(const struct front_request *r, const char *to)
 {
@@ -273,7 +302,7 @@ static int send_to_port(const struct front_request *r, struct err *err)
 			return 0;
 		const char *path = r->own_path + (i == 0 ? skip + len : 0);
 		buf_printf(&to, "%s%s", r->outer, *path ? path : "/");
-		add_query(r, &to);
+		add_guest_query(r, &to);
 		return redirect(r, 307, to.data, NULL, err);
 	}
 	return 0;
@@ -475,8 +504,10 @@ static int clean_address(struct front_request *r, struct err *err)
 {
 	const char *target = r->path - r->address.prefix;
 	auto_buf struct buf to = BUF(r->config->max_head + 512);
+	/* At the name of a port it becomes a cookie, too, which the browser sends there and nowhere else. */
+	bool stays = r->by_guest && !(r->address.own_origin && r->address.port);
 	if (!r->box || (r->place != TO_BOX && r->place != TO_PAGE) || !r->query || !r->host ||
-	    r->by_guest || !head_is_visit(r->head))
+	    stays || !head_is_visit(r->head))
 		return 0;
 	const struct head_request hidden = { .strip_query = auth_enabled(r->box->auth),
 					     .is_secret = is_secret,
@@ -489,7 +520,8 @@ static int clean_address(struct front_request *r, struct err *err)
 			       : 0;
 	if (!head_query(&to, r->query, &hidden))
 		return 0;
-	grant_cookie(r, r->box, auth_enabled(r->box->auth) ? query_scope(r, r->box->auth) : -1);
+	int scope = r->by_guest ? (int)AUTH_GUEST : query_scope(r, r->box->auth);
+	grant_cookie(r, r->box, auth_enabled(r->box->auth) ? scope : -1);
 	return redirect(r, 303, to.data, r->link->cookie, err);
 }
 
@@ -534,15 +566,9 @@ void front_leave(struct link *link)
 	link->to_host = false;
 }
 
-/* Before it is connected: no descriptor may ever wait in it. */
-static void refuse_rights(int fd, void *safe)
-{
-	*(bool *)safe = ward_refuse_rights(fd);
-}
-
 static int open_stream(struct front_request *r, struct err *err)
 {
-	bool to_box = r->place == TO_BOX, safe = true;
+	bool to_box = r->place == TO_BOX;
 	struct link *link = r->link;
 	if (to_box && r->box->streams >= r->config->max_streams)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox '%s' has too many connections",
@@ -553,18 +579,13 @@ static int open_stream(struct front_request *r, struct err *err)
 	else
 		snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
 			 r->config->state_dir, r->config->host_socket);
-	auto_close int fd = dial_at_once(&address, to_box ? refuse_rights : NULL, &safe);
+	auto_close int fd = to_box ? ward_dial(&address, r->box->id)
+				   : dial_at_once(&address, NULL, NULL);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
 		return err_set(err, ERR_UNAVAILABLE, "no socket for a stream");
 	if (fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "the server of sandbox '%s' %s", r->address.id,
 			       errno == EAGAIN ? "accepts connections too slowly" : "does not run");
-	if (!safe) {
-		int inner = ward_open(r->box->id, TAKE_FD(fd), err);
-		if (inner < 0)
-			return -1;
-		fd = inner;
-	}
 	end_init(&link->box, TAKE_FD(fd));
 	link->fresh = true;
 	if (to_box) {

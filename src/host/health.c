@@ -8,7 +8,7 @@
 #include "base/own.h"
 #include "base/wait.h"
 #include "host/gateway.h"
-#include "net/dial.h"
+#include "host/ward.h"
 
 enum { WAIT_MS = 5000 };
 
@@ -18,7 +18,7 @@ bool health_check(int state_fd, const char *id)
 				      "Connection: close\r\n\r\n";
 	const struct sockaddr_un address = gateway_address(state_fd, id);
 	char first;
-	auto_close int fd = dial_at_once(&address, NULL, NULL);
+	auto_close int fd = ward_dial(&address, id);
 	if (fd < 0) /* others wait too, or the host itself has no descriptor left */
 		return errno == EAGAIN || errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 		       errno == ENOMEM;

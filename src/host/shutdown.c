@@ -11,7 +11,7 @@
 #include "base/own.h"
 #include "host/gateway.h"
 #include "host/host.h"
-#include "net/dial.h"
+#include "host/ward.h"
 
 /* A box may be hostile: all that it can do is to have its own end wait that long. */
 enum { RESPOND_MS = 2000, HOOKS_MS = 10000, BYTES_MAX = 65536 };
@@ -30,7 +30,7 @@ static int ask(const struct host *host, const struct box *box)
 			   "POST /.aio/run-shutdown-hooks HTTP/1.1\r\nHost: localhost\r\n"
 			   "X-AIO-API-Key: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
 			   box->secret);
-	auto_close int fd = dial_at_once(&address, NULL, NULL);
+	auto_close int fd = ward_dial(&address, box->id);
 	bool sent = fd >= 0 && send(fd, request, (size_t)len, MSG_NOSIGNAL) == len;
 	explicit_bzero(request, sizeof request);
 	return sent ? TAKE_FD(fd) : -1;

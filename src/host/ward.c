@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/thread.h"
+#include "net/dial.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* since Linux 6.16; older headers do not know it */
@@ -241,4 +242,23 @@ int ward_open(const char *id, int fd, struct err *err)
 	pipe_free(pipe);
 	close(pair[1]);
 	return -1;
+}
+
+/* Before it is connected: no descriptor may ever wait in it. */
+static void refuse_rights(int fd, void *safe)
+{
+	*(bool *)safe = ward_refuse_rights(fd);
+}
+
+int ward_dial(const struct sockaddr_un *to, const char *id)
+{
+	bool safe = false;
+	struct err err;
+	int fd = dial_at_once(to, refuse_rights, &safe);
+	if (fd < 0 || safe)
+		return fd;
+	int inner = ward_open(id, fd, &err);
+	if (inner < 0)
+		errno = EMFILE;
+	return inner;
 }

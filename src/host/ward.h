@@ -12,5 +12,10 @@ struct err;
 /* Whether the kernel refuses descriptors on this socket from now on. */
 bool ward_refuse_rights(int fd);
 
+/* Connects to a box's server for anybody but the gateway's loops: a descriptor that is safe to read and to
+ * close. -1 with errno. */
+struct sockaddr_un;
+int ward_dial(const struct sockaddr_un *to, const char *id);
+
 /* Takes over a connected socket to a box where it does not, and returns one that is safe to read. */
 int ward_open(const char *id, int fd, struct err *err);

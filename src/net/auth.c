@@ -192,7 +192,7 @@ static int ticket_check(const unsigned char key[MAC_SIZE], const char *text, siz
 		return err_set(err, ERR_UNAUTHORIZED, "wrong ticket: this server did not make it");
 	if (clock_ms() >= (int64_t)be64toh(ticket.expires_ms))
 		return err_set(err, ERR_UNAUTHORIZED, "ticket expired: get another");
-	return ticket.scope == AUTH_ALL ? AUTH_ALL : AUTH_VIEW;
+	return ticket.scope == AUTH_ALL || ticket.scope == AUTH_GUEST ? ticket.scope : AUTH_VIEW;
 }
 
 int auth_ticket(const struct auth *auth, enum auth_scope scope, char *ret, size_t room,
@@ -241,7 +241,7 @@ static int wrong_key(struct err *err, const char *where)
 }
 
 /* These return ABSENT, or the scope of a valid credential, or -1 with the reason. */
-enum { ABSENT = 2 };
+enum { ABSENT = AUTH_GUEST + 1 };
 
 static int check_header(const struct auth *auth, const char *value, struct err *err)
 {

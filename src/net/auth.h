@@ -36,7 +36,7 @@ struct auth_request {
 };
 
 /* What a credential is good for: all that there is, or routes with VIEW. */
-enum auth_scope { AUTH_ALL, AUTH_VIEW };
+enum auth_scope { AUTH_ALL, AUTH_VIEW, AUTH_GUEST };
 
 /* AUTH_ALL (0) if any of the request's credentials is valid, AUTH_VIEW (1) if that is a ticket for looking
  * and request->view is set, else -1 with ERR_UNAUTHORIZED, or with ERR_FORBIDDEN for such a ticket. That
@@ -49,7 +49,8 @@ int auth_ticket(const struct auth *auth, enum auth_scope scope, char *ret, size_
 		int *ret_expires_in);
 
 /* Likewise for guests: programs' own pages, which see the addresses that they are opened by. It is good
- * where auth_request.guest is set, and no cookie is made of it. */
+ * where auth_request.guest is set. A host makes a cookie of it at the name of a port (AUTH_GUEST), which opens
+ * such names and nothing else; nobody makes one elsewhere. */
 int auth_guest_ticket(const struct auth *auth, char *ret, size_t room);
 
 /* Likewise for a cookie: good for hours, and as a ticket never. */

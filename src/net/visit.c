@@ -22,7 +22,8 @@ int visit_cookie(const struct visit *visit)
 	if (foreign && !guard_origin(page, visit->host, NULL))
 		return -1;
 	cookie_name(name, visit->host, true);
-	return cookie_check(visit->auth, head, name);
+	int scope = cookie_check(visit->auth, head, name);
+	return scope == AUTH_GUEST ? -1 : scope; /* those are a host's */
 }
 
 static bool is_visit(const struct visit *visit)

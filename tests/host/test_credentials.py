@@ -16,6 +16,7 @@ from processes import cpu_seconds
 KEY, TOKEN = "the-operators-key", "the-operators+token"
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
 OPENED = {"Accept": HTML, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none"}
+SAFARI = {**OPENED, "User-Agent": "Mozilla/5.0 (Macintosh) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.0 Safari/605.1.15"}
 FRAMED = {**OPENED, "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"}
 FETCHED = {"Accept": HTML, "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"}
 PREFLIGHT = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type"}
@@ -126,7 +127,7 @@ def test_where_no_cookie_holds_a_key_becomes_a_ticket(host, box, fake, prefix, n
 
 @pytest.mark.parametrize("way", ["api_key", "ticket"])
 @pytest.mark.parametrize("path, name, how", [
-    ("/s/{}/proxy/3000/a", "localhost", OPENED), ("/s/{}/absproxy/3000", "localhost", OPENED),
+    ("/s/{}/proxy/3000/a", "localhost", SAFARI), ("/s/{}/absproxy/3000", "localhost", SAFARI),  # others are led to its name
     ("/a", "3000-{}.localhost", FRAMED), ("/proxy/3000/a", "{}.localhost", FRAMED),
 ])
 def test_a_ticket_that_a_programs_page_sees_is_for_programs(host, box, fake, path, name, how, way):
@@ -136,14 +137,24 @@ def test_a_ticket_that_a_programs_page_sees_is_for_programs(host, box, fake, pat
     assert got.status == 303 and cookie_of(got) is None
     (ticket,) = parse_qs(urlsplit(got["location"]).query)["ticket"]
     assert ticket != given
-    for again in (how, OPENED, FETCHED, {}):
+    of_port, cookies = name.startswith("3000-"), []
+    for again in (how, OPENED if of_port else SAFARI, FETCHED, {}):
         got = ask(host, f"{path}?ticket={ticket}", again, name)
-        assert got.body == b"from the box" and cookie_of(got) is None, "let in, with no more than before"
+        if of_port and again is OPENED:  # there alone it becomes a cookie, which is for programs, too
+            assert got.status == 303 and "?" not in got["location"]
+            cookies.append({"Cookie": cookie_of(got)})
+        else:
+            assert got.body == b"from the box" and cookie_of(got) is None, "let in, with no more than before"
         for target, where in (("/v1/docs", own), ("/v1/sandbox", own), ("/proxy", own), (f"/s/{box.id}/v1/x", "localhost"),
                               (f"/s/{box.id}/%70roxy/3000/", "localhost")):
             refused = ask(host, f"{target}?ticket={ticket}", again, where)
             assert refused.status == 401 and cookie_of(refused) is None
-    assert all(ticket not in head for head in fake.heads)
+            for cookie in cookies:
+                assert ask(host, target, {**again, **cookie}, where).status == 401
+    for cookie in cookies:
+        assert ask(host, path, {**OPENED, **cookie}, name).body == b"from the box"
+        assert ask(host, f"/?ticket={cookie['Cookie'].partition('=')[2]}", {}, name).status == 401
+    assert len(cookies) == of_port and all(ticket not in head for head in fake.heads)
 
 
 @pytest.mark.parametrize("path", ["/terminal", "/v1/docs", "/v1/sandbox"])

@@ -1,7 +1,12 @@
 """Shutdown hooks of boxes: they run when their host ends a box in order."""
 
+import array
+import contextlib
 import os
 import signal
+import socket
+import struct
+import threading
 import time
 
 import pytest
@@ -69,6 +74,35 @@ def test_a_box_that_lies_is_deleted_in_time(host, how):
         began = time.monotonic()
         box.delete()
         assert time.monotonic() - began < 40
+
+
+@pytest.mark.parametrize("env", [{}, {"AIO_NO_PASSRIGHTS": "1"}], ids=["refused", "kept apart"])
+def test_a_descriptor_that_lingers_does_not_hold_up_the_host(start_host, env):
+    """Whoever receives it closes it, which takes as long as its owner wants."""
+    host = start_host(env=env)
+    box, lingers = host.create(), 90
+    with socket.create_server(("127.0.0.1", 0)) as sink:
+        sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+        def serve(_, conn):
+            conn.recv(1 << 20)
+            bomb = socket.create_connection(sink.getsockname())
+            bomb.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, lingers))
+            bomb.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while bomb.send(b"x" * 65536):
+                    pass
+            with contextlib.suppress(OSError):  # the kernel may refuse the descriptor
+                conn.sendmsg([b"HTTP/1.1 200 OK\r\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [bomb.fileno()]))])
+            sent.set()
+            conn.recv(1)
+
+        sent = threading.Event()
+        with FakeServer(box, serve):
+            began = time.monotonic()
+            box.delete()
+            took = time.monotonic() - began
+        assert sent.is_set() and took < lingers / 2
 
 
 def test_hooks_of_the_start_run_in_a_box_as_its_user(host, out):

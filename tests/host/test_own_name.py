@@ -252,6 +252,42 @@ def test_who_is_signed_in_stays_so(keyed):
     assert location(forged) == f"//default.localhost:{keyed.port}/"
 
 
+def test_a_program_that_is_opened_learns_of_no_key(keyed):
+    """Its service worker sees the address that a visitor is led to before the host does."""
+    signed = keyed.client.get(f"/terminal?api_key={KEY}", headers=CHROME)
+    (name, value), = signed.cookies.items()
+    keyed.client.cookies.clear()
+    ticket = keyed.client.post("/tickets", headers={"Authorization": f"Bearer {KEY}"}).json()["ticket"]
+    for path, sent in (("/proxy/4000/", {"Cookie": f"{name}={value}"}), (f"/proxy/4000/?api_key={KEY}", {}),
+                       (f"/absproxy/4000/?ticket={ticket}", {}), ("/proxy/4000/", {"Authorization": f"Bearer {KEY}"})):
+        got = keyed.client.get(path, headers={**CHROME, **sent})
+        to = urlsplit(location(got))
+        (given,) = parse_qs(to.query)["ticket"]
+        assert to.netloc == f"4000-default.localhost:{keyed.port}" and given not in (ticket, KEY)
+        for where in ("localhost", "default.localhost"):
+            asked = keyed.client.get(f"/v1/sandbox?ticket={given}", headers={"Host": f"{where}:{keyed.port}"})
+            assert asked.status_code == 401
+        page, jar = shown(keyed, got)
+        assert page.status_code == 502 and "4000" in page.text and "aio_box" in jar  # nothing listens there
+        stolen = {**CHROME, "Cookie": f"aio_box={jar['aio_box']}", "Host": f"default.localhost:{keyed.port}"}
+        assert keyed.client.get("/v1/sandbox", headers=stolen).status_code == 401
+        keyed.client.cookies.clear()
+
+
+def test_the_page_of_a_program_has_no_use_of_the_cookie_beside_it(keyed):
+    """Below one domain a browser sends it along, and says who asks."""
+    signed = keyed.client.get(f"/terminal?api_key={KEY}", headers={**CHROME, "Host": "default.box.test"})
+    (name, value), = signed.cookies.items()
+    keyed.client.cookies.clear()
+    sent = {"Host": "default.box.test", "Cookie": f"{name}={value}", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+    own = {**sent, "Origin": "http://default.box.test", "Sec-Fetch-Site": "same-origin"}
+    assert keyed.client.get("/v1/sandbox", headers=own).status_code == 200
+    for page in ("4000-default.box.test", "other.box.test"):
+        there = {**sent, "Origin": f"http://{page}", "Sec-Fetch-Site": "same-site"}
+        assert keyed.client.get("/v1/sandbox", headers=there).status_code in (401, 403)
+        assert keyed.client.post("/v1/bash/exec", headers=there, json={"command": "true"}).status_code in (401, 403)
+
+
 def test_no_other_page_is_given_a_ticket(keyed):
     signed = keyed.client.get(f"/terminal?api_key={KEY}", headers=CHROME)
     (name, value), = signed.cookies.items()
