@@ -1,6 +1,7 @@
 /* The outbound proxy: where requests of the sandbox's programs and of its browser go. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 
 #include "api/routes.h"
 #include "base/arena.h"
@@ -10,6 +11,7 @@
 #include "base/url.h"
 #include "net/call.h"
 #include "net/dial.h"
+#include "net/server.h"
 #include "outbound/outbound.h"
 
 enum { REACH_MS = 3000 };
@@ -219,8 +221,12 @@ static bool is_reachable(struct call *call, const char *host, int port)
 	const struct dial_wait wait = { .all = call_until(call, clock_ms() + REACH_MS) };
 	struct url_parts to = { .port = port };
 	struct err err;
+	uid_t user = call->server->inside.user; /* as the proxy does */
 	snprintf(to.host, sizeof to.host, "%s", host);
+	int before = user ? setfsuid(user) : 0;
 	auto_close int fd = dial(&to, &wait, &err);
+	if (user)
+		setfsuid((uid_t)before);
 	return fd >= 0;
 }
 

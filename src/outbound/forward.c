@@ -277,9 +277,10 @@ static void pass_bytes(struct forward *forward, int fd)
 static void serve_tunnel(struct forward *forward, const struct dial_wait *wait)
 {
 	int fd = authorize(forward, false) ? connect_through(forward, wait) : -1;
-	http_done(&forward->client.http);
-	if (fd == -2)
+	if (fd == -2) {
+		http_done(&forward->client.http);
 		fd = authorize(forward, true) ? connect_through(forward, wait) : -1;
+	}
 	if (fd == -2)
 		refuse(forward, 502, "the upstream proxy refuses the credentials");
 	if (fd >= 0)

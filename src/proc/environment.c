@@ -143,6 +143,12 @@ size_t environment_proxy(struct pair *ret)
 	return url ? COUNT(pairs) : 0;
 }
 
+/* Which would be gone by in place of ours. */
+static bool names_other_proxy(const char *item)
+{
+	return names(item, "all_proxy", 9) || names(item, "ALL_PROXY", 9);
+}
+
 static void put_proxy(struct environment *e)
 {
 	struct pair pairs[ENVIRONMENT_PROXY];
@@ -161,7 +167,7 @@ char **environment_make(struct arena *arena, const struct user *user, const char
 	size_t most = own + more + GIVEN_MAX + OWN_MAX;
 	struct environment e = { arena, arena_alloc(arena, most * sizeof(char *)), 0, 0 };
 	for (size_t i = 0; i < own; i++)
-		if (!is_hidden(environ[i]))
+		if (!is_hidden(environ[i]) && !(proxy && names_other_proxy(environ[i])))
 			e.items[e.count++] = environ[i];
 	e.own = e.count;
 	put(&e, "HOME", user->home);

@@ -266,6 +266,25 @@ def test_an_upstream_proxy(server, site):
         assert call(server, "GET", "upstream") is None and get(server, "http://far.test/").status == 502
 
 
+def test_what_the_far_server_says_first_is_not_lost(server):
+    """Also where it comes together with the other proxy's answer."""
+    with socket.create_server(("127.0.0.1", 0)) as upstream:
+        call(server, "PUT", "upstream", json={"server": "127.0.0.1:%d" % upstream.getsockname()[1]})
+
+        def serve():
+            peer = upstream.accept()[0]
+            peer.recv(65536)
+            peer.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n220 ready\r\n")
+            peer.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        peer, head = tunnel(server, "mail.test:25")
+        with peer:
+            assert head.status == 200 and peer.rest() == b"220 ready\r\n"
+        thread.join()
+
+
 def test_a_tunnel_ends_when_it_would_go_elsewhere(server, site):
     with UpstreamProxy(leads_to=site.port) as upstream, UpstreamProxy("other", leads_to=site.port) as other:
         use(server, upstream.address)
