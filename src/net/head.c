@@ -329,7 +329,8 @@ static void put_set_cookie(struct buf *out, const char *value, const struct head
 {
 	struct head_response as = *how;
 	const char *name = value + strspn(value, " \t");
-	if (cookie_is_ours(name, strcspn(name, "=; \t")))
+	/* One without a name is sent as its value, which may look like ours. */
+	if (*name == '=' || cookie_is_ours(name, strcspn(name, "=; \t")))
 		return;
 	if (starts(name, "__Host-")) /* it would not be one at another path */
 		as.prefix = NULL;

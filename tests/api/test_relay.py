@@ -298,7 +298,7 @@ def test_a_location_at_the_servers_own_address_too(server, program):
 @pytest.mark.parametrize("said, seen", [
     ("a=1; Path=/", "a=1; Path={prefix}"), ("a=1; path=/b; Secure", "a=1; Path={prefix}/b; Secure"), ("a=1", "a=1"),
     ("a=1; Path=b", "a=1; Path=b"), ("Path=/; Path=/", "Path=/; Path={prefix}"), ("a=1;Path = /", "a=1; Path={prefix}"),
-    ("__Host-a=1; Path=/; Secure", "__Host-a=1; Path=/; Secure"), ("a=1; Domain=localhost", "a=1"),
+    ("__Host-a=1; Path=/; Secure", "__Host-a=1; Path=/; Secure"), ("a=1; Domain=localhost", "a=1"), ("aio=1", "aio=1"),
     ("a=1; Path={prefix}/b", "a=1; Path={prefix}/b"),
 ])
 def test_a_cookie_stays_below_the_prefix(server, program, said, seen):
