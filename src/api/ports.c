@@ -17,6 +17,7 @@
 #include "journal/mask.h"
 #include "kernel/kernel.h"
 #include "net/server.h"
+#include "outbound/outbound.h"
 #include "proc/cradle.h"
 #include "proc/user.h"
 
@@ -42,6 +43,7 @@ void ports_forget_own(const struct server *server, bool *listening)
 	socklen_t len = sizeof own;
 	kernel_forget_ports(listening);
 	listening[server->inside.port] = false;
+	listening[outbound_port() & (PORTS - 1)] = false;
 	if (server->config)
 		listening[server->config->browser_port & (PORTS - 1)] = false;
 	if (getsockname(server->listen_fd, (struct sockaddr *)&own, &len) < 0)
