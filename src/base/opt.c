@@ -215,7 +215,7 @@ static void print_wrapped(const char *text, int indent)
 	int column = indent;
 	for (const char *at = text; *at;) {
 		int len = (int)strcspn(at, " ");
-		if (column + len > 100 && column > indent)
+		if (column + len >= 100 && column > indent) /* a space follows */
 			column = printf("\n%*s", indent, "") - 1;
 		column += printf("%.*s ", len, at);
 		at += len + (at[len] == ' ');
