@@ -95,6 +95,7 @@ def test_a_descriptor_that_lingers_does_not_hold_up_the_host(start_host, env):
             with contextlib.suppress(OSError):  # the kernel may refuse the descriptor
                 conn.sendmsg([b"HTTP/1.1 200 OK\r\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [bomb.fileno()]))])
             sent.set()
+            bomb.close()  # which lingers here if the kernel refused it there
             conn.recv(1)
 
         sent = threading.Event()
@@ -102,6 +103,7 @@ def test_a_descriptor_that_lingers_does_not_hold_up_the_host(start_host, env):
             began = time.monotonic()
             box.delete()
             took = time.monotonic() - began
+            sink.close()  # which ends the lingering
         assert sent.is_set() and took < lingers / 2
 
 
