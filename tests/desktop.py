@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ANSWER_SECONDS, START_SECONDS, children_of, connect
+from harness import ANSWER_SECONDS, START_SECONDS, children_of, connect, eventually
 from processes import tester  # noqa: F401
 
 XVNC = next((path for path in ("/usr/bin/Xvnc", "/usr/bin/Xtigervnc") if Path(path).exists()), None)
@@ -115,22 +115,26 @@ def warm_browser(server):
     """Starts the browser with its desktop, and takes what they hold for granted from now on."""
     response = server.get("/v1/browser/info", timeout=START_SECONDS)
     assert response.status_code == 200, response.text
+    assert eventually(lambda: server.get("/v1/browser/info").json()["data"]["page_viewport"], START_SECONDS)  # its page is there
     server.at_rest()
     server.baseline = server.possessions()
 
 
 def browser_processes(server):
     """The browser's processes, by the type that Chromium gives them; its first one is "browser"."""
-    found, below = {}, children_of(server.pid)
+    found, below = {}, [(pid, False) for pid in children_of(server.pid)]
     while below:
-        pid = below.pop()
-        below += children_of(pid)
+        pid, within = below.pop()
+        children, kind = children_of(pid), None
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             # Those that a zygote has made have one long word.
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").split()
             if words and "chrom" in words[0]:
                 kinds = [word.removeprefix("--type=") for word in words if word.startswith("--type=")]
-                found.setdefault(kinds[0] if kinds else "browser", []).append(pid)
+                kind = kinds[0] if kinds else "browser"
+        if kind and not (within and kind == "browser"):  # a fork of it has its name until it has one of its own
+            found.setdefault(kind, []).append(pid)
+        below += [(child, within or kind == "browser") for child in children]
     return found
 
 
