@@ -29,7 +29,7 @@ static int lead(struct call *call, const void *in, struct err *err)
 	return call_redirect(call,
 			     arena_printf(call->arena, "%s%s/%s%s",
 					  path[strlen(path) - 1] == '/' ? "../" : "",
-					  EDITOR_PATH + 1, query && *query ? "?" : "",
+					  &EDITOR_PATH[1], query && *query ? "?" : "",
 					  query ? query : ""),
 			     err);
 }

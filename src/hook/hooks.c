@@ -85,7 +85,9 @@ int hooks_begin(struct server *server, struct err *err)
 static void set_waits(int port)
 {
 	pthread_mutex_lock(&hooks.lock);
-	snprintf(hooks.waits, sizeof hooks.waits, port ? "port %d" : "", port);
+	*hooks.waits = 0;
+	if (port)
+		snprintf(hooks.waits, sizeof hooks.waits, "port %d", port);
 	pthread_mutex_unlock(&hooks.lock);
 }
 
