@@ -304,20 +304,28 @@ def stall(line):
                median(stood) / median(took) / 1e3, "≤ 300 ms", median(stood) <= 300)
 
 
+def group_of(box):
+    return next(path for base in ("unified/", "") for path in GROUPS.glob(f"{base}aiobox/*-{box}"))
+
+
+def kernel_memory(box):
+    """KiB that the kernel counts as its own for the box."""
+    group = group_of(box)
+    v1, v2 = GROUPS / "memory/aiobox" / group.name / "memory.kmem.usage_in_bytes", group / "memory.stat"
+    if v1.exists():
+        return int(v1.read_text()) / 1024
+    if v2.exists():
+        return int(re.search(r"^kernel (\d+)", v2.read_text(), re.M)[1]) / 1024
+    raise RuntimeError("no cgroup counts the kernel's memory of a box")
+
+
 def idle_memory(box):
     """MiB: its share of its processes' memory, and the kernel's for its cgroup."""
-    kib = 0
-    group = next(path for base in ("unified/", "") for path in GROUPS.glob(f"{base}aiobox/*-{box}"))
+    kib = kernel_memory(box)
+    group = group_of(box)
     for procs in group.glob("*/cgroup.procs"):
         for pid in procs.read_text().split():
             with contextlib.suppress(OSError):
                 text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
                 kib += int(re.search(r"^Pss:\s+(\d+)", text, re.M)[1])
-    v1, v2 = GROUPS / "memory/aiobox" / group.name / "memory.kmem.usage_in_bytes", group / "memory.stat"
-    if v1.exists():
-        kib += int(v1.read_text()) / 1024
-    elif v2.exists():
-        kib += int(re.search(r"^kernel (\d+)", v2.read_text(), re.M)[1]) / 1024
-    else:
-        raise RuntimeError("no cgroup counts the kernel's memory of a box")
     return kib / 1024

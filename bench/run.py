@@ -24,6 +24,7 @@ import measure
 import notebooks
 import peers
 import proxies
+import services
 from measure import in_turns, median, ratio, wrk
 
 PATH = "/v1/sandbox"
@@ -283,6 +284,7 @@ ROWS = [
     ("browser-boxes", ["Xvnc", "chromium"], lambda: browsers.boxes(Line)),
     ("editor-cold", [], lambda: editors.cold(Line)),
     ("notebook-cold", [], lambda: notebooks.cold(Line)),
+    ("idle-services", ["Xvnc", "chromium"], lambda: services.row(Line)),
     ("host-requests", ["wrk"], lambda: hosts.requests(Line, PATH)),
     ("host-download", ["curl"], lambda: hosts.download(Line)),
     ("box-create", [], lambda: hosts.create(Line)),
