@@ -113,17 +113,20 @@ static void session_fill(void *arg, void *how)
 
 /* ---- the keeper: a thread that ends what was idle for too long ---- */
 
+/* Of what keeps kernels ready, without a session: like a service. */
+static int64_t ready_idle_ms;
+
 static void *keep(void *arg)
 {
 	int stop_fd = (int)(intptr_t)arg; /* closed in the end, which poll() reports too */
-	int64_t idle = kernels_sessions.idle_ms, pause = idle / 8 < 30000 ? idle / 8 : 30000;
+	int64_t pause = ready_idle_ms / 8 < 30000 ? ready_idle_ms / 8 : 30000;
 	awake_begin(pause);
 	while (wait_fd(&(struct wait){ clock_ms() + pause, -1, -1 }, stop_fd, POLLIN) ==
 	       WAKE_TIMEOUT) {
 		(void)awake_ms();
 		sessions_expire(&kernels_sessions);
 		if (!sessions_count(&kernels_sessions))
-			pool_rest(idle);
+			pool_rest(ready_idle_ms);
 	}
 	return NULL;
 }
@@ -133,6 +136,7 @@ static void start_keeper(const struct server *server)
 	static atomic_flag started = ATOMIC_FLAG_INIT;
 	if (atomic_flag_test_and_set(&started))
 		return;
+	ready_idle_ms = config_idle(server->config, kernels_sessions.idle_ms);
 	if (thread_start(keep, (void *)(intptr_t)server_stop_fd(server)) != 0) {
 		atomic_flag_clear(&started);
 		log_warn("no thread to end idle kernels; the next session tries again");

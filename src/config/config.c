@@ -16,9 +16,8 @@
 #define AT(member)  offsetof(struct config, member)
 #define NET(member) AT(net.member)
 
-static const struct opt
-	options[] = {
-		/* clang-format off */
+static const struct opt options[] = {
+	/* clang-format off */
 	{ "listen", "AIO_LISTEN", OPT_STR, NET(listen), NULL, "HOST:PORT|unix:PATH|fd:N",
 	  "Where to listen; 127.0.0.1 and PUBLIC_PORT when absent. fd:N is an inherited listening descriptor." },
 	{ NULL, "PUBLIC_PORT", OPT_INT, AT(public_port), "8080", "a port",
@@ -75,7 +74,7 @@ static const struct opt
 	{ NULL, "DISPLAY_WIDTH", OPT_INT, AT(display_width), "1280", "PIXELS", "The width of the desktop when it starts.", 320, 4096 },
 	{ NULL, "DISPLAY_HEIGHT", OPT_INT, AT(display_height), "1024", "PIXELS", "The height of the desktop when it starts.", 200, 4096 },
 	{ "service-idle", "AIO_SERVICE_IDLE", OPT_SECONDS, AT(service_idle_ms), "0", "DURATION",
-	  "How long the desktop, the browser, the editor and the notebook are kept when nobody uses them; 0: for good. The desktop stays while there is a window on it, and the browser while it downloads, or a client of its DevTools is attached. The next use of the browser shows the same tabs again.", 0, 31536000000 },
+	  "How long the desktop, the browser, the editor and the notebook are kept when nobody uses them; 0: for good. The desktop stays while there is a window on it, and the browser while it downloads, or a client of its DevTools is attached. The next use of the browser shows the same tabs again. Where it is shorter than their own time, it is that of the process that reads documents and of kernels that are kept ready, too.", 0, 31536000000 },
 	{ "code-server-ready", "AIO_CODE_SERVER_READY", OPT_BOOL, AT(editor_ready), "false", NULL,
 	  "Have the editor running from the start, and not only after its first use; not where DISABLE_CODE_SERVER is true." },
 	{ "browser-ready", "AIO_BROWSER_READY", OPT_BOOL, AT(browser_ready), "false", NULL,
@@ -156,8 +155,8 @@ static const struct opt
 	{ NULL, "OPENCODE_JSON", OPT_STR, AT(opencode_json), NULL, "JSON", "All of that file, in the place of the others. The server does not start if it is not a JSON object." },
 	ROW_LOG_LEVEL("Least important line that is logged; requests are info."),
 	ROW_LOG_FORMAT,
-		/* clang-format on */
-	};
+	/* clang-format on */
+};
 
 const struct opt_table config_table = {
 	"aio serve [--listen HOST:PORT|unix:PATH|fd:N] [options]",

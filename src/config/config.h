@@ -58,3 +58,10 @@ extern const struct opt_table config_table;
 /* Fills config from the environment and argv[1…], with what defaults need looked up. -1 with one
  * line in err. Strings live as long as the process. */
 int config_load(struct config *config, int argc, char **argv, struct err *err);
+
+/* How long something may be idle that has a time of its own: --service-idle where that is shorter. */
+static inline int64_t config_idle(const struct config *config, int64_t own_ms)
+{
+	return config->service_idle_ms && config->service_idle_ms < own_ms ? config->service_idle_ms
+									   : own_ms;
+}

@@ -110,7 +110,7 @@ void document_setup(struct server *server)
 					  .find = find_python,
 					  .prepare = prepare_worker,
 					  .start_ms = LOAD_MS };
-	row.idle_ms = server->config->document_idle_ms;
+	row.idle_ms = config_idle(server->config, server->config->document_idle_ms);
 	documents.service = service_add(&row, server);
 }
 

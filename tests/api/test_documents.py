@@ -256,8 +256,9 @@ class Asking(threading.Thread):
         return self.answer
 
 
-def test_it_starts_on_first_use_and_leaves_when_idle(start_server, folder):
-    server = start_server(["--document-idle", "4"], program="fixture")
+@pytest.mark.parametrize("flag", ["--document-idle", "--service-idle"])
+def test_it_starts_on_first_use_and_leaves_when_idle(start_server, folder, flag):
+    server = start_server([flag, "4"], program="fixture")
     assert server.document_worker() is None and below(server) == set()
     for _ in range(2):
         asking = Asking(server, folder / "letter.docx")

@@ -53,6 +53,17 @@ def test_one_that_is_idle_is_stopped(start_server):
     assert server.children() == []
 
 
+def test_kernels_that_are_kept_ready_are_ended_too(start_server):
+    """Once there is no session: nothing is left of what was used."""
+    server = start_server(["--service-idle", "1"])
+    done = server.post("/v1/jupyter/execute", {"code": "6 * 7"}).json()["data"]
+    assert done["status"] == "ok" and server.children()
+    server.request("DELETE", f"/v1/jupyter/sessions/{done['session_id']}")
+    assert eventually(lambda: server.children() == [])
+    server.at_rest()
+    server.baseline = server.possessions()  # the thread that has ended them stays
+
+
 def test_one_that_fails_says_why(start_server, tmp_path):
     """And is not tried again at once."""
     file = tmp_path / "mcp-servers.json"
