@@ -396,7 +396,7 @@ def test_a_browser_that_can_start_no_processes_is_replaced(server):
             eventually(lambda: info(server)["cdp_url"] != before, seconds=3)
     assert info(server)["cdp_url"] != before
     assert [tab["url"] for tab in tabs(server)] in (["about:blank"], ["about:blank", PAGE % ("One", "one")])
-    assert info(server)["page_viewport"]
+    assert eventually(lambda: info(server)["page_viewport"])
 
 
 def test_paused_and_resumed(server):
